@@ -1,0 +1,34 @@
+/* arena.h - all parsed data of one file: allocated one by one, freed at once,
+ * never beyond a ceiling. */
+#ifndef BASE_ARENA_H
+#define BASE_ARENA_H
+
+#include "base/str.h"
+
+typedef struct arena arena;
+
+/* arena_new - an empty arena that refuses to hand out more than MAX_BYTES in
+ * total. NULL when memory ran out. */
+arena *arena_new(uint64_t max_bytes);
+void arena_free(arena *a);
+/* arena_raise - lifts the ceiling to at least MAX_BYTES. */
+void arena_raise(arena *a, uint64_t max_bytes);
+/* arena_alloc - N zeroed bytes aligned for any type (N 0 gives a valid
+ * pointer); NULL when memory ran out or the ceiling is reached. */
+void *arena_alloc(arena *a, size_t n);
+/* arena_array - COUNT zeroed elements of SIZE bytes, overflow-checked. */
+void *arena_array(arena *a, uint64_t count, size_t size);
+/* arena_grow - an array of USED elements of SIZE bytes at OLD with room for
+ * *CAP moves to at least WANT (doubling); the old copy stays allocated, so
+ * total waste is bounded by the final size. Returns OLD when it is large
+ * enough; NULL when memory ran out. *CAP is updated. */
+void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
+/* arena_str - a NUL-terminated copy; .ptr is NULL when memory ran out. */
+ckpt_str arena_str(arena *a, ckpt_str s);
+/* arena_printf - formatted, NUL-terminated; .ptr NULL when memory ran out. */
+ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
+uint64_t arena_used(const arena *a);
+
+#define ARENA_NEW(a, type) ((type *)arena_alloc((a), sizeof(type)))
+
+#endif

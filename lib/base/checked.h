@@ -1,0 +1,41 @@
+/* checked.h - arithmetic on numbers that come from a file. Each function
+ * returns false on overflow and then leaves *OUT alone; nothing else in the
+ * library may add or multiply such numbers (tests/lint/arithmetic.sh). */
+#ifndef BASE_CHECKED_H
+#define BASE_CHECKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+static inline bool checked_add(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t r;
+    if (__builtin_add_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+static inline bool checked_mul(uint64_t a, uint64_t b, uint64_t *out)
+{
+    uint64_t r;
+    if (__builtin_mul_overflow(a, b, &r))
+        return false;
+    *out = r;
+    return true;
+}
+/* checked_size - can N be a size_t here? */
+static inline bool checked_size(uint64_t n, size_t *out)
+{
+    if (n > SIZE_MAX)
+        return false;
+    *out = (size_t)n;
+    return true;
+}
+/* range_within - does [OFFSET, OFFSET+LENGTH) lie in [0, TOTAL)? */
+static inline bool range_within(uint64_t offset, uint64_t length, uint64_t total)
+{
+    return offset <= total && length <= total - offset;
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* crc32.h - CRC-32 as zip uses it (polynomial 0xEDB88320). */
+#ifndef BASE_CRC32_H
+#define BASE_CRC32_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* crc32_update - CRC of what came before (0 at the start) and N more bytes. */
+uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n);
+
+#endif

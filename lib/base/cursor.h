@@ -1,0 +1,88 @@
+/* cursor.h - the only way bytes in memory are read: one compare-and-advance
+ * under every getter, and a failure that latches. Read a whole record, check
+ * `bad` once. */
+#ifndef BASE_CURSOR_H
+#define BASE_CURSOR_H
+
+#include "base/str.h"
+
+typedef struct {
+    const unsigned char *p;
+    size_t left;
+    uint64_t pos; /* absolute offset of p in the outermost file */
+    bool bad;     /* something was asked for that is not there */
+} cursor;
+
+static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)
+{
+    static const unsigned char none;
+    return (cursor){n ? (const unsigned char *)bytes : &none, n, pos, false};
+}
+/* cursor_take - the next N bytes, or NULL (and bad, and nothing left). Never
+ * NULL for N 0 on a good cursor. */
+static inline const unsigned char *cursor_take(cursor *c, size_t n)
+{
+    if (c->bad || n > c->left) {
+        c->bad = true;
+        c->left = 0;
+        return NULL;
+    }
+    const unsigned char *at = c->p;
+    c->p += n;
+    c->left -= n;
+    c->pos += n;
+    return at;
+}
+static inline cursor cursor_sub(cursor *c, size_t n)
+{
+    uint64_t pos = c->pos;
+    const unsigned char *at = cursor_take(c, n);
+    cursor sub = cursor_of(at, at ? n : 0, pos);
+    sub.bad = at == NULL;
+    return sub;
+}
+static inline uint8_t cursor_u8(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 1);
+    return b ? b[0] : 0;
+}
+static inline uint16_t load_u16le(const unsigned char *b) { return (uint16_t)(b[0] | b[1] << 8); }
+static inline uint32_t load_u32le(const unsigned char *b)
+{
+    return (uint32_t)b[0] | (uint32_t)b[1] << 8 | (uint32_t)b[2] << 16 | (uint32_t)b[3] << 24;
+}
+static inline uint64_t load_u64le(const unsigned char *b)
+{
+    return (uint64_t)load_u32le(b) | (uint64_t)load_u32le(b + 4) << 32;
+}
+static inline uint64_t load_u64be(const unsigned char *b)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < 8; i++)
+        v = v << 8 | b[i];
+    return v;
+}
+static inline uint16_t cursor_u16(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 2);
+    return b ? load_u16le(b) : 0;
+}
+static inline uint32_t cursor_u32(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 4);
+    return b ? load_u32le(b) : 0;
+}
+static inline uint64_t cursor_u64(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 8);
+    return b ? load_u64le(b) : 0;
+}
+static inline ckpt_str cursor_str(cursor *c, size_t n)
+{
+    const unsigned char *b = cursor_take(c, n);
+    return b ? str_of((const char *)b, n) : str_of("", 0);
+}
+/* cursor_done - everything consumed and nothing went wrong. */
+static inline bool cursor_done(const cursor *c) { return !c->bad && c->left == 0; }
+
+#endif

@@ -1,0 +1,41 @@
+/* str.h - ckpt_str: text with a length. Compared length first, always. */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <string.h>
+
+#include "ckpt.h"
+
+/* STR_LIT - a ckpt_str of a string literal. */
+#define STR_LIT(s) ((ckpt_str){"" s, sizeof(s) - 1})
+
+static inline ckpt_str str_of(const char *ptr, size_t len) { return (ckpt_str){ptr, len}; }
+static inline ckpt_str str_c(const char *z) { return (ckpt_str){z, strlen(z)}; }
+static inline bool str_eq(ckpt_str a, ckpt_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+static inline bool str_is(ckpt_str a, const char *z) { return str_eq(a, str_c(z)); }
+static inline bool str_starts(ckpt_str s, ckpt_str prefix)
+{
+    return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.ptr, prefix.ptr, prefix.len) == 0);
+}
+static inline bool str_ends(ckpt_str s, ckpt_str suffix)
+{
+    return s.len >= suffix.len && (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
+}
+static inline ckpt_str str_skip(ckpt_str s, size_t n)
+{
+    return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
+}
+/* str_compare - by bytes, as memcmp; a prefix comes first. */
+static inline int str_compare(ckpt_str a, ckpt_str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int c = n ? memcmp(a.ptr, b.ptr, n) : 0;
+    return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+/* str_find - offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
+size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
+
+#endif

@@ -1,0 +1,461 @@
+/*
+ * ckpt.h - the public interface of libckpt: read, fix, convert and compare
+ * deep-learning checkpoints without running anything they contain.
+ *
+ * Rules that hold everywhere:
+ *  - A function that can fail returns ckpt_status and takes a ckpt_error * as
+ *    its last argument (may be NULL). Nothing prints, exits or aborts.
+ *  - A ckpt_str carries its length and may hold NUL bytes; text that comes
+ *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
+ *  - What a file or plan hands out by pointer belongs to it and lives until it
+ *    is closed. Nothing handed out may be freed or changed by the caller.
+ *  - One ckpt_file may be read by one thread at a time; different files are
+ *    independent. There is no global state.
+ *  - Sizes are bytes; shapes, strides and storage offsets count elements.
+ */
+#ifndef CKPT_H
+#define CKPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#if defined(__GNUC__)
+#define CKPT_API __attribute__((visibility("default")))
+#define CKPT_PRINTF(f, a) __attribute__((format(printf, f, a)))
+#define CKPT_MUST_CHECK __attribute__((warn_unused_result))
+#else
+#define CKPT_API
+#define CKPT_PRINTF(f, a)
+#define CKPT_MUST_CHECK
+#endif
+
+#define CKPT_VERSION "0.1.0"
+
+/* ckpt_version - the version of the library that is running, e.g. "0.1.0". */
+CKPT_API const char *ckpt_version(void);
+
+/* ------------------------------------------------------------------ text */
+
+typedef struct {
+    const char *ptr; /* not NUL-terminated unless said so; may hold NUL */
+    size_t len;
+} ckpt_str;
+
+/* ckpt_text_escape - writes TEXT into OUT so that it cannot act on a terminal:
+ * control, bidi and zero-width characters become \u{..}, bytes that are not
+ * UTF-8 become \xNN, backslash becomes \\. Returns the length of the whole
+ * result; as with snprintf, a result >= CAP means OUT was cut (it is always
+ * NUL-terminated when CAP > 0). */
+CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
+
+/* ckpt_natural_compare - order of names for people: runs of digits compare as
+ * numbers, so layer.2 comes before layer.10. <0, 0, >0. Total: 0 only for
+ * equal bytes. */
+CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
+
+/* ckpt_glob_match - does NAME match GLOB? `*` any run, `?` one character,
+ * `[a-z]` a set, `[!..]` its complement, `\` quotes. The whole name must match;
+ * `.` is not special. */
+CKPT_API bool ckpt_glob_match(ckpt_str glob, ckpt_str name);
+
+/* ----------------------------------------------------------------- errors */
+
+typedef enum {
+    CKPT_OK = 0,
+    /* Spelled out so that this header stands alone; base/errors.def gives each
+     * its name and text, and a test holds the two together. */
+    CKPT_EIO,          /* the system refused to read or write */
+    CKPT_ENOMEM,       /* memory ran out */
+    CKPT_EUSAGE,       /* the caller asked for something meaningless */
+    CKPT_EUNKNOWN,     /* not a format we know */
+    CKPT_EUNSUPPORTED, /* known, but not read or written by this build */
+    CKPT_EFORMAT,      /* the bytes break the format's own rules */
+    CKPT_ETRUNCATED,   /* the bytes end too early */
+    CKPT_ECHECKSUM,    /* stored and computed checksum differ */
+    CKPT_ELIMIT,       /* legal, but beyond a limit of ckpt_limits */
+    CKPT_ENOTFOUND,    /* no such tensor, key or file */
+    CKPT_EEXIST,       /* would overwrite, or two names would become one */
+    CKPT_ELOSSY,       /* the target cannot hold this */
+    CKPT_ECHANGED,     /* the input changed while it was read */
+    CKPT_ECANCELLED    /* the caller's callback said stop */
+} ckpt_status;
+
+#define CKPT_NO_OFFSET UINT64_MAX
+
+typedef struct {
+    ckpt_status status;
+    int sys_errno;      /* errno of the failed system call, or 0 */
+    uint64_t offset;    /* absolute, in the file named; CKPT_NO_OFFSET: none */
+    char file[512];     /* path of the file at fault, escaped; may be empty */
+    char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */
+    char what[384];     /* what was found and what is allowed, escaped */
+    char hint[256];     /* what to do next; may be empty */
+} ckpt_error;
+
+/* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */
+CKPT_API const char *ckpt_status_name(ckpt_status status);
+
+/* ckpt_error_text - one line "FILE: byte 0x1f: WHERE: WHAT" into OUT (always
+ * terminated). The hint is not part of it. Returns OUT. */
+CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap);
+
+/* ----------------------------------------------------------------- limits */
+
+/* Every ceiling that guards against a hostile file (0 keeps the default). */
+typedef struct {
+    uint64_t max_metadata; /* heap for parsed metadata: default max(64 MiB, 16 x metadata bytes) */
+    uint64_t max_header;   /* JSON headers and pickles read from an archive: 256 MiB */
+    uint64_t max_tensors;  /* rows: 10,000,000 */
+    uint32_t max_depth;    /* nesting of containers: 1000 */
+} ckpt_limits;
+
+/* ----------------------------------------------------------------- dtypes */
+
+typedef enum {
+    CKPT_DT_NONE = 0, /* unknown or not applicable */
+    /* The order of core/dtype.def, which a test holds together with this. */
+    CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16,
+    CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ,
+    CKPT_DT_F8_E8M0, CKPT_DT_F4, CKPT_DT_F6_E2M3, CKPT_DT_F6_E3M2,
+    CKPT_DT_I64, CKPT_DT_I32, CKPT_DT_I16, CKPT_DT_I8,
+    CKPT_DT_U64, CKPT_DT_U32, CKPT_DT_U16, CKPT_DT_U8, CKPT_DT_BOOL,
+    CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
+    CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
+    CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
+    CKPT_DT_NP, /* another numpy dtype (strings, dates, records, longdouble) */
+    CKPT_DT_COUNT
+} ckpt_dtype;
+
+/* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
+CKPT_API const char *ckpt_dtype_name(ckpt_dtype dtype);
+/* ckpt_dtype_parse - reads torch's or safetensors' spelling ("float16",
+ * "F16", "f16"); CKPT_DT_NONE when it is neither. */
+CKPT_API ckpt_dtype ckpt_dtype_parse(ckpt_str name);
+/* ckpt_dtype_bits - bits of one element as the shape counts it; 0: not fixed. */
+CKPT_API unsigned ckpt_dtype_bits(ckpt_dtype dtype);
+
+/* ---------------------------------------------------------------- tensors */
+
+typedef enum {
+    CKPT_DENSE = 0,
+    CKPT_QUANTIZED,   /* int_repr bytes; parts scales, zero_points */
+    CKPT_SPARSE_COO,  /* composite: parts indices, values */
+    CKPT_SPARSE_CSR, CKPT_SPARSE_CSC, CKPT_SPARSE_BSR, CKPT_SPARSE_BSC,
+    CKPT_NESTED,        /* composite: buffer, sizes, strides, offsets */
+    CKPT_NESTED_JAGGED, /* composite: values, offsets[, lengths] */
+    CKPT_DTENSOR,       /* composite: _local_tensor is this rank's part */
+    CKPT_SHARDED,       /* composite: local_shards.N */
+    CKPT_WRAPPER,       /* composite: a tensor subclass made of tensors */
+    CKPT_META,          /* shape, no bytes */
+    CKPT_UNINITIALIZED, /* not even a shape */
+    CKPT_STORAGE,       /* a bare storage */
+    CKPT_NDARRAY,       /* numpy array or scalar inside a pickle */
+    CKPT_OPAQUE,        /* a constructor we know only by name */
+    CKPT_KIND_COUNT
+} ckpt_kind;
+
+/* ckpt_kind_name - the JSON spelling: "dense", "sparse_coo" … */
+CKPT_API const char *ckpt_kind_name(ckpt_kind kind);
+
+typedef struct {
+    bool is_int;
+    int64_t num;  /* is_int */
+    ckpt_str str; /* else; for other keys than str and int: their repr */
+} ckpt_path_elem;
+
+#define CKPT_NO_STORAGE UINT32_MAX
+#define CKPT_NO_TENSOR UINT32_MAX
+
+/* One row: a tensor, a composite, or a part of the composite before it. */
+typedef struct {
+    ckpt_str name; /* path joined with '.'; NUL-terminated */
+    const ckpt_path_elem *path;
+    uint32_t npath;
+    uint16_t dtype; /* ckpt_dtype */
+    uint16_t kind;  /* ckpt_kind */
+    uint32_t ndim;
+    bool has_shape;         /* false: nested, uninitialized */
+    bool has_data;          /* bytes can be read */
+    bool conj, neg;         /* the view shows -imag / the negated value */
+    bool requires_grad, parameter;
+    const uint64_t *shape;  /* outermost first */
+    const uint64_t *stride; /* elements; NULL: dense row-major */
+    uint64_t elements;      /* product of shape */
+    uint64_t nbytes;        /* of the contiguous row-major bytes */
+    uint32_t storage;       /* index into the file's storages or CKPT_NO_STORAGE */
+    uint64_t storage_offset; /* elements */
+    uint64_t file_offset;   /* of its first byte where stored raw, else CKPT_NO_OFFSET */
+    uint32_t alias_of;      /* first row with the very same view, or CKPT_NO_TENSOR */
+    uint32_t part_of;       /* row of its composite, or CKPT_NO_TENSOR */
+    ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
+    ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
+    ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
+    const struct ckpt_value *value; /* the node it was made from; may be NULL */
+} ckpt_tensor;
+
+typedef struct {
+    uint64_t nbytes;      /* of the whole storage */
+    uint64_t file_offset; /* absolute where stored raw, else CKPT_NO_OFFSET */
+    ckpt_str key;         /* the file's own name of it ("0", "94121…") */
+    ckpt_str location;
+    ckpt_str file;        /* shard it lies in; empty for single files */
+    bool has_crc;         /* the container records a CRC-32 of it */
+} ckpt_storage;
+
+/* ----------------------------------------------------------------- values */
+
+/* The value graph: what the file holds beside and around its tensors. A graph,
+ * not a tree: containers may be shared or contain themselves. */
+typedef struct ckpt_value ckpt_value;
+
+typedef enum {
+    CKPT_V_NONE, CKPT_V_BOOL, CKPT_V_INT, CKPT_V_BIGINT, CKPT_V_FLOAT,
+    CKPT_V_STR,       /* text, UTF-8 (lone surrogates possible) */
+    CKPT_V_STR8,      /* Python 2 str: bytes that usually are text */
+    CKPT_V_BYTES, CKPT_V_BYTEARRAY,
+    CKPT_V_LIST, CKPT_V_TUPLE, CKPT_V_DICT, CKPT_V_SET, CKPT_V_FROZENSET,
+    CKPT_V_GLOBAL,    /* the name of a class or function; never resolved */
+    CKPT_V_CALL,      /* REDUCE, NEWOBJ, OBJ, INST …: an inert node */
+    CKPT_V_PERSID,    /* persistent id: a storage or a legacy module */
+    CKPT_V_TENSOR     /* a tensor of a format without a pickle */
+} ckpt_value_type;
+
+CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
+/* ckpt_value_type_name - Python's word for it as far as the file tells: "int",
+ * "dict", "collections.OrderedDict", "numpy.float64", "my.module.Class" … The
+ * text is NUL-terminated inside BUF of CAP bytes. Returns BUF. */
+CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
+/* ckpt_value_text - a short, escaped, one-line Python-like rendering ("0.001",
+ * "'adam'", "{…} 3 items"); nested containers are abbreviated at NODES nodes.
+ * Returns the full length as ckpt_text_escape does. */
+CKPT_API size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap);
+CKPT_API bool ckpt_value_bool(const ckpt_value *v);    /* BOOL */
+CKPT_API int64_t ckpt_value_int(const ckpt_value *v);  /* INT, BOOL */
+CKPT_API double ckpt_value_float(const ckpt_value *v); /* FLOAT, INT, BOOL */
+CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v); /* STR, STR8, BYTES; empty if it lies in the file only */
+/* ckpt_value_count / item - children of LIST, TUPLE, SET, DICT and of objects
+ * that behave like one (OrderedDict, an object's attributes). KEY is NULL for
+ * sequences. item returns false past the end. */
+CKPT_API size_t ckpt_value_count(const ckpt_value *v);
+CKPT_API bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val);
+/* ckpt_value_tensor - the row this node is, or CKPT_NO_TENSOR. */
+CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *v);
+/* ckpt_value_offset - where in its pickle stream the node was made. */
+CKPT_API uint64_t ckpt_value_offset(const ckpt_value *v);
+
+/* A leaf that is not a tensor, in document order. */
+typedef struct {
+    ckpt_str name;
+    const ckpt_path_elem *path;
+    uint32_t npath;
+    const ckpt_value *value;
+} ckpt_leaf;
+
+/* ------------------------------------------------------------------ files */
+
+typedef struct ckpt_file ckpt_file;
+
+/* ckpt_open - opens PATH, a file or a directory of shards, and reads its
+ * metadata; no tensor byte is touched. The format is decided by content alone.
+ * "-" is standard input (a pipe is first spooled to an unlinked temporary
+ * file). LIMITS may be NULL. On success *OUT must go to ckpt_close(). */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+/* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
+ * the file; NAME stands in error messages. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+/* ckpt_close - frees FILE and all it handed out. NULL is allowed. */
+CKPT_API void ckpt_close(ckpt_file *file);
+
+CKPT_API const char *ckpt_file_path(const ckpt_file *file);
+CKPT_API const char *ckpt_file_format(const ckpt_file *file); /* "torch-zip", "safetensors" … */
+CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for people: "torch zip" */
+CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
+CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
+CKPT_API const ckpt_tensor *ckpt_tensor_at(const ckpt_file *file, uint32_t i); /* document order; NULL past the end */
+/* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
+CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
+CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
+CKPT_API const ckpt_storage *ckpt_storage_at(const ckpt_file *file, uint32_t i);
+CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file); /* may be NULL */
+CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
+CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
+/* ckpt_notice_at - things a user should know that are no errors ("two tensors
+ * are both called …"), escaped; NULL past the end. */
+CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
+/* ckpt_file_ignore_crc - go on when a record's CRC-32 is wrong; a notice says so. */
+CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
+
+/* ckpt_tensor_read - COUNT elements from FIRST of row I in row-major order into
+ * OUT, contiguous, little-endian, conj and neg applied. OUT holds at least
+ * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types count
+ * bytes). CKPT_ELOSSY when the row has no bytes of its own. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err);
+
+/* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to SINK (USER
+ * is passed through; a nonzero return stops with CKPT_ECANCELLED). Checks the
+ * record's CRC when there is one. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i, int (*sink)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
+
+/* ------------------------------------------------------------------- info */
+
+typedef struct {
+    ckpt_str prefix;  /* "module." */
+    ckpt_str where;   /* joined name of the mapping, "" for the root */
+    uint64_t tensors; /* of that mapping that carry it */
+    uint64_t of;      /* tensors of that mapping */
+    bool anywhere;    /* found at inner components (_orig_mod.) */
+} ckpt_wrapper;
+
+typedef struct {
+    ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
+    ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
+    ckpt_str weights_why;      /* why that one */
+    bool has_weights;
+    const ckpt_wrapper *wrappers;
+    size_t nwrappers;
+    ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */
+    ckpt_str optimizer_path;
+    uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
+    uint64_t unreferenced;     /* bytes of storages no tensor shows */
+    uint64_t aliases;          /* rows that alias an earlier one */
+    int weights_only;          /* 1 loads, 0 refused, -1 not a torch.load file */
+    ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
+    bool executes_code;        /* TorchScript and packages carry code */
+} ckpt_info;
+
+/* ckpt_inspect - fills OUT; its strings live in FILE. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
+
+/* ----------------------------------------------------------------- digest */
+
+typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
+#define CKPT_DIGEST_MAX 32
+
+/* ckpt_digest_tensor - over the row-major contiguous little-endian bytes alone.
+ * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+/* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
+ * rows with data; DIGESTS holds ckpt_tensor_count() digests of
+ * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+
+/* ------------------------------------------------------------------- plan */
+
+/* A plan says what to write: which part of FILE, under which names. Making
+ * and changing one touches no tensor byte. FILE must outlive it. */
+typedef struct ckpt_plan ckpt_plan;
+
+typedef struct {
+    ckpt_str from, to; /* joined names */
+    bool metadata;     /* a _metadata entry, not a tensor */
+} ckpt_rename;
+
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
+CKPT_API void ckpt_plan_free(ckpt_plan *plan);
+/* ckpt_plan_root - write only the sub-tree at PATH (joined name); "auto" picks
+ * the weights mapping. A notice says which. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err);
+/* ckpt_plan_keep / drop - only / not the tensors whose name matches GLOB; may be
+ * called again to widen. CKPT_ENOTFOUND when GLOB matches nothing. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err);
+/* Prefix work acts on every state-dict-like mapping, its _metadata and
+ * name-keyed optimizer state. CKPT_EEXIST names both keys of a collision. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
+/* ckpt_plan_rename_regex - RULE is "REGEX=>REPL", POSIX extended, \1..\9 and \0
+ * in REPL; every match in a name is replaced. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err);
+/* ckpt_plan_rename_map - PATH is a JSON object {"old":"new"}; CKPT_ENOTFOUND
+ * names an old that the file lacks. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
+CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
+CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
+CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
+/* ckpt_plan_notice_at - what the operations had to say, as ckpt_notice_at. */
+CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
+
+/* ------------------------------------------------------------------ write */
+
+typedef enum { CKPT_TIES_DROP, CKPT_TIES_COPY, CKPT_TIES_ERROR } ckpt_ties;
+
+typedef struct {
+    const char *format; /* NULL: by suffix of the output, else the input's */
+    bool force;         /* replace an existing output */
+    bool strict;        /* refuse instead of dropping with a notice */
+    bool dry_run;       /* do everything but write */
+    bool no_sync;       /* leave out the fsyncs */
+    ckpt_ties ties;     /* for targets without shared storages */
+    uint64_t max_shard; /* bytes; 0: one file */
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
+    void *user;
+} ckpt_write_options;
+
+typedef struct { ckpt_str path, type, why; } ckpt_dropped;
+typedef struct { ckpt_str name, of; } ckpt_alias;
+
+typedef struct {
+    const char *format;
+    const char *const *outputs; /* paths, index last */
+    size_t noutputs;
+    uint64_t tensors, bytes; /* written: tensors and file bytes */
+    const ckpt_dropped *dropped;
+    size_t ndropped;
+    const ckpt_alias *aliases;
+    size_t naliases;
+} ckpt_write_result; /* lives in the plan */
+
+/* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
+ * appears whole or not at all. OPTS may be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+/* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
+ * ckpt_file_format spells it; NULL when nothing we write. */
+CKPT_API const char *ckpt_write_format(const char *path_or_name);
+
+/* ------------------------------------------------------------------- diff */
+
+typedef struct {
+    double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
+    bool equal_nan;      /* NaN equals NaN by value (identical bytes always do) */
+    bool keys_only;      /* names, dtypes and shapes; no data is read */
+    const char *ignore_prefix; /* taken off names on both sides; NULL: none */
+    const char *const *globs;  /* only names that match one; NULL: all */
+    size_t nglobs;
+    int (*progress)(void *user, uint64_t done, uint64_t total);
+    void *user;
+} ckpt_diff_options;
+
+typedef enum {
+    CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B,
+    CKPT_DIFF_RENAMED, /* same dtype, shape and bytes under another name */
+    CKPT_DIFF_CHANGED, /* dtype, shape or values */
+    CKPT_DIFF_SAME     /* identical, or within tolerance */
+} ckpt_diff_what;
+
+typedef struct {
+    ckpt_diff_what what;
+    ckpt_str name, other;      /* other: the name in B when renamed */
+    uint32_t a, b;             /* rows, CKPT_NO_TENSOR where absent */
+    bool dtype_differs, shape_differs, values_differ, compared;
+    bool within_tolerance;     /* SAME, but not byte for byte */
+    uint64_t differing, elements;
+    double max_abs, max_rel, mean_abs;
+} ckpt_diff_event;
+
+typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_totals;
+
+/* ckpt_diff - compares A and B by name, streaming both in bounded memory; EVENT
+ * is called once a row in natural order of names (nonzero stops it). Renamed
+ * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,35 @@
+/* pickle_write.h - a value graph as a protocol 2 pickle, with the opcodes that
+ * torch's weights_only unpickler accepts; identity is kept by the memo. */
+#ifndef CODEC_PICKLE_WRITE_H
+#define CODEC_PICKLE_WRITE_H
+
+#include "base/buf.h"
+#include "core/value.h"
+
+typedef struct pickle_writer pickle_writer;
+
+/* What the owner of the graph decides while it is written. Any may be NULL. */
+struct pickle_hooks {
+    void *user;
+    /* replace - the node to write in V's place (V itself mostly). */
+    const ckpt_value *(*replace)(void *user, const ckpt_value *v);
+    /* entry - entry I of container V: false leaves it out; *TEXT (preset to
+     * .ptr NULL) replaces the key of a pair, or the item of a sequence. */
+    bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
+    /* leaf - V is PERSID or TENSOR: write it through the calls below. */
+    ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
+};
+
+/* pickle_write - appends PROTO 2 .. STOP for ROOT to OUT. CKPT_ELOSSY names
+ * what protocol 2 cannot hold. */
+ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err);
+
+/* For leaf hooks: each appends one complete value, or one opcode. */
+void pickle_put_op(pickle_writer *w, char opcode); /* MARK '(', TUPLE 't', REDUCE 'R', BINPERSID 'Q', … */
+void pickle_put_int(pickle_writer *w, int64_t i);
+void pickle_put_uint(pickle_writer *w, uint64_t u);
+void pickle_put_bool(pickle_writer *w, bool b);
+void pickle_put_text(pickle_writer *w, ckpt_str s);                    /* memoized by content */
+void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* memoized by content */
+
+#endif

@@ -1,0 +1,57 @@
+/* zip.h - an archive's members as sources. The structure is read by zip_layout.c
+ * (offsets, audit); deflated members are inflated by libzip in zip_inflate.c,
+ * the only file that includes zip.h of libzip. */
+#ifndef CODEC_ZIP_H
+#define CODEC_ZIP_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "io/source.h"
+
+struct zip_entry {
+    ckpt_str name; /* as in the central directory; may hold anything */
+    uint64_t header;  /* offset of the local header */
+    uint64_t data;    /* offset of the payload; filled by zip_data */
+    uint64_t csize, usize;
+    uint32_t crc;
+    uint16_t method, flags;
+    bool data_known;
+    bool duplicate;   /* another entry has the same name */
+};
+
+typedef struct zip {
+    source *src;
+    arena *a;
+    struct zip_entry *entries; /* central directory order */
+    size_t n;
+    map *names;         /* exact name -> first entry */
+    uint64_t directory; /* offset of the central directory */
+    uint64_t end;       /* first byte behind the end record and its comment */
+    uint64_t shift;     /* bytes before the archive: added to every offset */
+    bool crc_none;      /* every CRC in it is 0: none recorded */
+    void *inflater;     /* zip_inflate.c's handle, opened on first need */
+} zip;
+
+/* zip_open - reads and audits the structure of the archive in SRC (referenced,
+ * not taken): end record, zip64 fields, every directory entry, extents inside
+ * the file and free of overlap. Trailing and leading junk is tolerated where
+ * the archive is sound and visible as end < size and shift > 0. */
+ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
+void zip_close(zip *z); /* NULL is allowed */
+/* zip_find - index of the entry of exactly that name, or -1. */
+int64_t zip_find(const zip *z, ckpt_str name);
+/* zip_data - reads the local header of entry I, compares it with the directory
+ * (name, method, and CRC and sizes where it has them) and fills data. */
+ckpt_status zip_data(zip *z, size_t i, ckpt_error *err);
+/* zip_member - entry I as a source: a slice when stored, inflated on the fly
+ * when deflated (never beyond usize); other methods and encryption are refused
+ * by name. The zip must outlive it. */
+ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err);
+/* zip_load - the whole of entry I in the arena, at most MAX bytes, its CRC
+ * checked unless crc_none. */
+ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err);
+/* zip_inflate_member - zip_inflate.c: entry I through libzip. */
+ckpt_status zip_inflate_member(zip *z, size_t i, source **out, ckpt_error *err);
+void zip_inflate_close(void *inflater);
+
+#endif

@@ -1,0 +1,25 @@
+/* zip_write.h - a stored zip64 archive, laid out as torch.save lays it out:
+ * 64-byte aligned payloads, sizes and CRC in the local header, one top folder. */
+#ifndef CODEC_ZIP_WRITE_H
+#define CODEC_ZIP_WRITE_H
+
+#include "base/buf.h"
+#include "io/sink.h"
+
+typedef struct zip_writer zip_writer;
+
+ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err);
+/* zip_writer_begin - starts member TOP/NAME of exactly SIZE bytes. */
+ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckpt_error *err);
+/* zip_writer_put - payload bytes; the CRC is computed on them. */
+ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err);
+/* zip_writer_member - begin, put, all at once. */
+ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
+/* zip_writer_finish - directory, zip64 end record, locator, end record. W stays to be freed. */
+ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err);
+void zip_writer_free(zip_writer *w);
+/* zip_writer_size - size of a whole archive of N members with these name
+ * lengths (without top) and sizes: the layout before the first byte. */
+bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens, const uint64_t *sizes, uint64_t *total);
+
+#endif

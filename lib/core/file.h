@@ -1,0 +1,77 @@
+/* file.h - what reading a checkpoint gives: a graph, a table, facts. */
+#ifndef CORE_FILE_H
+#define CORE_FILE_H
+
+#include "base/map.h"
+#include "core/table.h"
+
+struct format;
+
+/* What a pickle stream did, for verdicts: opcodes and names in order. */
+struct pickle_facts {
+    ckpt_str record;          /* "archive/data.pkl"; empty: the file itself */
+    int protocol;             /* of its PROTO opcode, -1: none */
+    uint64_t first_use[256];  /* offset of each opcode's first use, UINT64_MAX: not used */
+    ckpt_value **globals;     /* GLOBAL nodes in order of execution */
+    ckpt_value **calls;       /* CALL nodes in order of execution */
+    struct pickle_mutation *mutations; /* BUILD, APPEND(S), SETITEM(S) … in order */
+    size_t nglobals, ncalls, nmutations;
+    size_t cap_globals, cap_calls, cap_mutations;
+};
+
+struct pickle_mutation {
+    uint64_t offset;
+    uint8_t opcode;
+    const ckpt_value *target;
+};
+
+struct ckpt_file {
+    arena *a;
+    char *path;
+    source *src;  /* NULL for directories */
+    uint64_t nbytes;
+    const struct format *format;
+    ckpt_limits limits; /* defaults filled in */
+    ckpt_value *root;   /* NULL: nothing but a table */
+    /* Nodes that cannot be written as they are (nn.Module, ScriptModule) ->
+     * index into replaced: their state dict as an OrderedDict. */
+    map *replace;
+    ckpt_value **replaced;
+    size_t nreplaced, cap_replaced;
+    struct table table;
+    ckpt_leaf *leaves;
+    size_t nleaves, cap_leaves;
+    const char **notices;
+    size_t nnotices, cap_notices;
+    ckpt_str producer;
+    bool executes_code;
+    bool torch_load;   /* torch.load is what reads this kind of file */
+    ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
+    bool flat;         /* names are keys as they stand (safetensors): '.' does not nest */
+    uint64_t unaccounted; /* bytes of storages that no row can show */
+    struct pickle_facts **pickles;
+    size_t npickles, cap_pickles;
+    ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
+    bool ignore_crc;
+    ckpt_file **parts; /* shards, opened; closed with the file */
+    size_t nparts, cap_parts;
+    map *names;           /* joined name -> row, made on first use */
+    void *container;      /* the format's own (struct zip *) … */
+    void (*container_free)(void *);
+    struct probe *probe;  /* during open only */
+};
+
+/* file_new - an empty file reading SRC (taken over; may be NULL). */
+ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+void file_free(ckpt_file *f);
+void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3); /* escapes; repeated text is kept once */
+ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v, ckpt_error *err);
+struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
+/* file_replacement - the node to write instead of V; V itself mostly. */
+const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
+bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
+/* file_find - row by joined name through the name index. */
+uint32_t file_find(ckpt_file *f, ckpt_str name);
+/* file_merge - appends PART's tables to F, which then owns PART. */
+
+#endif

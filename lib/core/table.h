@@ -1,0 +1,59 @@
+/* table.h - tensors and the storages they look at. */
+#ifndef CORE_TABLE_H
+#define CORE_TABLE_H
+
+#include "base/arena.h"
+#include "core/value.h"
+#include "io/source.h"
+
+/* One step of a row's path, as a place in the graph: the entry INDEX of NODE
+ * (pair of a mapping, item of a sequence). A plan edits names there. */
+struct step {
+    const ckpt_value *node; /* NULL: nothing editable (attribute of an object) */
+    uint32_t index;
+};
+
+struct row {
+    ckpt_tensor t; /* what the public interface shows */
+    const struct step *steps; /* t.npath of them */
+};
+
+struct storage {
+    ckpt_storage s;
+    source *src;  /* whole storage = [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
+    uint64_t off;
+    uint8_t swap; /* width to byte-swap on reading; 0: little-endian already */
+    bool crc_checked;
+    uint32_t crc;    /* s.has_crc */
+    uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
+    uint64_t numel;  /* as its persistent id states, in elements of dtype */
+    const ckpt_value *pid; /* PERSID node, or NULL */
+};
+
+struct table {
+    arena *a;
+    struct row *rows;
+    size_t nrows, cap_rows;
+    struct storage *storages;
+    size_t nstorages, cap_storages;
+    uint64_t max_rows;
+};
+
+/* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
+ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
+/* table_row - adds a row. Fills name from the path, elements and nbytes from
+ * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and checks a row with
+ * has_data against its storage: ndim, offset + sum((size-1)*stride) < storage
+ * elements, in checked arithmetic (formats-torch §7). Shape, stride, path and
+ * steps must live in the arena. *INDEX may be NULL. */
+ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
+/* table_finish - fills alias_of of every row. */
+ckpt_status table_finish(struct table *t, ckpt_error *err);
+void table_close(struct table *t); /* drops the source references */
+/* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
+ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
+/* row_contiguous - is the view one run of row-major elements (strides of
+ * dimensions of size 1 do not count)? */
+bool row_contiguous(const ckpt_tensor *t);
+
+#endif

@@ -1,0 +1,95 @@
+/* value.h - the value graph: what a pickle builds, without building it.
+ * Identity matters: a node may be reached by many ways, itself included. */
+#ifndef CORE_VALUE_H
+#define CORE_VALUE_H
+
+#include "base/arena.h"
+#include "base/error.h"
+#include "io/source.h"
+
+enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
+
+enum value_flag {
+    VALUE_SPAN = 1,   /* STR, STR8, BYTES, BYTEARRAY too large to copy: u.span */
+    VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
+    VALUE_BUILT = 4   /* BUILD hit something that is no CALL; cannot be rewritten */
+};
+
+typedef struct {
+    ckpt_value *key, *val;
+} value_pair;
+
+/* Text or bytes left where they are. */
+struct value_span {
+    source *src;    /* not owned: lives as long as the file */
+    uint64_t off;
+    uint64_t nbytes;
+    uint64_t count; /* code points of STR, else nbytes */
+};
+
+struct value_call {
+    ckpt_value *callable; /* GLOBAL, mostly; any node in a hostile file */
+    ckpt_value *args;     /* TUPLE, mostly */
+    ckpt_value *kwargs;   /* NEWOBJ_EX, else NULL */
+    ckpt_value **states;  /* BUILD operands in order */
+    value_pair *pairs;    /* SETITEM(S) */
+    ckpt_value **items;   /* APPEND(S), ADDITEMS */
+    uint32_t nstates, npairs, nitems;
+    uint32_t cap_states, cap_pairs, cap_items;
+    uint32_t build_items; /* how many items and pairs there were at the first BUILD: order of a rewrite */
+};
+
+struct ckpt_value {
+    uint8_t type; /* ckpt_value_type */
+    uint8_t call; /* enum value_call_kind */
+    uint16_t flags;
+    uint32_t row;    /* tensor row, or CKPT_NO_TENSOR */
+    uint64_t offset; /* of the opcode that made it, in its own stream */
+    union {
+        bool b;
+        int64_t i;
+        double f;
+        ckpt_str str; /* STR, STR8, BYTES, BYTEARRAY; BIGINT: little-endian two's complement */
+        struct value_span *span;
+        struct { ckpt_value **items; uint32_t n, cap; } seq;  /* LIST TUPLE SET FROZENSET */
+        struct { value_pair *pairs; uint32_t n, cap; } dict;  /* DICT */
+        struct { ckpt_str *module_name; } global;             /* two of them: module, name */
+        struct value_call *call_;                             /* CALL */
+        ckpt_value *pid;                                      /* PERSID */
+    } u;
+};
+
+/* value_new - a zeroed node of TYPE with no row; NULL: no memory. */
+ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
+ckpt_value *value_str(arena *a, ckpt_str s); /* STR over S as it is: not copied */
+ckpt_value *value_int(arena *a, int64_t i);
+ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
+ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
+ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args, uint64_t offset);
+/* value_ordered_dict - the node of an empty collections.OrderedDict. */
+ckpt_value *value_ordered_dict(arena *a);
+bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
+bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
+bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
+
+/* Reading. Each of these answers for any node. */
+ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
+ckpt_str value_name(const ckpt_value *v);
+bool value_is_global(const ckpt_value *v, const char *module, const char *name);
+/* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
+bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
+uint32_t value_nargs(const ckpt_value *v);
+ckpt_value *value_arg(const ckpt_value *v, uint32_t i);  /* of a CALL; NULL past the end */
+ckpt_value *value_item(const ckpt_value *v, uint32_t i); /* of LIST, TUPLE …; NULL past the end */
+uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
+/* value_pairs - pairs of a DICT, or those set on a CALL (OrderedDict); *N 0 and NULL else. */
+const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
+/* value_get - last value under the text key NAME (STR or STR8); NULL: none. */
+ckpt_value *value_get(const ckpt_value *mapping, const char *name);
+/* value_text_key - text of a STR or STR8 held in memory; false else. */
+bool value_text(const ckpt_value *v, ckpt_str *out);
+bool value_integer(const ckpt_value *v, int64_t *out); /* INT, BOOL */
+/* value_state - the last BUILD operand of a CALL, or NULL. */
+ckpt_value *value_state(const ckpt_value *v);
+
+#endif

@@ -1,0 +1,52 @@
+/* format.h - one checkpoint format: a file that ends in one const struct
+ * format, plus its line in formats.def. */
+#ifndef FORMAT_FORMAT_H
+#define FORMAT_FORMAT_H
+
+#include "codec/zip.h"
+#include "core/file.h"
+#include "core/plan.h"
+
+#define PROBE_HEAD 4096u
+
+/* What a file shows before anyone reads it. */
+struct probe {
+    const char *path;  /* for messages, never for decisions */
+    bool directory;
+    source *src;       /* NULL for a directory */
+    uint64_t size;
+    unsigned char head[PROBE_HEAD];
+    size_t nhead;
+    zip *z;            /* archive structure when the head is PK; else NULL */
+    ckpt_error zip_err; /* why z is NULL although the head is PK */
+};
+
+struct write_job {
+    const char *path; /* "-": standard output */
+    const ckpt_write_options *opts;
+    ckpt_write_result *result;
+};
+
+struct format {
+    const char *name;     /* "torch-zip": JSON, --to */
+    const char *title;    /* "torch zip": people */
+    const char *suffixes; /* ".pt .pth": chosen for outputs; NULL: never by suffix */
+    /* probe - is it mine? Asked in the order of formats.def; the first yes wins. */
+    bool (*probe)(const struct probe *p);
+    ckpt_status (*read)(ckpt_file *f, ckpt_error *err);
+    /* write - NULL: read-only. */
+    ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+};
+
+/* format_detect - the format of what P shows. CKPT_EUNKNOWN / EUNSUPPORTED with
+ * the name of what it is instead and what to do next. */
+ckpt_status format_detect(const struct probe *p, const struct format **out, ckpt_error *err);
+const struct format *format_by_name(const char *name);
+const struct format *format_by_suffix(const char *path); /* that can write */
+/* foreign_detect - names what is no checkpoint of ours (foreign.def). */
+ckpt_status foreign_detect(const struct probe *p, ckpt_error *err);
+/* format_open - opens SRC (taken over) or the directory PATH as one checkpoint;
+ * api.c and formats that contain checkpoints (shards) use it. */
+ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+
+#endif

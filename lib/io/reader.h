@@ -1,0 +1,43 @@
+/* reader.h - forward reading of a source through a 64 KiB window: the cursor
+ * for bytes that are not in memory. Like the cursor it latches its first
+ * failure, and keeps the error. */
+#ifndef IO_READER_H
+#define IO_READER_H
+
+#include "io/source.h"
+
+typedef struct {
+    source *src;
+    uint64_t pos, end;  /* next byte, and the first byte not to be read */
+    unsigned char *win; /* window: win_len bytes that begin at win_pos */
+    uint64_t win_pos;
+    size_t win_len;
+    ckpt_status status; /* first failure */
+    ckpt_error *err;
+} reader;
+
+#define READER_WINDOW 65536u
+
+/* reader_init - reads [POS, END) of SRC, which must outlive the reader. */
+ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
+void reader_free(reader *r);
+/* reader_take - the next N <= READER_WINDOW bytes, valid until the next call;
+ * NULL after a failure (CKPT_ETRUNCATED: "needs N bytes, M are left"). */
+const unsigned char *reader_take(reader *r, size_t n);
+/* reader_peek - like reader_take without advancing. */
+const unsigned char *reader_peek(reader *r, size_t n);
+/* reader_u8 … - 0 after a failure. */
+uint8_t reader_u8(reader *r);
+uint16_t reader_u16(reader *r);
+uint32_t reader_u32(reader *r);
+uint64_t reader_u64(reader *r);
+/* reader_line - bytes up to a newline, which is consumed and not part of the
+ * result; at most MAX <= READER_WINDOW - 1 bytes. .ptr NULL after a failure. */
+ckpt_str reader_line(reader *r, size_t max);
+/* reader_copy - N bytes into OUT, N of any size. */
+bool reader_copy(reader *r, void *out, uint64_t n);
+/* reader_skip - N bytes on; they must exist. */
+bool reader_skip(reader *r, uint64_t n);
+static inline uint64_t reader_left(const reader *r) { return r->status ? 0 : r->end - r->pos; }
+
+#endif

@@ -1,0 +1,84 @@
+/* The unit test program: `unit [SUITE…]` runs all suites or those named. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define SUITE(name) void suite_##name(void);
+#include "suites.def"
+#undef SUITE
+
+static const struct {
+    const char *name;
+    void (*add)(void);
+} suites[] = {
+#define SUITE(name) {#name, suite_##name},
+#include "suites.def"
+#undef SUITE
+    {NULL, NULL},
+};
+
+static CU_pSuite current;
+
+void unit_add(const char *name, void (*test)(void))
+{
+    if (!CU_add_test(current, name, test))
+        abort();
+}
+
+static size_t guard_span(size_t size, size_t page) { return (size + page - 1) / page * page; }
+
+unsigned char *unit_guard(const void *data, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = guard_span(size, page);
+    unsigned char *at = mmap(NULL, span + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED || mprotect(at + span, page, PROT_NONE) != 0)
+        abort();
+    at += span - size;
+    if (size)
+        memcpy(at, data, size);
+    return at;
+}
+
+void unit_guard_free(unsigned char *at, size_t size)
+{
+    size_t page = (size_t)sysconf(_SC_PAGESIZE), span = guard_span(size, page);
+    munmap(at + size - span, span + page);
+}
+
+const char *unit_corpus(const char *below)
+{
+    static char path[1024];
+    const char *top = getenv("CKPT_CORPUS");
+    snprintf(path, sizeof path, "%s/%s", top ? top : "tests/corpus", below);
+    return path;
+}
+
+static int wanted(const char *name, int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++)
+        if (strcmp(argv[i], name) == 0)
+            return 1;
+    return argc < 2;
+}
+
+int main(int argc, char **argv)
+{
+    if (CU_initialize_registry() != CUE_SUCCESS)
+        return 2;
+    for (size_t i = 0; suites[i].name; i++) {
+        if (!wanted(suites[i].name, argc, argv))
+            continue;
+        current = CU_add_suite(suites[i].name, NULL, NULL);
+        suites[i].add();
+    }
+    CU_basic_set_mode(CU_BRM_NORMAL);
+    CU_basic_run_tests();
+    unsigned failed = CU_get_number_of_tests_failed();
+    unsigned run = CU_get_number_of_tests_run();
+    printf("unit: %u passed, %u failed\n", run - failed, failed);
+    CU_cleanup_registry();
+    return failed != 0;
+}
