@@ -2,6 +2,8 @@
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
 
+#include <stdarg.h>
+
 #include "base/map.h"
 #include "core/table.h"
 
@@ -14,9 +16,10 @@ struct pickle_facts {
     uint64_t first_use[256];  /* offset of each opcode's first use, UINT64_MAX: not used */
     ckpt_value **globals;     /* GLOBAL nodes in order of execution */
     ckpt_value **calls;       /* CALL nodes in order of execution */
+    ckpt_value **persids;     /* PERSID nodes in order of execution */
     struct pickle_mutation *mutations; /* BUILD, APPEND(S), SETITEM(S) … in order */
-    size_t nglobals, ncalls, nmutations;
-    size_t cap_globals, cap_calls, cap_mutations;
+    size_t nglobals, ncalls, npersids, nmutations;
+    size_t cap_globals, cap_calls, cap_persids, cap_mutations;
 };
 
 struct pickle_mutation {
@@ -72,6 +75,10 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_find - row by joined name through the name index. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
-/* file_merge - appends PART's tables to F, which then owns PART. */
+/* file_budget - parsing METADATA_BYTES of metadata may take up to 16 times that
+ * and 64 MiB, unless the caller set a limit of his own. */
+void file_budget(ckpt_file *f, uint64_t metadata_bytes);
+/* notice_add - a formatted, escaped notice behind those of *LIST. */
+void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char *fmt, va_list ap);
 
 #endif

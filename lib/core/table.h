@@ -43,7 +43,7 @@ struct table {
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from
  * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and checks a row with
- * has_data against its storage: ndim, offset + sum((size-1)*stride) < storage
+ * has_data against its storage, which must be one of the table: ndim, offset + sum((size-1)*stride) < storage
  * elements, in checked arithmetic (formats-torch §7). Shape, stride, path and
  * steps must live in the arena. *INDEX may be NULL. */
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);

@@ -1,0 +1,155 @@
+/* file.c - the life of a ckpt_file: made empty, filled by a format, freed whole. */
+#include "core/file.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static void default_limits(ckpt_limits *l, const ckpt_limits *given)
+{
+    *l = given ? *given : (ckpt_limits){0};
+    if (!l->max_header)
+        l->max_header = 256 * MIB;
+    if (!l->max_tensors)
+        l->max_tensors = 10000000;
+    if (!l->max_depth)
+        l->max_depth = 1000;
+}
+
+ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_file *f = calloc(1, sizeof *f);
+    if (!f) {
+        source_unref(src);
+        return fail_memory(err);
+    }
+    default_limits(&f->limits, limits);
+    f->src = src;
+    f->nbytes = src ? src->size : 0;
+    f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
+    f->path = strdup(path);
+    f->replace = map_new(0);
+    f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
+    if (!f->a || !f->path || !f->replace) {
+        file_free(f);
+        return fail_memory(err);
+    }
+    *out = f;
+    return CKPT_OK;
+}
+
+void file_free(ckpt_file *f)
+{
+    if (!f)
+        return;
+    table_close(&f->table);
+    if (f->container_free)
+        f->container_free(f->container);
+    for (size_t i = 0; i < f->nparts; i++)
+        file_free(f->parts[i]);
+    map_free(f->names);
+    map_free(f->replace);
+    arena_free(f->a);
+    source_unref(f->src);
+    free(f->path);
+    free(f);
+}
+
+void file_budget(ckpt_file *f, uint64_t metadata_bytes)
+{
+    uint64_t budget;
+    if (!f->limits.max_metadata && checked_mul(metadata_bytes, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
+        arena_raise(f->a, budget);
+}
+
+/* note - TEXT, escaped, behind the other notices unless it is there already. */
+static void note(arena *a, const char ***list, size_t *n, size_t *cap, const char *text)
+{
+    for (size_t i = 0; i < *n; i++)
+        if (strcmp((*list)[i], text) == 0)
+            return;
+    const char **grown = arena_grow(a, *list, *n, cap, *n + 1, sizeof *grown);
+    ckpt_str copy = grown ? arena_str(a, str_c(text)) : str_of(NULL, 0);
+    if (!grown)
+        return;
+    *list = grown;
+    if (copy.ptr)
+        grown[(*n)++] = copy.ptr;
+}
+
+void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char *fmt, va_list ap)
+{
+    char raw[512], safe[1024];
+    if (*n >= 1000) /* a file cannot make us talk without end */
+        return;
+    (void)vsnprintf(raw, sizeof raw, fmt, ap);
+    error_escape(raw, safe, sizeof safe);
+    note(a, list, n, cap, safe);
+}
+
+void file_notice(ckpt_file *f, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    notice_add(f->a, &f->notices, &f->nnotices, &f->cap_notices, fmt, ap);
+    va_end(ap);
+}
+
+ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v, ckpt_error *err)
+{
+    ckpt_leaf *grown = arena_grow(f->a, f->leaves, f->nleaves, &f->cap_leaves, f->nleaves + 1, sizeof *grown);
+    ckpt_str name = grown ? path_join(f->a, path, n) : str_of(NULL, 0);
+    if (!name.ptr)
+        return fail_memory(err);
+    f->leaves = grown;
+    grown[f->nleaves++] = (ckpt_leaf){.name = name, .path = path, .npath = n, .value = v};
+    return CKPT_OK;
+}
+
+struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
+{
+    struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
+    struct pickle_facts **grown = p ? arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown) : NULL;
+    if (!grown)
+        return NULL;
+    p->record = record;
+    p->protocol = -1;
+    for (int i = 0; i < 256; i++)
+        p->first_use[i] = UINT64_MAX;
+    f->pickles = grown;
+    grown[f->npickles++] = p;
+    return p;
+}
+
+const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
+{
+    if (!f->nreplaced)
+        return v;
+    uint32_t i = map_get_num(f->replace, map_ptr(v));
+    return i == MAP_NONE ? v : f->replaced[i];
+}
+
+bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
+{
+    ckpt_value **grown = arena_grow(f->a, f->replaced, f->nreplaced, &f->cap_replaced, f->nreplaced + 1, sizeof *grown);
+    if (!grown || !map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced))
+        return false;
+    f->replaced = grown;
+    grown[f->nreplaced++] = by;
+    return true;
+}
+
+uint32_t file_find(ckpt_file *f, ckpt_str name)
+{
+    if (!f->names) {
+        f->names = map_new(f->table.nrows);
+        for (uint32_t i = 0; f->names && i < f->table.nrows; i++)
+            if (!map_put(f->names, f->table.rows[i].t.name, i, NULL))
+                break;
+    }
+    return f->names ? map_get(f->names, name) : CKPT_NO_TENSOR;
+}

@@ -1,0 +1,203 @@
+/*
+ * table.c - rows and storages, and the one place where a view is held against
+ * the storage it claims to look at.
+ *
+ * A view reads elements offset + sum(index[k] * stride[k]); the largest index
+ * it can reach is offset + sum((size[k] - 1) * stride[k]) and must lie inside
+ * the storage. torch itself checks this only when it builds the tensor, and
+ * not at all for what mmap shows, so nothing here trusts the file.
+ */
+#include "core/table.h"
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/map.h"
+#include "core/dtype.h"
+
+ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
+{
+    struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1, sizeof *grown);
+    if (!grown) {
+        source_unref(s->src);
+        return fail_memory(err);
+    }
+    t->storages = grown;
+    *index = (uint32_t)t->nstorages;
+    grown[t->nstorages++] = *s;
+    return CKPT_OK;
+}
+
+void table_close(struct table *t)
+{
+    for (size_t i = 0; i < t->nstorages; i++)
+        source_unref(t->storages[i].src);
+    t->nstorages = 0;
+}
+
+static void put_elem(buf *b, const ckpt_path_elem *e)
+{
+    if (e->is_int)
+        buf_printf(b, "%lld", (long long)e->num);
+    else
+        buf_str(b, e->str);
+}
+
+ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)
+{
+    if (n == 1 && !path[0].is_int)
+        return arena_str(a, path[0].str);
+    buf b;
+    buf_init(&b, 1u << 24);
+    for (uint32_t i = 0; i < n; i++) {
+        if (i)
+            buf_byte(&b, '.');
+        put_elem(&b, &path[i]);
+    }
+    ckpt_str joined = buf_ok(&b) ? arena_str(a, buf_view(&b)) : str_of(NULL, 0);
+    buf_free(&b);
+    return joined;
+}
+
+static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
+{
+    t->elements = t->has_shape ? 1 : 0;
+    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
+        if (t->shape[k] == 0) {
+            t->elements = 0;
+            return CKPT_OK;
+        }
+    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
+        if (!checked_mul(t->elements, t->shape[k], &t->elements))
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the product of its %u sizes does not fit 64 bits", t->ndim);
+    return CKPT_OK;
+}
+
+/* The largest element index the view reaches, exclusive; 0 for an empty one. */
+static bool view_end(const ckpt_tensor *t, uint64_t *end)
+{
+    *end = 0;
+    if (t->elements == 0)
+        return true;
+    uint64_t last = t->storage_offset;
+    if (!t->stride)
+        return checked_add(last, t->elements, end);
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        uint64_t reach;
+        if (!checked_mul(t->shape[k] - 1, t->stride[k], &reach) || !checked_add(last, reach, &last))
+            return false;
+    }
+    return checked_add(last, 1, end);
+}
+
+static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
+{
+    uint64_t end, need;
+    const struct storage *s = &t->storages[v->storage];
+    if (!view_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
+        return fail(err, CKPT_EFORMAT, s->s.file_offset, "its offset, sizes and strides reach beyond 2^64 bytes");
+    if (need > s->s.nbytes) {
+        (void)fail(err, CKPT_EFORMAT, s->s.file_offset, "the view reaches byte %llu of storage \"%.*s\", which has %llu",
+                   (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
+        fail_hint(err, "the file is damaged or made to mislead; nothing can be read from this tensor");
+        return CKPT_EFORMAT;
+    }
+    return CKPT_OK;
+}
+
+static void locate(const struct table *t, ckpt_tensor *v)
+{
+    uint64_t at;
+    const struct storage *s = v->storage == CKPT_NO_STORAGE ? NULL : &t->storages[v->storage];
+    v->file_offset = CKPT_NO_OFFSET;
+    if (s && s->s.file_offset != CKPT_NO_OFFSET && dtype_bytes((ckpt_dtype)v->dtype, v->storage_offset, &at) && at <= s->s.nbytes)
+        (void)checked_add(s->s.file_offset, at, &v->file_offset);
+}
+
+ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
+{
+    if (t->nrows >= t->max_rows)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu tensors", (unsigned long long)t->max_rows);
+    struct row row = *r;
+    ckpt_tensor *v = &row.t;
+    v->alias_of = CKPT_NO_TENSOR;
+    if (!v->name.ptr)
+        v->name = path_join(t->a, v->path, v->npath);
+    if (!v->name.ptr)
+        return fail_memory(err);
+    ckpt_status st = count_elements(v, err);
+    if (st == CKPT_OK && v->has_data)
+        st = check_view(t, v, err);
+    if (st == CKPT_OK && ckpt_dtype_bits((ckpt_dtype)v->dtype) && v->has_shape &&
+        !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%llu elements of %s are no whole number of bytes that fits 64 bits",
+                  (unsigned long long)v->elements, ckpt_dtype_name((ckpt_dtype)v->dtype));
+    if (st != CKPT_OK) {
+        fail_where(err, "%.*s", STR_ARG(v->name));
+        return st;
+    }
+    locate(t, v);
+    struct row *grown = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    t->rows = grown;
+    if (index)
+        *index = (uint32_t)t->nrows;
+    grown[t->nrows++] = row;
+    return CKPT_OK;
+}
+
+bool row_contiguous(const ckpt_tensor *t)
+{
+    uint64_t run = 1;
+    if (!t->stride || t->elements <= 1)
+        return true;
+    for (uint32_t k = t->ndim; k-- > 0;) {
+        if (t->shape[k] != 1 && t->stride[k] != run)
+            return false;
+        if (!checked_mul(run, t->shape[k], &run))
+            return false;
+    }
+    return true;
+}
+
+static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    if (a->storage_offset != b->storage_offset || a->dtype != b->dtype || a->ndim != b->ndim || a->conj != b->conj ||
+        a->neg != b->neg || a->kind != b->kind)
+        return false;
+    for (uint32_t k = 0; k < a->ndim; k++)
+        if (a->shape[k] != b->shape[k] || (a->shape[k] > 1 && a->stride && b->stride && a->stride[k] != b->stride[k]))
+            return false;
+    return row_contiguous(a) == row_contiguous(b);
+}
+
+/* Rows are chained by (storage, offset), so that ten thousand views of one
+ * storage do not make the search quadratic. */
+ckpt_status table_finish(struct table *t, ckpt_error *err)
+{
+    map *seen = map_new(t->nrows);
+    uint32_t *next = arena_array(t->a, t->nrows, sizeof *next);
+    bool ok = seen && next;
+    for (uint32_t i = 0; ok && i < t->nrows; i++) {
+        ckpt_tensor *v = &t->rows[i].t;
+        next[i] = MAP_NONE;
+        if (v->storage == CKPT_NO_STORAGE || !v->has_data || v->elements == 0)
+            continue;
+        uint64_t key = (uint64_t)v->storage << 32 ^ v->storage_offset * UINT64_C(0x9E3779B97F4A7C15);
+        uint32_t head;
+        ok = map_put_num(seen, key, i, &head);
+        uint32_t tried = 0;
+        for (uint32_t j = head; ok && j != MAP_NONE && tried < 64; j = next[j], tried++) {
+            if (t->rows[j].t.storage == v->storage && same_view(&t->rows[j].t, v)) {
+                v->alias_of = j;
+                break;
+            }
+        }
+        if (ok && head != MAP_NONE && v->alias_of == CKPT_NO_TENSOR) {
+            next[i] = next[head];
+            next[head] = i;
+        }
+    }
+    map_free(seen);
+    return ok ? CKPT_OK : fail_memory(err);
+}
