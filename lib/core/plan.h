@@ -23,7 +23,8 @@ struct ckpt_plan {
     arena *a;
     ckpt_file *file;
     const ckpt_value *root; /* what to write; replacements applied */
-    uint32_t root_depth;    /* path elements of the file above root */
+    uint32_t root_depth;    /* path elements of the file above root … */
+    const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;
     map *edit_of;           /* node -> index into edits */
     struct edit *edits;

@@ -1,0 +1,208 @@
+/* plan.c - a plan is the file's graph with edits laid over it; nothing of the
+ * file is changed, so several plans may share one. */
+#include "core/plan.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
+{
+    ckpt_plan *p = calloc(1, sizeof *p);
+    if (!p)
+        return fail_memory(err);
+    p->file = file;
+    p->a = arena_new(UINT64_MAX);
+    p->edit_of = map_new(0);
+    p->keep = p->a ? arena_array(p->a, file->table.nrows, sizeof *p->keep) : NULL;
+    if (!p->a || !p->edit_of || !p->keep) {
+        ckpt_plan_free(p);
+        return fail_memory(err);
+    }
+    p->root = file->root ? file_replacement(file, file->root) : NULL;
+    for (size_t i = 0; i < file->table.nrows; i++)
+        p->keep[i] = true;
+    p->entries_stale = true;
+    *out = p;
+    return CKPT_OK;
+}
+
+void ckpt_plan_free(ckpt_plan *p)
+{
+    if (!p)
+        return;
+    map_free(p->edit_of);
+    arena_free(p->a);
+    free(p);
+}
+
+struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n)
+{
+    uint32_t i = map_get_num(p->edit_of, map_ptr(node));
+    p->entries_stale = true;
+    if (i != MAP_NONE)
+        return &p->edits[i];
+    struct edit *grown = arena_grow(p->a, p->edits, p->nedits, &p->cap_edits, p->nedits + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    p->edits = grown;
+    struct edit *e = &grown[p->nedits];
+    *e = (struct edit){.node = node, .n = n};
+    e->names = arena_array(p->a, n, sizeof *e->names);
+    e->dropped = arena_array(p->a, n, sizeof *e->dropped);
+    if (!e->names || !e->dropped || !map_set_num(p->edit_of, map_ptr(node), (uint32_t)p->nedits))
+        return NULL;
+    p->nedits++;
+    return e;
+}
+
+const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node)
+{
+    if (!p->nedits || !node)
+        return NULL;
+    uint32_t i = map_get_num(p->edit_of, map_ptr(node));
+    return i == MAP_NONE ? NULL : &p->edits[i];
+}
+
+static bool same_elem(const ckpt_path_elem *a, const ckpt_path_elem *b)
+{
+    return a->is_int == b->is_int && (a->is_int ? a->num == b->num : str_eq(a->str, b->str));
+}
+
+/* below_root - does the row's path go through the plan's root? */
+static bool below_root(const ckpt_plan *p, const ckpt_tensor *t)
+{
+    if (t->npath < p->root_depth || (t->npath == p->root_depth && p->root_depth))
+        return false;
+    for (uint32_t k = 0; k < p->root_depth; k++)
+        if (!same_elem(&t->path[k], &p->root_path[k]))
+            return false;
+    return true;
+}
+
+/* edited_path - ROW's path below the root with the edits in OUT, which has room
+ * for all of it; *CHANGED tells whether any edit applied. False: dropped. */
+static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
+{
+    *changed = p->root_depth != 0;
+    for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
+        const struct edit *e = row->steps ? plan_edit_find(p, row->steps[k].node) : NULL;
+        uint32_t i = e ? row->steps[k].index : 0;
+        ckpt_path_elem *to = &out[k - p->root_depth];
+        *to = row->t.path[k];
+        if (!e || i >= e->n)
+            continue;
+        if (e->dropped[i])
+            return false;
+        if (e->names[i].ptr) {
+            *to = (ckpt_path_elem){.str = e->names[i]};
+            *changed = true;
+        }
+    }
+    return true;
+}
+
+static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
+{
+    const struct row *row = &p->file->table.rows[i];
+    bool changed;
+    if (!p->keep[i] || !below_root(p, &row->t) || !edited_path(p, row, path, &changed))
+        return CKPT_OK;
+    ckpt_str name = changed ? path_join(p->a, path, row->t.npath - p->root_depth) : row->t.name;
+    if (!name.ptr)
+        return fail_memory(err);
+    p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
+    return CKPT_OK;
+}
+
+ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
+{
+    if (!p->entries_stale)
+        return CKPT_OK;
+    size_t nrows = p->file->table.nrows, deepest = 1;
+    for (size_t i = 0; i < nrows; i++)
+        if (p->file->table.rows[i].t.npath > deepest)
+            deepest = p->file->table.rows[i].t.npath;
+    if (!p->entries)
+        p->entries = arena_array(p->a, nrows, sizeof *p->entries);
+    ckpt_path_elem *path = calloc(deepest, sizeof *path);
+    ckpt_status st = p->entries && path ? CKPT_OK : fail_memory(err);
+    p->nentries = 0;
+    for (size_t i = 0; st == CKPT_OK && i < nrows; i++)
+        st = add_entry(p, (uint32_t)i, path, err);
+    free(path);
+    p->entries_stale = st != CKPT_OK;
+    return st;
+}
+
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan)
+{
+    ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* entries are a cache */
+    return plan_entries(p, NULL) == CKPT_OK ? p->nentries : 0;
+}
+
+void plan_notice(ckpt_plan *p, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
+    va_end(ap);
+}
+
+const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i) { return i < p->nnotices ? p->notices[i] : NULL; }
+size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p->nrenames; }
+const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i) { return i < p->nrenames ? &p->renames[i] : NULL; }
+
+ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err)
+{
+    ckpt_rename *grown = arena_grow(p->a, p->renames, p->nrenames, &p->cap_renames, p->nrenames + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    p->renames = grown;
+    ckpt_rename *r = &grown[p->nrenames];
+    *r = (ckpt_rename){.from = arena_str(p->a, from), .to = arena_str(p->a, to), .metadata = metadata};
+    if (!r->from.ptr || !r->to.ptr)
+        return fail_memory(err);
+    p->nrenames++;
+    return CKPT_OK;
+}
+
+ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err)
+{
+    ckpt_dropped *grown = arena_grow(p->a, p->dropped, p->ndropped, &p->cap_dropped, p->ndropped + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    p->dropped = grown;
+    ckpt_dropped *d = &grown[p->ndropped];
+    *d = (ckpt_dropped){.path = arena_str(p->a, path), .type = arena_str(p->a, type), .why = arena_str(p->a, str_c(why))};
+    if (!d->path.ptr || !d->type.ptr || !d->why.ptr)
+        return fail_memory(err);
+    p->ndropped++;
+    return CKPT_OK;
+}
+
+ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
+{
+    ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    p->aliases = grown;
+    ckpt_alias *al = &grown[p->naliases];
+    *al = (ckpt_alias){.name = arena_str(p->a, name), .of = arena_str(p->a, of)};
+    if (!al->name.ptr || !al->of.ptr)
+        return fail_memory(err);
+    p->naliases++;
+    return CKPT_OK;
+}
+
+ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)
+{
+    const char **grown = arena_grow(p->a, p->outputs, p->noutputs, &p->cap_outputs, p->noutputs + 1, sizeof *grown);
+    ckpt_str copy = grown ? arena_str(p->a, str_c(path)) : str_of(NULL, 0);
+    if (!copy.ptr)
+        return fail_memory(err);
+    p->outputs = grown;
+    grown[p->noutputs++] = copy.ptr;
+    return CKPT_OK;
+}
