@@ -1,0 +1,179 @@
+/* arena.c - chunks that only grow. Small things share a chunk, large ones get
+ * one of their own so that no chunk is left half empty for them. */
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+
+#define FIRST_CHUNK ((size_t)8 << 10)
+#define LAST_CHUNK ((size_t)256 << 10)
+
+struct chunk {
+    struct chunk *next;
+    size_t size, used;
+    alignas(max_align_t) unsigned char data[];
+};
+
+struct arena {
+    struct chunk *head; /* the one that is being filled, then full ones */
+    uint64_t used, max;
+    size_t next_size;
+    uint64_t fail_in; /* allocations until the injected failure; 0: none */
+};
+
+arena *arena_new(uint64_t max_bytes)
+{
+    arena *a = calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    a->max = max_bytes;
+    a->next_size = FIRST_CHUNK;
+    return a;
+}
+
+void arena_free(arena *a)
+{
+    if (!a)
+        return;
+    for (struct chunk *c = a->head, *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+    free(a);
+}
+
+void arena_raise(arena *a, uint64_t max_bytes)
+{
+    if (a->max < max_bytes)
+        a->max = max_bytes;
+}
+
+void arena_fail_at(arena *a, uint64_t n)
+{
+    a->fail_in = n;
+}
+
+static struct chunk *chunk_new(size_t size)
+{
+    uint64_t total;
+    size_t bytes;
+    if (!checked_add(size, sizeof(struct chunk), &total) || !checked_size(total, &bytes))
+        return NULL;
+    struct chunk *c = calloc(1, bytes);
+    if (c)
+        c->size = size;
+    return c;
+}
+
+/* A chunk with room for N bytes; in front when it will take more after them. */
+static struct chunk *chunk_for(arena *a, size_t n)
+{
+    if (n > a->next_size / 4) {
+        struct chunk *c = chunk_new(n);
+        if (!c)
+            return NULL;
+        if (a->head) {
+            c->next = a->head->next;
+            a->head->next = c;
+        } else {
+            a->head = c;
+        }
+        return c;
+    }
+    struct chunk *c = chunk_new(a->next_size);
+    if (!c)
+        return NULL;
+    c->next = a->head;
+    a->head = c;
+    if (a->next_size < LAST_CHUNK)
+        a->next_size *= 2;
+    return c;
+}
+
+/* N bytes at a multiple of ALIGN, a power of two. */
+static void *take(arena *a, size_t n, size_t align)
+{
+    if (a->fail_in && --a->fail_in == 0)
+        return NULL;
+    if (n == 0)
+        n = 1;
+    struct chunk *c = a->head;
+    size_t pad = c ? (size_t)-c->used & (align - 1) : 0;
+    if (!c || pad > c->size - c->used || n > c->size - c->used - pad) {
+        if (n > a->max || a->used > a->max - n)
+            return NULL;
+        c = chunk_for(a, n);
+        if (!c)
+            return NULL;
+        pad = 0;
+    }
+    if (n > a->max || a->used > a->max - n || pad > a->max - n - a->used)
+        return NULL;
+    unsigned char *at = c->data + c->used + pad;
+    c->used += pad + n;
+    a->used += pad + n;
+    return at;
+}
+
+void *arena_alloc(arena *a, size_t n)
+{
+    return take(a, n, alignof(max_align_t));
+}
+
+void *arena_array(arena *a, uint64_t count, size_t size)
+{
+    uint64_t total;
+    size_t bytes;
+    if (!checked_mul(count, size, &total) || !checked_size(total, &bytes))
+        return NULL;
+    return arena_alloc(a, bytes);
+}
+
+void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size)
+{
+    if (old && want <= *cap)
+        return old;
+    size_t more = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
+    more = more < want ? want : more;
+    more = more < 4 ? 4 : more;
+    void *at = arena_array(a, more, size);
+    if (!at && more > want) /* doubling may pass the ceiling where the need does not */
+        at = arena_array(a, more = want, size);
+    if (!at)
+        return NULL;
+    if (old && used)
+        memcpy(at, old, used * size);
+    *cap = more;
+    return at;
+}
+
+ckpt_str arena_str(arena *a, ckpt_str s)
+{
+    char *at = s.len < SIZE_MAX ? take(a, s.len + 1, 1) : NULL;
+    if (at && s.len)
+        memcpy(at, s.ptr, s.len);
+    return at ? str_of(at, s.len) : str_of(NULL, 0);
+}
+
+ckpt_str arena_printf(arena *a, const char *fmt, ...)
+{
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, args);
+    char *at = n < 0 ? NULL : take(a, (size_t)n + 1, 1);
+    if (at)
+        vsnprintf(at, (size_t)n + 1, fmt, again);
+    va_end(again);
+    va_end(args);
+    return at ? str_of(at, (size_t)n) : str_of(NULL, 0);
+}
+
+uint64_t arena_used(const arena *a)
+{
+    return a->used;
+}

@@ -1,0 +1,119 @@
+/* buf.c - bytes that grow up to a maximum. */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+void buf_init(buf *b, size_t max_bytes)
+{
+    *b = (buf){NULL, 0, 0, max_bytes, false};
+}
+
+void buf_free(buf *b)
+{
+    free(b->data);
+    buf_init(b, b->max);
+}
+
+bool buf_ok(const buf *b)
+{
+    return !b->failed;
+}
+
+/* Room for N more bytes, or the latch. */
+static bool reserve(buf *b, size_t n)
+{
+    if (b->failed || n > b->max - b->len) {
+        b->failed = true;
+        return false;
+    }
+    if (n <= b->cap - b->len)
+        return true;
+    size_t want = b->len + n, cap = b->cap < 128 ? 256 : b->cap > b->max / 2 ? b->max : b->cap * 2;
+    cap = cap < want ? want : cap > b->max ? b->max : cap;
+    unsigned char *data = realloc(b->data, cap);
+    if (!data) {
+        b->failed = true;
+        return false;
+    }
+    b->data = data;
+    b->cap = cap;
+    return true;
+}
+
+void buf_put(buf *b, const void *bytes, size_t n)
+{
+    if (!reserve(b, n) || n == 0)
+        return;
+    memcpy(b->data + b->len, bytes, n);
+    b->len += n;
+}
+
+void buf_byte(buf *b, unsigned char c)
+{
+    buf_put(b, &c, 1);
+}
+
+void buf_str(buf *b, ckpt_str s)
+{
+    buf_put(b, s.ptr, s.len);
+}
+
+void buf_text(buf *b, const char *z)
+{
+    buf_put(b, z, strlen(z));
+}
+
+void buf_printf(buf *b, const char *fmt, ...)
+{
+    char small[256];
+    va_list args, again;
+    va_start(args, fmt);
+    va_copy(again, args);
+    int n = vsnprintf(small, sizeof small, fmt, args);
+    if (n < 0) {
+        b->failed = true;
+    } else if ((size_t)n < sizeof small) {
+        buf_put(b, small, (size_t)n);
+    } else {
+        char *large = malloc((size_t)n + 1);
+        if (large) {
+            vsnprintf(large, (size_t)n + 1, fmt, again);
+            buf_put(b, large, (size_t)n);
+            free(large);
+        } else {
+            b->failed = true;
+        }
+    }
+    va_end(again);
+    va_end(args);
+}
+
+static void put_le(buf *b, uint64_t v, size_t n)
+{
+    unsigned char bytes[8];
+    for (size_t i = 0; i < n; i++, v >>= 8)
+        bytes[i] = (unsigned char)v;
+    buf_put(b, bytes, n);
+}
+
+void buf_u16le(buf *b, uint16_t v)
+{
+    put_le(b, v, 2);
+}
+
+void buf_u32le(buf *b, uint32_t v)
+{
+    put_le(b, v, 4);
+}
+
+void buf_u64le(buf *b, uint64_t v)
+{
+    put_le(b, v, 8);
+}
+
+ckpt_str buf_view(const buf *b)
+{
+    return b->data ? str_of((const char *)b->data, b->len) : str_of("", 0);
+}

@@ -1,0 +1,151 @@
+/* text.c - text from a file made safe to show, and names in the order people
+ * expect. */
+#include "base/text.h"
+
+#include "base/utf8.h"
+
+static const char hex[] = "0123456789abcdef";
+static const char ellipsis[] = "\xe2\x80\xa6";
+
+const char *ckpt_version(void)
+{
+    return CKPT_VERSION;
+}
+
+static size_t put_byte(unsigned char c, char *out)
+{
+    out[0] = '\\';
+    out[1] = 'x';
+    out[2] = hex[c >> 4];
+    out[3] = hex[c & 15];
+    return 4;
+}
+
+static size_t put_code_point(uint32_t cp, char *out)
+{
+    int shift = 0;
+    size_t n = 3;
+    while (cp >> shift > 15)
+        shift += 4;
+    memcpy(out, "\\u{", n);
+    for (; shift >= 0; shift -= 4)
+        out[n++] = hex[cp >> shift & 15];
+    out[n++] = '}';
+    return n;
+}
+
+/* The letter that follows the backslash for C, or 0. */
+static char letter(uint32_t cp, enum text_style style)
+{
+    if (cp == '\\')
+        return style == TEXT_MESSAGE ? 0 : '\\';
+    if (style != TEXT_QUOTED && style != TEXT_BYTES)
+        return 0;
+    return cp == '\'' ? '\'' : cp == '\n' ? 'n' : cp == '\r' ? 'r' : cp == '\t' ? 't' : 0;
+}
+
+size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT])
+{
+    size_t at = *pos;
+    uint32_t cp;
+    if (style == TEXT_BYTES) {
+        cp = (unsigned char)s.ptr[at];
+        *pos = at + 1;
+    } else {
+        cp = utf8_next(s, pos, false);
+    }
+    char c = letter(cp, style);
+    if (c) {
+        out[0] = '\\';
+        out[1] = c;
+        return 2;
+    }
+    if (cp == UTF8_BAD || (style == TEXT_BYTES && (cp < 0x20 || cp > 0x7e)))
+        return put_byte((unsigned char)s.ptr[at], out);
+    if (utf8_unsafe(cp))
+        return put_code_point(cp, out);
+    memcpy(out, s.ptr + at, *pos - at);
+    return *pos - at;
+}
+
+size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
+{
+    size_t len = 0, shown = 0;
+    char unit[TEXT_UNIT];
+    for (size_t pos = 0; pos < text.len;) {
+        size_t n = text_unit(text, &pos, TEXT_NAME, unit);
+        /* Once a character did not fit, none after it is shown either. */
+        if (shown == len && len + n < cap) {
+            memcpy(out + len, unit, n);
+            shown += n;
+        }
+        len += n;
+    }
+    if (cap)
+        out[shown] = '\0';
+    return len;
+}
+
+void text_fit(ckpt_str s, char *out, size_t cap)
+{
+    const size_t mark = sizeof ellipsis - 1;
+    size_t len = 0, safe = 0; /* safe: longest part that leaves room for the mark */
+    char unit[TEXT_UNIT];
+    if (cap == 0)
+        return;
+    for (size_t pos = 0; pos < s.len;) {
+        size_t n = text_unit(s, &pos, TEXT_MESSAGE, unit);
+        if (len + n >= cap) {
+            len = safe;
+            if (safe + mark < cap) {
+                memcpy(out + safe, ellipsis, mark);
+                len += mark;
+            }
+            break;
+        }
+        memcpy(out + len, unit, n);
+        len += n;
+        if (len + mark < cap)
+            safe = len;
+    }
+    out[len] = '\0';
+}
+
+static bool digit(ckpt_str s, size_t i)
+{
+    return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9';
+}
+
+/* Moves *POS behind the digits at it; the number without leading zeros. */
+static ckpt_str number(ckpt_str s, size_t *pos)
+{
+    while (digit(s, *pos) && s.ptr[*pos] == '0')
+        ++*pos;
+    size_t from = *pos;
+    while (digit(s, *pos))
+        ++*pos;
+    return str_of(s.ptr + from, *pos - from);
+}
+
+int ckpt_natural_compare(ckpt_str a, ckpt_str b)
+{
+    size_t i = 0, j = 0;
+    while (i < a.len && j < b.len) {
+        if (digit(a, i) && digit(b, j)) {
+            ckpt_str x = number(a, &i), y = number(b, &j);
+            if (x.len != y.len)
+                return x.len < y.len ? -1 : 1;
+            int c = str_compare(x, y);
+            if (c)
+                return c < 0 ? -1 : 1;
+        } else {
+            unsigned char x = (unsigned char)a.ptr[i++], y = (unsigned char)b.ptr[j++];
+            if (x != y)
+                return x < y ? -1 : 1;
+        }
+    }
+    if (i < a.len || j < b.len)
+        return i < a.len ? 1 : -1;
+    int c = str_compare(a, b); /* 1 and 01 are equal so far */
+    return (c > 0) - (c < 0);
+}

@@ -1,0 +1,130 @@
+/* utf8.c - UTF-8 by the Unicode standard, table 3-7: every byte sequence that
+ * is not in it is malformed, which rules out overlong forms and numbers
+ * beyond U+10FFFF without computing them. */
+#include "base/utf8.h"
+
+/* What may follow a lead byte: length of the sequence (0: no lead byte) and
+ * the range of the second byte; all later ones are 80..BF. */
+struct lead {
+    unsigned char length, low, high;
+};
+
+static struct lead lead_of(unsigned char c, bool surrogates)
+{
+    if (c >= 0xc2 && c <= 0xdf)
+        return (struct lead){2, 0x80, 0xbf};
+    if (c == 0xed && !surrogates)
+        return (struct lead){3, 0x80, 0x9f};
+    if (c >= 0xe0 && c <= 0xef)
+        return (struct lead){3, c == 0xe0 ? 0xa0 : 0x80, 0xbf};
+    if (c >= 0xf0 && c <= 0xf4)
+        return (struct lead){4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
+    return (struct lead){0, 0, 0};
+}
+
+uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
+{
+    size_t at = (*pos)++;
+    unsigned char c = (unsigned char)s.ptr[at];
+    if (c < 0x80)
+        return c;
+    struct lead lead = lead_of(c, surrogates);
+    if (lead.length == 0 || lead.length > s.len - at)
+        return UTF8_BAD;
+    uint32_t cp = c & (0x7fu >> lead.length);
+    for (size_t i = 1; i < lead.length; i++) {
+        unsigned char d = (unsigned char)s.ptr[at + i];
+        if (d < (i == 1 ? lead.low : 0x80) || d > (i == 1 ? lead.high : 0xbf))
+            return UTF8_BAD;
+        cp = cp << 6 | (d & 0x3fu);
+    }
+    *pos = at + lead.length;
+    return cp;
+}
+
+/* How many bytes from POS are ASCII, in steps of 8. */
+static size_t ascii_run(ckpt_str s, size_t pos)
+{
+    size_t n = 0;
+    for (uint64_t word; s.len - pos - n >= sizeof word; n += sizeof word) {
+        memcpy(&word, s.ptr + pos + n, sizeof word);
+        if (word & 0x8080808080808080u)
+            break;
+    }
+    return n;
+}
+
+bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
+{
+    uint64_t n = 0;
+    for (size_t pos = 0; pos < s.len;) {
+        size_t run = ascii_run(s, pos);
+        pos += run;
+        n += run;
+        if (pos == s.len)
+            break;
+        if (utf8_next(s, &pos, surrogates) == UTF8_BAD)
+            return false;
+        n++;
+    }
+    if (count)
+        *count = n;
+    return true;
+}
+
+size_t utf8_put(uint32_t cp, char out[4])
+{
+    if (cp < 0x80) {
+        out[0] = (char)cp;
+        return 1;
+    }
+    size_t n = cp < 0x800 ? 2 : cp < 0x10000 ? 3 : 4;
+    for (size_t i = n - 1; i > 0; i--, cp >>= 6)
+        out[i] = (char)(0x80 | (cp & 0x3f));
+    out[0] = (char)((0xf00u >> n & 0xf0u) | cp);
+    return n;
+}
+
+size_t utf8_latin1(ckpt_str s, unsigned char *out)
+{
+    size_t n = 0;
+    for (size_t pos = 0; pos < s.len;) {
+        uint32_t cp = utf8_next(s, &pos, false);
+        if (cp > 0xff)
+            return SIZE_MAX;
+        out[n++] = (unsigned char)cp;
+    }
+    return n;
+}
+
+bool utf8_unsafe(uint32_t cp)
+{
+    static const struct {
+        uint32_t first, last;
+    } unsafe[] = {
+        {0x0000, 0x001f},   /* C0 */
+        {0x007f, 0x009f},   /* DEL, C1 */
+        {0x00ad, 0x00ad},   /* soft hyphen */
+        {0x034f, 0x034f},   /* combining grapheme joiner */
+        {0x061c, 0x061c},   /* Arabic letter mark: bidi */
+        {0x115f, 0x1160},   /* Hangul fillers: no width */
+        {0x17b4, 0x17b5},   /* Khmer inherent vowels: no width */
+        {0x180b, 0x180f},   /* Mongolian selectors and separator */
+        {0x200b, 0x200f},   /* zero width, bidi marks */
+        {0x2028, 0x202e},   /* line and paragraph separator, bidi */
+        {0x2060, 0x206f},   /* invisible operators, bidi isolates */
+        {0x3164, 0x3164},   /* Hangul filler */
+        {0xd800, 0xdfff},   /* surrogates: no characters */
+        {0xfe00, 0xfe0f},   /* variation selectors */
+        {0xfeff, 0xfeff},   /* byte order mark, zero width */
+        {0xffa0, 0xffa0},   /* halfwidth Hangul filler */
+        {0xfff0, 0xfffb},   /* interlinear annotation */
+        {0x1bca0, 0x1bca3}, /* shorthand format controls */
+        {0x1d173, 0x1d17a}, /* musical format controls */
+        {0xe0000, 0xe0fff}, /* tags, more selectors */
+    };
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe && cp >= unsafe[i].first; i++)
+        if (cp <= unsafe[i].last)
+            return true;
+    return cp > 0x10ffff;
+}
