@@ -13,7 +13,7 @@ struct dtype_info {
     uint8_t swap_bytes;      /* width of what a byte order applies to: complex64 swaps per 4 */
     char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quantised 'p' packed/opaque bits */
     uint8_t st_last_mul;     /* factor on the last dim when written to safetensors (float4: 2) */
-    uint8_t st_rank;         /* safetensors' order of writing, 0 first (formats-other §1) */
+    uint8_t st_rank;         /* safetensors' order of writing, 0 first */
 };
 
 const struct dtype_info *dtype_info(ckpt_dtype dt); /* NONE and out of range: a row of zeros and "" */

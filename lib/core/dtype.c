@@ -1,0 +1,90 @@
+/* dtype.c - the element types of dtype.def under all the names they have. */
+#include "core/dtype.h"
+
+#include "base/checked.h"
+
+static const struct dtype_info table[CKPT_DT_COUNT] = {
+    [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
+#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank) \
+    [CKPT_DT_##id] = {torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank},
+#include "core/dtype.def"
+#undef DTYPE
+};
+
+/* torch's other names of the same objects. */
+static const struct {
+    const char *name;
+    ckpt_dtype dtype;
+} aliases[] = {
+    {"double", CKPT_DT_F64}, {"float", CKPT_DT_F32},   {"half", CKPT_DT_F16},    {"long", CKPT_DT_I64},
+    {"int", CKPT_DT_I32},    {"short", CKPT_DT_I16},   {"chalf", CKPT_DT_C32},   {"cfloat", CKPT_DT_C64},
+    {"cdouble", CKPT_DT_C128},
+};
+
+const struct dtype_info *dtype_info(ckpt_dtype dt)
+{
+    size_t i = (size_t)dt;
+    return &table[i < CKPT_DT_COUNT ? i : CKPT_DT_NONE];
+}
+
+/* NP stands for many types, so no text names it. */
+ckpt_dtype dtype_by_name(ckpt_str name)
+{
+    if (str_starts(name, STR_LIT("torch.")))
+        name = str_skip(name, 6);
+    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
+        if (str_is(name, table[i].name))
+            return (ckpt_dtype)i;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
+        if (str_is(name, aliases[i].name))
+            return aliases[i].dtype;
+    return CKPT_DT_NONE;
+}
+
+ckpt_dtype dtype_by_safetensors(ckpt_str name)
+{
+    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
+        if (table[i].safetensors && str_is(name, table[i].safetensors))
+            return (ckpt_dtype)i;
+    return CKPT_DT_NONE;
+}
+
+ckpt_dtype dtype_by_storage(ckpt_str klass)
+{
+    if (str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage"))
+        return CKPT_DT_U8;
+    for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
+        if (table[i].storage && str_is(klass, table[i].storage))
+            return (ckpt_dtype)i;
+    return CKPT_DT_NONE;
+}
+
+bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    if (d->block_bytes == 0 || elems % d->block_elems != 0)
+        return false;
+    return checked_mul(elems / d->block_elems, d->block_bytes, out);
+}
+
+const char *ckpt_dtype_name(ckpt_dtype dtype)
+{
+    return dtype_info(dtype)->name;
+}
+
+ckpt_dtype ckpt_dtype_parse(ckpt_str name)
+{
+    char upper[16];
+    ckpt_dtype dt = dtype_by_name(name);
+    if (dt != CKPT_DT_NONE || name.len > sizeof upper)
+        return dt;
+    for (size_t i = 0; i < name.len; i++)
+        upper[i] = (char)(name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? name.ptr[i] - 'a' + 'A' : name.ptr[i]);
+    return dtype_by_safetensors(str_of(upper, name.len));
+}
+
+unsigned ckpt_dtype_bits(ckpt_dtype dtype)
+{
+    const struct dtype_info *d = dtype_info(dtype);
+    return d->block_elems ? d->block_bytes * 8u / d->block_elems : 0;
+}
