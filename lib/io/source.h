@@ -13,6 +13,10 @@ struct source_ops {
     /* read_at - exactly N bytes at OFF, which lie inside [0, size). */
     ckpt_status (*read_at)(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     void (*close)(source *s); /* frees S itself */
+    /* locate - fills in base where that needs a look at the file (members of
+     * an archive); NULL: base is right from the start. */
+    ckpt_status (*locate)(source *s, ckpt_error *err);
+    void (*sequential)(source *s); /* see source_sequential; may be NULL */
 };
 
 struct source {
@@ -27,8 +31,15 @@ struct source {
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
 source *source_ref(source *s);
 void source_unref(source *s); /* NULL is allowed */
+/* source_locate - makes base known, if it can be. */
+static inline ckpt_status source_locate(source *s, ckpt_error *err)
+{
+    return s->ops->locate ? s->ops->locate(s, err) : CKPT_OK;
+}
 /* source_pos - absolute offset of OFF in the outermost file or CKPT_NO_OFFSET. */
 uint64_t source_pos(const source *s, uint64_t off);
+/* source_sequential - a hint: much will be read, front to back. */
+void source_sequential(source *s);
 
 /* source_file_open - a regular file (or block device), opened read-only. A
  * pipe or "-" is spooled to an unlinked temporary file first. */

@@ -1,0 +1,93 @@
+/* fd.c - see fd.h. */
+#include "io/fd.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A transfer above SSIZE_MAX is undefined; 1 GiB is far from any limit. */
+#define FD_MOST ((size_t)1 << 30)
+
+static size_t fd_part(size_t left) { return left < FD_MOST ? left : FD_MOST; }
+
+bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
+{
+    *got = 0;
+    while (*got < n) {
+        ssize_t r = pread(fd, (char *)out + *got, fd_part(n - *got), (off_t)(off + *got));
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r == 0)
+            return true;
+        if (r > 0)
+            *got += (size_t)r;
+    }
+    return true;
+}
+
+bool fd_read(int fd, void *out, size_t n, size_t *got)
+{
+    *got = 0;
+    while (*got < n) {
+        ssize_t r = read(fd, (char *)out + *got, fd_part(n - *got));
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r == 0)
+            return true;
+        if (r > 0)
+            *got += (size_t)r;
+    }
+    return true;
+}
+
+bool fd_write(int fd, const void *bytes, size_t n)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t r = write(fd, (const char *)bytes + done, fd_part(n - done));
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r > 0)
+            done += (size_t)r;
+    }
+    return true;
+}
+
+bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off)
+{
+    for (size_t done = 0; done < n;) {
+        ssize_t r = pwrite(fd, (const char *)bytes + done, fd_part(n - done), (off_t)(off + done));
+        if (r < 0 && errno != EINTR)
+            return false;
+        if (r > 0)
+            done += (size_t)r;
+    }
+    return true;
+}
+
+/* File systems without O_TMPFILE: a name that lives for two system calls. */
+static int fd_temp_named(const char *dir)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/ckpt-XXXXXX", dir);
+    if (n < 0 || (size_t)n >= sizeof path) {
+        errno = ENAMETOOLONG;
+        return -1;
+    }
+    int fd = mkostemp(path, O_CLOEXEC);
+    if (fd >= 0)
+        unlink(path);
+    return fd;
+}
+
+int fd_temp(const char **dir)
+{
+    const char *env = getenv("TMPDIR");
+    const char *at = env && *env ? env : "/tmp";
+    if (dir)
+        *dir = at;
+    int fd = open(at, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    return fd >= 0 ? fd : fd_temp_named(at);
+}

@@ -1,0 +1,23 @@
+/* fd.h - whole transfers on file descriptors: short counts, EINTR and the
+ * kernel's 2 GiB ceiling are dealt with here, once. */
+#ifndef IO_FD_H
+#define IO_FD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* FD_CHUNK - bytes moved at a time; larger blocks were measured slower. */
+#define FD_CHUNK ((size_t)256 * 1024)
+
+/* fd_pread - N bytes at OFF. *GOT < N with true: the file ends there; false: errno. */
+bool fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
+/* fd_read - up to N bytes from the stream; *GOT < N with true: it ended. */
+bool fd_read(int fd, void *out, size_t n, size_t *got);
+bool fd_write(int fd, const void *bytes, size_t n);
+bool fd_pwrite(int fd, const void *bytes, size_t n, uint64_t off);
+/* fd_temp - a temporary file without a name in $TMPDIR, else /tmp, which *DIR
+ * (may be NULL) then is; -1: errno. */
+int fd_temp(const char **dir);
+
+#endif

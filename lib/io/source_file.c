@@ -1,0 +1,193 @@
+/* source_file.c - a file on disk, read by position and never written to. A pipe
+ * has no positions, so it goes to a temporary file first. */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/fd.h"
+#include "io/source.h"
+
+struct file_source {
+    source s;
+    int fd;
+    bool named; /* PATH leads to it, so changes can be seen */
+    struct stat opened;
+    char *path;
+};
+
+static ckpt_status file_shrank(const struct file_source *f, uint64_t off, ckpt_error *err)
+{
+    struct stat now;
+    uint64_t size = fstat(f->fd, &now) == 0 ? (uint64_t)now.st_size : 0;
+    fail(err, CKPT_ECHANGED, off, "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
+         f->s.size, size);
+    fail_hint(err, "try again when nothing writes to it");
+    fail_file(err, f->path);
+    return CKPT_ECHANGED;
+}
+
+static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    const struct file_source *f = (const struct file_source *)s;
+    size_t got;
+    if (!fd_pread(f->fd, out, n, off, &got)) {
+        ckpt_status st = fail_errno(err, off, "cannot read %zu bytes", n);
+        fail_file(err, f->path);
+        return st;
+    }
+    return got == n ? CKPT_OK : file_shrank(f, off + got, err);
+}
+
+static void file_close(source *s)
+{
+    struct file_source *f = (struct file_source *)s;
+    close(f->fd);
+    free(f->path);
+    free(f);
+}
+
+static void file_sequential(source *s)
+{
+    posix_fadvise(((struct file_source *)s)->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+}
+
+static const struct source_ops file_ops = {
+    .read_at = file_read, .close = file_close, .sequential = file_sequential};
+
+/* spool_bytes - everything IN has to give, into the file TO. */
+static ckpt_status spool_bytes(int in, int to, const char *dir, ckpt_error *err)
+{
+    char *block = malloc(FD_CHUNK);
+    if (!block)
+        return fail_memory(err);
+    ckpt_status st = CKPT_OK;
+    size_t got = FD_CHUNK;
+    while (st == CKPT_OK && got == FD_CHUNK) {
+        if (!fd_read(in, block, FD_CHUNK, &got)) {
+            st = fail_errno(err, CKPT_NO_OFFSET, "cannot read it");
+        } else if (!fd_write(to, block, got)) {
+            st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep what the pipe holds in %s", dir);
+            fail_hint(err, "set TMPDIR to a folder with room for all of it");
+        }
+    }
+    free(block);
+    return st;
+}
+
+/* spool - replaces *FD, a stream, by an unlinked file that holds all of it. */
+static ckpt_status spool(int *fd, ckpt_error *err)
+{
+    const char *dir;
+    int to = fd_temp(&dir);
+    if (to < 0) {
+        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make a temporary file in %s", dir);
+        fail_hint(err, "set TMPDIR to a folder that can be written to");
+        return st;
+    }
+    ckpt_status st = spool_bytes(*fd, to, dir, err);
+    if (st != CKPT_OK) {
+        close(to);
+        return st;
+    }
+    close(*fd);
+    *fd = to;
+    return CKPT_OK;
+}
+
+/* seekable - can FD be read by position from its first byte? Standard input
+ * that somebody read from already goes on where they stopped. */
+static bool seekable(int fd, mode_t mode)
+{
+    return (S_ISREG(mode) || S_ISBLK(mode)) && lseek(fd, 0, SEEK_CUR) == 0;
+}
+
+/* file_begin - makes f->fd a file with positions and finds its size. */
+static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *err)
+{
+    if (fstat(f->fd, &f->opened) != 0)
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot examine it");
+    mode_t mode = f->opened.st_mode;
+    if (S_ISDIR(mode)) {
+        errno = EISDIR;
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot read it as a file");
+    }
+    if (S_ISCHR(mode) && !is_stdin)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a device, not a file or pipe");
+    f->named = !is_stdin && S_ISREG(mode);
+    if (!seekable(f->fd, mode)) {
+        f->named = false;
+        CKPT_TRY(spool(&f->fd, err));
+    }
+    off_t end = lseek(f->fd, 0, SEEK_END);
+    if (end < 0)
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot find its size");
+    f->s.size = (uint64_t)end;
+    return CKPT_OK;
+}
+
+static int open_input(const char *path, bool is_stdin)
+{
+    if (is_stdin)
+        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    int fd;
+    do
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
+{
+    bool is_stdin = strcmp(path, "-") == 0;
+    struct file_source *f = calloc(1, sizeof *f);
+    if (!f || !(f->path = strdup(path))) {
+        free(f);
+        return fail_memory(err);
+    }
+    f->s = (source){&file_ops, 0, 0, 1};
+    f->fd = open_input(path, is_stdin);
+    ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it") : file_begin(f, is_stdin, err);
+    if (st != CKPT_OK) {
+        fail_file(err, is_stdin ? "standard input" : path);
+        if (f->fd >= 0)
+            close(f->fd);
+        free(f->path);
+        free(f);
+        return st;
+    }
+    *out = &f->s;
+    return CKPT_OK;
+}
+
+static bool same_time(const struct stat *a, const struct stat *b)
+{
+    return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+/* what_changed - NULL: nothing. */
+static const char *what_changed(const struct file_source *f)
+{
+    struct stat now, there;
+    if (fstat(f->fd, &now) != 0 || now.st_size != f->opened.st_size || !same_time(&now, &f->opened))
+        return "written to";
+    if (stat(f->path, &there) != 0)
+        return "removed";
+    return there.st_ino != now.st_ino || there.st_dev != now.st_dev ? "replaced" : NULL;
+}
+
+ckpt_status source_file_changed(source *s, ckpt_error *err)
+{
+    const struct file_source *f = (const struct file_source *)s;
+    if (s->ops != &file_ops || !f->named)
+        return CKPT_OK;
+    const char *how = what_changed(f);
+    if (!how)
+        return CKPT_OK;
+    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);
+    fail_hint(err, "try again when nothing writes to it");
+    fail_file(err, f->path);
+    return CKPT_ECHANGED;
+}

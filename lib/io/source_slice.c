@@ -1,0 +1,57 @@
+/* source_slice.c - a part of another source. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "io/source.h"
+
+struct slice_source {
+    source s;
+    source *parent;
+    uint64_t off;
+};
+
+static ckpt_status slice_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct slice_source *sl = (struct slice_source *)s;
+    return source_read(sl->parent, sl->off + off, out, n, err);
+}
+
+static void slice_close(source *s)
+{
+    source_unref(((struct slice_source *)s)->parent);
+    free(s);
+}
+
+static void slice_sequential(source *s) { source_sequential(((struct slice_source *)s)->parent); }
+
+static ckpt_status slice_locate(source *s, ckpt_error *err)
+{
+    const struct slice_source *sl = (const struct slice_source *)s;
+    CKPT_TRY(source_locate(sl->parent, err));
+    s->base = source_pos(sl->parent, sl->off);
+    return CKPT_OK;
+}
+
+static const struct source_ops slice_ops = {slice_read, slice_close, slice_locate, slice_sequential};
+
+ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err)
+{
+    if (!range_within(off, size, parent->size))
+        return fail(err, CKPT_ETRUNCATED, source_pos(parent, off), "needs %" PRIu64 " bytes, %" PRIu64 " are left",
+                    size, off < parent->size ? parent->size - off : 0);
+    uint64_t base = source_pos(parent, off);
+    /* Slices of slices collapse, so that no chain grows with nesting. */
+    while (parent->ops == &slice_ops) {
+        off += ((struct slice_source *)parent)->off;
+        parent = ((struct slice_source *)parent)->parent;
+    }
+    struct slice_source *sl = malloc(sizeof *sl);
+    if (!sl)
+        return fail_memory(err);
+    sl->s = (source){&slice_ops, size, base, 1};
+    sl->parent = source_ref(parent);
+    sl->off = off;
+    *out = &sl->s;
+    return CKPT_OK;
+}

@@ -1,0 +1,170 @@
+/* Sources: every kind gives the same bytes, and none gives bytes that are not there. */
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/source.h"
+#include "unit.h"
+
+#define TEXT "the quick brown fox"
+
+static char path[64];
+
+static void put_file(const void *bytes, size_t n)
+{
+    snprintf(path, sizeof path, "/tmp/unit-source-XXXXXX");
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes, n) == (ssize_t)n);
+    close(fd);
+}
+
+static void file_reads_by_position(void)
+{
+    source *s = NULL;
+    ckpt_error err;
+    char out[32] = "";
+    put_file(TEXT, 19);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+    CU_ASSERT(s->size == 19 && s->base == 0);
+    CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
+    CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
+    CU_ASSERT(source_read(s, UINT64_MAX, out, 4, &err) == CKPT_ETRUNCATED);
+    CU_ASSERT(source_read(s, 19, out, 0, &err) == CKPT_OK);
+    source_sequential(s);
+    source_unref(s);
+    unlink(path);
+}
+
+static void file_notices_a_change(void)
+{
+    source *s = NULL;
+    ckpt_error err;
+    char out[32];
+    put_file(TEXT, 19);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    CU_ASSERT(truncate(path, 10) == 0);
+    CU_ASSERT(source_read(s, 8, out, 5, &err) == CKPT_ECHANGED && err.offset == 10);
+    CU_ASSERT(strcmp(err.file, path) == 0);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED);
+    source_unref(s);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+    unlink(path);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED);
+    source_unref(s);
+}
+
+static void file_refuses_what_is_none(void)
+{
+    source *s = NULL;
+    ckpt_error err;
+    CU_ASSERT(source_file_open("/tmp", &s, &err) == CKPT_EIO && strstr(err.what, "directory"));
+    CU_ASSERT(source_file_open("/dev/zero", &s, &err) == CKPT_EUNSUPPORTED);
+    CU_ASSERT(source_file_open("/nonexistent/x", &s, &err) == CKPT_ENOTFOUND && s == NULL);
+    CU_ASSERT(strcmp(err.file, "/nonexistent/x") == 0);
+}
+
+/* A child writes 700,000 bytes into a FIFO; they come out seekable. */
+static void fifo_is_spooled(void)
+{
+    enum { SIZE = 700000 };
+    source *s = NULL;
+    ckpt_error err;
+    snprintf(path, sizeof path, "/tmp/unit-fifo-%d", (int)getpid());
+    unlink(path);
+    CU_ASSERT_FATAL(mkfifo(path, 0600) == 0);
+    pid_t child = fork();
+    if (child == 0) {
+        FILE *f = fopen(path, "wb");
+        for (int i = 0; f && i < SIZE; i++)
+            fputc(i % 251, f);
+        _exit(f ? fclose(f) : 1);
+    }
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+    unsigned char b[2];
+    CU_ASSERT(s->size == SIZE);
+    CU_ASSERT(source_read(s, SIZE - 2, b, 2, &err) == CKPT_OK && b[0] == (SIZE - 2) % 251);
+    CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    source_unref(s);
+    unlink(path);
+}
+
+static void slices_stay_inside(void)
+{
+    ckpt_error err;
+    char out[8] = "";
+    unsigned char *data = unit_guard(TEXT, 19);
+    source *m = source_mem(data, 19, 100), *a = NULL, *b = NULL, *c = NULL;
+    CU_ASSERT(source_slice(m, 4, 15, &a, &err) == CKPT_OK);
+    CU_ASSERT(source_slice(a, 6, 9, &b, &err) == CKPT_OK);
+    CU_ASSERT(source_slice(a, 6, 10, &c, &err) == CKPT_ETRUNCATED);
+    CU_ASSERT(source_slice(a, UINT64_MAX, 2, &c, &err) == CKPT_ETRUNCATED);
+    source_unref(a);
+    source_unref(m);
+    CU_ASSERT(b->base == 110 && source_pos(b, 2) == 112);
+    CU_ASSERT(source_read(b, 0, out, 5, &err) == CKPT_OK && strcmp(out, "brown") == 0);
+    CU_ASSERT(source_read(b, 8, out, 2, &err) == CKPT_ETRUNCATED && err.offset == 118);
+    source_unref(b);
+    unit_guard_free(data, 19);
+}
+
+/* Every byte value many times over, read forward, back and in pieces. */
+static void latin1_gives_the_bytes(void)
+{
+    enum { N = 300000 };
+    unsigned char *want = malloc(N), *got = malloc(N), *text = malloc(2 * N);
+    size_t len = 0;
+    for (unsigned i = 0; i < N; i++) {
+        unsigned char c = want[i] = (unsigned char)(i * 7 + i / 256);
+        if (c >= 0x80)
+            text[len++] = (unsigned char)(0xC0 | c >> 6);
+        text[len++] = c < 0x80 ? c : (unsigned char)(0x80 | (c & 0x3F));
+    }
+    unsigned char *data = unit_guard(text, len);
+    source *m = source_mem(data, len, 0), *l = NULL;
+    ckpt_error err;
+    CU_ASSERT_FATAL(source_latin1(m, 0, len, N, &l, &err) == CKPT_OK);
+    CU_ASSERT(l->size == N && l->base == CKPT_NO_OFFSET);
+    CU_ASSERT(source_read(l, N - 1, got, 1, &err) == CKPT_OK && got[0] == want[N - 1]);
+    CU_ASSERT(source_read(l, 0, got, N, &err) == CKPT_OK && memcmp(got, want, N) == 0);
+    for (unsigned i = 0, at = 17; i < 400; i++, at = (at * 7919 + 13) % (N - 700)) {
+        memset(got, 0, 700);
+        CU_ASSERT(source_read(l, at, got, i + 1, &err) == CKPT_OK && memcmp(got, want + at, i + 1) == 0);
+    }
+    source_unref(l);
+    CU_ASSERT(source_latin1(m, 0, len, len + 1, &l, &err) == CKPT_EFORMAT);
+    CU_ASSERT(source_latin1(m, 1, len, N, &l, &err) == CKPT_ETRUNCATED);
+    source_unref(m);
+    unit_guard_free(data, len);
+    free(want);
+    free(got);
+    free(text);
+}
+
+static void latin1_refuses_other_text(void)
+{
+    static const char *const bad[] = {"a\xC4\x80", "ab\xC3", "\x80yz", "\xC2\x41z"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        unsigned char *data = unit_guard(bad[i], 3), out[3];
+        source *m = source_mem(data, 3, 0), *l = NULL;
+        CU_ASSERT(source_latin1(m, 0, 3, 3, &l, NULL) == CKPT_OK);
+        CU_ASSERT(source_read(l, 0, out, 3, NULL) != CKPT_OK);
+        source_unref(l);
+        source_unref(m);
+        unit_guard_free(data, 3);
+    }
+}
+
+void suite_source(void)
+{
+    UNIT(file_reads_by_position);
+    UNIT(file_notices_a_change);
+    UNIT(file_refuses_what_is_none);
+    UNIT(fifo_is_spooled);
+    UNIT(slices_stay_inside);
+    UNIT(latin1_gives_the_bytes);
+    UNIT(latin1_refuses_other_text);
+}
