@@ -1,0 +1,417 @@
+/* json_scan.c - RFC 8259 to the letter, as a machine that is asked for one
+ * event at a time.
+ *
+ * Refused, because readers disagree about them and a header must mean one
+ * thing: a byte order mark, raw control characters, bytes that are not UTF-8,
+ * escapes of half a surrogate pair, leading zeros, bare fractions, comments,
+ * trailing commas, anything behind the document, nesting beyond JSON_DEPTH.
+ * Duplicate keys are legal here; who builds something from them decides.
+ * Numbers stay text: whoever wants an integer gets it exactly or not at all. */
+#include "codec/json_scan.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "base/utf8.h"
+
+enum { WANT_VALUE, WANT_VALUE_OR_END, WANT_KEY, WANT_KEY_OR_END, AFTER_VALUE, FAILED };
+
+void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err)
+{
+    *j = (json_scan){.base = base, .a = a, .err = err, .state = WANT_VALUE};
+    j->text = (const unsigned char *)text.ptr;
+    j->len = text.len;
+}
+
+static uint64_t absolute(const json_scan *j, size_t at)
+{
+    uint64_t pos;
+    return j->base != CKPT_NO_OFFSET && checked_add(j->base, at, &pos) ? pos : CKPT_NO_OFFSET;
+}
+
+/* A complaint about the byte at AT, or about the end of the text there. */
+static enum json_event broken(json_scan *j, size_t at, const char *allowed)
+{
+    j->state = FAILED;
+    if (at >= j->len) {
+        fail(j->err, CKPT_ETRUNCATED, absolute(j, j->len), "the JSON text ends, %s must follow", allowed);
+        return JSON_ERROR;
+    }
+    unsigned c = j->text[at];
+    if (c > ' ' && c < 0x7f)
+        fail(j->err, CKPT_EFORMAT, absolute(j, at), "invalid JSON: found '%c', allowed: %s", (int)c, allowed);
+    else
+        fail(j->err, CKPT_EFORMAT, absolute(j, at), "invalid JSON: found byte 0x%02x, allowed: %s", c, allowed);
+    return JSON_ERROR;
+}
+
+static enum json_event no_memory(json_scan *j)
+{
+    j->state = FAILED;
+    fail_memory(j->err);
+    return JSON_ERROR;
+}
+
+ckpt_status json_fail(json_scan *j, const char *fmt, ...)
+{
+    char text[384];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    j->state = FAILED;
+    return fail(j->err, CKPT_EFORMAT, absolute(j, j->at), "%s", text);
+}
+
+/* ---------------------------------------------------------------- strings */
+
+/* Eight bytes at once: true when all are plain ASCII that may stand in a
+ * string. Each term sets a high bit exactly where it finds something; a borrow
+ * can only report too much, and then the bytes are looked at one by one. */
+static inline bool plain8(const unsigned char *p)
+{
+    const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
+    uint64_t x, quote, slash;
+    memcpy(&x, p, 8);
+    quote = x ^ ones * '"';
+    slash = x ^ ones * '\\';
+    return ((x | (x - ones * ' ') | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high) == 0;
+}
+
+static int hex_digit(unsigned char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    c |= 0x20;
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* The four digits at AT, all before END; -1 when they are not. */
+static int hex4(const json_scan *j, size_t at, size_t end)
+{
+    int v = 0;
+    if (end - at < 4)
+        return -1;
+    for (size_t i = at; i < at + 4; i++) {
+        int d = hex_digit(j->text[i]);
+        if (d < 0)
+            return -1;
+        v = v << 4 | d;
+    }
+    return v;
+}
+
+/* The code point of the \u whose digits begin at *AT; UTF8_BAD when there is none. */
+static uint32_t unicode_escape(const json_scan *j, size_t *at, size_t end)
+{
+    int hi = hex4(j, *at, end);
+    if (hi < 0 || (hi >= 0xdc00 && hi <= 0xdfff))
+        return UTF8_BAD;
+    *at += 4;
+    if (hi < 0xd800 || hi > 0xdbff)
+        return (uint32_t)hi;
+    if (end - *at < 6 || j->text[*at] != '\\' || j->text[*at + 1] != 'u')
+        return UTF8_BAD;
+    int lo = hex4(j, *at + 2, end);
+    if (lo < 0xdc00 || lo > 0xdfff)
+        return UTF8_BAD;
+    *at += 6;
+    return 0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00);
+}
+
+static char short_escape(unsigned char c)
+{
+    switch (c) {
+    case 'b': return '\b';
+    case 'f': return '\f';
+    case 'n': return '\n';
+    case 'r': return '\r';
+    case 't': return '\t';
+    case '"': case '\\': case '/': return (char)c;
+    default: return 0;
+    }
+}
+
+/* The string in [AT, END), which holds a backslash, into the arena: it only
+ * ever gets shorter. */
+static bool unescape(json_scan *j, size_t at, size_t end)
+{
+    char *out = arena_alloc(j->a, end - at);
+    size_t n = 0;
+    if (!out)
+        return no_memory(j), false;
+    while (at < end) {
+        unsigned char c = j->text[at++];
+        if (c != '\\') {
+            out[n++] = (char)c;
+            continue;
+        }
+        size_t start = at; /* the scan for the closing quote saw a byte behind every backslash */
+        c = j->text[at++];
+        uint32_t cp = c == 'u' ? unicode_escape(j, &at, end) : 0;
+        char plain = c == 'u' ? 0 : short_escape(c);
+        if (c == 'u' ? cp == UTF8_BAD : plain == 0)
+            return broken(j, start, c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"), false;
+        if (c == 'u')
+            n += utf8_put(cp, out + n);
+        else
+            out[n++] = plain;
+    }
+    j->str = str_of(out, n);
+    return true;
+}
+
+static bool check_utf8(json_scan *j, size_t at, size_t end)
+{
+    ckpt_str s = str_of((const char *)j->text + at, end - at);
+    size_t pos = 0;
+    while (pos < s.len) {
+        size_t was = pos;
+        if (utf8_next(s, &pos, false) == UTF8_BAD)
+            return broken(j, at + was, "UTF-8"), false;
+    }
+    return true;
+}
+
+/* The string whose opening quote is at j->pos. */
+static bool scan_string(json_scan *j)
+{
+    size_t at = j->pos + 1, start = at;
+    bool escaped = false;
+    unsigned char any = 0;
+    for (;;) {
+        while (j->len - at >= 8 && plain8(j->text + at))
+            at += 8;
+        if (at >= j->len)
+            return broken(j, at, "the end of a string"), false;
+        unsigned char c = j->text[at];
+        if (c == '"')
+            break;
+        if (c < ' ')
+            return broken(j, at, "\\u escapes for control characters"), false;
+        any |= c;
+        if (c == '\\') {
+            escaped = true;
+            if (++at >= j->len)
+                return broken(j, at, "the rest of an escape"), false;
+        }
+        at++;
+    }
+    j->pos = at + 1;
+    j->str = str_of((const char *)j->text + start, at - start);
+    if ((any & 0x80) && !check_utf8(j, start, at))
+        return false;
+    return !escaped || unescape(j, start, at);
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+static size_t digits(const json_scan *j, size_t at)
+{
+    while (at < j->len && j->text[at] >= '0' && j->text[at] <= '9')
+        at++;
+    return at;
+}
+
+static enum json_event scan_number(json_scan *j)
+{
+    size_t at = j->pos, was;
+    if (j->text[at] == '-')
+        at++;
+    if (at < j->len && j->text[at] == '0')
+        was = at, at++;
+    else
+        was = at, at = digits(j, at);
+    if (at == was)
+        return broken(j, at, "a digit");
+    if (at < j->len && j->text[at] == '.') {
+        was = ++at;
+        if ((at = digits(j, at)) == was)
+            return broken(j, at, "a digit");
+    }
+    if (at < j->len && (j->text[at] | 0x20) == 'e') {
+        at++;
+        if (at < j->len && (j->text[at] == '+' || j->text[at] == '-'))
+            at++;
+        was = at;
+        if ((at = digits(j, at)) == was)
+            return broken(j, at, "a digit");
+    }
+    j->str = str_of((const char *)j->text + j->pos, at - j->pos);
+    j->pos = at;
+    j->state = AFTER_VALUE;
+    return JSON_NUMBER;
+}
+
+bool json_uint(const json_scan *j, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < j->str.len; i++) {
+        char c = j->str.ptr[i];
+        if (c < '0' || c > '9' || !checked_mul(v, 10, &v) || !checked_add(v, (uint64_t)(c - '0'), &v))
+            return false;
+    }
+    *out = v;
+    return j->str.len > 0;
+}
+
+bool json_int(const json_scan *j, int64_t *out)
+{
+    json_scan k = {.str = j->str};
+    bool negative = k.str.len > 0 && k.str.ptr[0] == '-';
+    uint64_t v;
+    if (negative)
+        k.str = str_skip(k.str, 1);
+    if (!json_uint(&k, &v) || v > (uint64_t)INT64_MAX + negative)
+        return false;
+    *out = negative ? (int64_t)(0 - v) : (int64_t)v;
+    return true;
+}
+
+/* ----------------------------------------------------------------- events */
+
+static bool is_space(unsigned char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+
+static void skip_space(json_scan *j)
+{
+    while (j->pos < j->len && is_space(j->text[j->pos]))
+        j->pos++;
+}
+
+static enum json_event open_container(json_scan *j, uint8_t kind)
+{
+    if (j->depth == JSON_DEPTH) {
+        fail(j->err, CKPT_ELIMIT, absolute(j, j->pos), "JSON nested deeper than %d", JSON_DEPTH);
+        j->state = FAILED;
+        return JSON_ERROR;
+    }
+    j->stack[j->depth++] = kind;
+    j->pos++;
+    j->state = kind == 'o' ? WANT_KEY_OR_END : WANT_VALUE_OR_END;
+    return kind == 'o' ? JSON_OBJECT : JSON_ARRAY;
+}
+
+static enum json_event close_container(json_scan *j)
+{
+    j->pos++;
+    j->state = AFTER_VALUE;
+    return j->stack[--j->depth] == 'o' ? JSON_OBJECT_END : JSON_ARRAY_END;
+}
+
+static enum json_event scan_word(json_scan *j, const char *word, enum json_event e)
+{
+    for (size_t i = 0; word[i]; i++)
+        if (j->pos + i >= j->len || j->text[j->pos + i] != (unsigned char)word[i])
+            return broken(j, j->pos + i, word);
+    j->pos += strlen(word);
+    j->state = AFTER_VALUE;
+    return e;
+}
+
+static enum json_event scan_value(json_scan *j)
+{
+    unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
+    switch (c) {
+    case '"':
+        if (!scan_string(j))
+            return JSON_ERROR;
+        j->state = AFTER_VALUE;
+        return JSON_STRING;
+    case '{': return open_container(j, 'o');
+    case '[': return open_container(j, 'a');
+    case 't': return scan_word(j, "true", JSON_TRUE);
+    case 'f': return scan_word(j, "false", JSON_FALSE);
+    case 'n': return scan_word(j, "null", JSON_NULL);
+    case '-': return scan_number(j);
+    default: return c >= '0' && c <= '9' ? scan_number(j) : broken(j, j->pos, "a value");
+    }
+}
+
+static enum json_event scan_key(json_scan *j)
+{
+    if (j->pos >= j->len || j->text[j->pos] != '"')
+        return broken(j, j->pos, "a key in quotes");
+    if (!scan_string(j))
+        return JSON_ERROR;
+    skip_space(j);
+    if (j->pos >= j->len || j->text[j->pos] != ':')
+        return broken(j, j->pos, "a colon");
+    j->pos++;
+    j->state = WANT_VALUE;
+    return JSON_KEY;
+}
+
+/* Behind a value: a comma takes us to the next one, an end closes; *E is then
+ * the event. False: go on with the state that was set. */
+static bool after_value(json_scan *j, enum json_event *e)
+{
+    bool object = j->depth && j->stack[j->depth - 1] == 'o';
+    if (j->depth == 0) {
+        *e = j->pos < j->len ? broken(j, j->pos, "nothing behind the document") : JSON_END;
+        return true;
+    }
+    unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
+    if (c == ',') {
+        j->pos++;
+        j->state = object ? WANT_KEY : WANT_VALUE;
+        return false;
+    }
+    *e = c == (object ? '}' : ']') ? close_container(j) : broken(j, j->pos, object ? "',' or '}'" : "',' or ']'");
+    return true;
+}
+
+enum json_event json_next(json_scan *j)
+{
+    enum json_event e;
+    if (j->state == FAILED)
+        return JSON_ERROR;
+    skip_space(j);
+    j->at = j->pos;
+    if (j->state == AFTER_VALUE) {
+        if (after_value(j, &e))
+            return e;
+        skip_space(j);
+        j->at = j->pos;
+    }
+    unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
+    if (j->state == WANT_KEY_OR_END)
+        return c == '}' ? close_container(j) : scan_key(j);
+    if (j->state == WANT_KEY)
+        return scan_key(j);
+    return j->state == WANT_VALUE_OR_END && c == ']' ? close_container(j) : scan_value(j);
+}
+
+bool json_skip(json_scan *j, enum json_event e)
+{
+    if (e != JSON_OBJECT && e != JSON_ARRAY)
+        return e != JSON_ERROR;
+    unsigned outside = j->depth - 1;
+    while (j->depth > outside)
+        if (json_next(j) == JSON_ERROR)
+            return false;
+    return true;
+}
+
+/* ---------------------------------------------------------------- writing */
+
+void json_quote(buf *out, ckpt_str s)
+{
+    static const char named[] = "\b\f\n\r\t\"\\", letter[] = "bfnrt\"\\";
+    size_t from = 0;
+    buf_byte(out, '"');
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned char c = (unsigned char)s.ptr[i];
+        if (c >= ' ' && c != '"' && c != '\\')
+            continue;
+        buf_put(out, s.ptr + from, i - from);
+        from = i + 1;
+        const char *at = memchr(named, c, sizeof named - 1);
+        if (at)
+            buf_printf(out, "\\%c", letter[at - named]);
+        else
+            buf_printf(out, "\\u%04x", c);
+    }
+    buf_put(out, s.ptr + from, s.len - from);
+    buf_byte(out, '"');
+}

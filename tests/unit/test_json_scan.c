@@ -1,0 +1,315 @@
+/* The scanner against the grammar, against hostile text, and against the
+ * JSONTestSuite where that is at hand. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "codec/json_scan.h"
+#include "unit.h"
+
+/* The events of TEXT as letters: { } [ ] k s n t f 0, '.' for the end, '!' for
+ * an error. The text ends at an unmapped page. */
+static const char *events(const char *text, size_t len, ckpt_error *err)
+{
+    static char out[256];
+    static const char letter[] = "!.{}[]ksntf0";
+    unsigned char *at = unit_guard(text, len);
+    arena *a = arena_new(1 << 20);
+    json_scan j;
+    size_t n = 0;
+    enum json_event e;
+    json_init(&j, str_of((const char *)at, len), 100, a, err);
+    do {
+        e = json_next(&j);
+        if (n < sizeof out - 1)
+            out[n++] = letter[e];
+    } while (e != JSON_END && e != JSON_ERROR);
+    CU_ASSERT_EQUAL(json_next(&j), e);
+    out[n] = 0;
+    arena_free(a);
+    unit_guard_free(at, len);
+    return out;
+}
+
+#define EVENTS(text, want) CU_ASSERT_STRING_EQUAL(events(text, sizeof(text) - 1, NULL), want)
+
+static void names_every_event(void)
+{
+    EVENTS(" {\"a\" : [1, -2.5e+3,\"x\",true,false,null,{}, [ ]] }\n", "{k[nnstf0{}[]]}.");
+    EVENTS("0", "n.");
+    EVENTS("\"\"", "s.");
+    EVENTS("[[]]\t\r\n ", "[[]].");
+}
+
+static void refuses_what_the_grammar_does_not_have(void)
+{
+    EVENTS("", "!");
+    EVENTS("  ", "!");
+    EVENTS("[1,]", "[n!");
+    EVENTS("{\"a\":1,}", "{kn!");
+    EVENTS("{a:1}", "{!");
+    EVENTS("{\"a\" 1}", "{!");
+    EVENTS("[1 2]", "[n!");
+    EVENTS("{} x", "{}!");
+    EVENTS("{}\0", "{}!");
+    EVENTS("\xef\xbb\xbf{}", "!");
+    EVENTS("[1}", "[n!");
+    EVENTS("{]", "{!");
+    EVENTS("]", "!");
+    EVENTS("tru", "!");
+    EVENTS("nul1", "!");
+    EVENTS("NaN", "!");
+    EVENTS("/**/1", "!");
+}
+
+static void refuses_odd_numbers(void)
+{
+    EVENTS("01", "n!");
+    EVENTS("-", "!");
+    EVENTS("-01", "n!");
+    EVENTS("1.", "!");
+    EVENTS(".1", "!");
+    EVENTS("+1", "!");
+    EVENTS("1e", "!");
+    EVENTS("1e+", "!");
+    EVENTS("0x1", "n!");
+    EVENTS("-0", "n.");
+    EVENTS("1E400", "n.");
+}
+
+static void refuses_odd_strings(void)
+{
+    EVENTS("\"", "!");
+    EVENTS("\"abcdefgh\\", "!");
+    EVENTS("\"\\\"", "!");
+    EVENTS("\"a\nb\"", "!");
+    EVENTS("\"12345678\x1f\"", "!");
+    EVENTS("\"\0\"", "!");
+    EVENTS("\"\\x\"", "!");
+    EVENTS("\"\\u12\"", "!");
+    EVENTS("\"\\u123g\"", "!");
+    EVENTS("\"\\ud800\"", "!");
+    EVENTS("\"\\udc00\\ud800\"", "!");
+    EVENTS("\"\\ud800\\u0041\"", "!");
+    EVENTS("\"\xff\"", "!");
+    EVENTS("\"\xc0\xaf\"", "!");
+    EVENTS("\"\xed\xa0\x80\"", "!");
+    EVENTS("\"abcdefg\xe2\x82\"", "!");
+    EVENTS("\"\x7f\"", "s.");
+}
+
+static void check_string(const char *text, ckpt_str want)
+{
+    arena *a = arena_new(1 << 16);
+    json_scan j;
+    json_init(&j, str_c(text), 0, a, NULL);
+    CU_ASSERT_EQUAL(json_next(&j), JSON_STRING);
+    CU_ASSERT(str_eq(j.str, want));
+    arena_free(a);
+}
+
+static void unescapes_exactly(void)
+{
+    check_string("\"plain and long enough for the fast way\"", STR_LIT("plain and long enough for the fast way"));
+    check_string("\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", STR_LIT("\"\\/\b\f\n\r\t"));
+    check_string("\"a\\u0000b\"", STR_LIT("a\0b"));
+    check_string("\"\\u00e9\\u20AC\\ud83d\\ude00\"", STR_LIT("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"));
+    check_string("\"12345678\xc3\xa9z\"", STR_LIT("12345678\xc3\xa9z"));
+    check_string("\"\"", STR_LIT(""));
+}
+
+static void keeps_plain_strings_where_they_are(void)
+{
+    static const char text[] = "\"fc.weight\"";
+    json_scan j;
+    json_init(&j, str_c(text), 0, NULL, NULL);
+    CU_ASSERT_EQUAL(json_next(&j), JSON_STRING);
+    CU_ASSERT_PTR_EQUAL(j.str.ptr, text + 1);
+}
+
+static bool as_uint(const char *text, uint64_t *out)
+{
+    json_scan j;
+    json_init(&j, str_c(text), 0, NULL, NULL);
+    return json_next(&j) == JSON_NUMBER && json_uint(&j, out);
+}
+
+static bool as_int(const char *text, int64_t *out)
+{
+    json_scan j;
+    json_init(&j, str_c(text), 0, NULL, NULL);
+    return json_next(&j) == JSON_NUMBER && json_int(&j, out);
+}
+
+static void integers_are_exact_or_refused(void)
+{
+    uint64_t u = 7;
+    int64_t i = 7;
+    CU_ASSERT(as_uint("9007199254740993", &u) && u == 9007199254740993u);
+    CU_ASSERT(as_uint("18446744073709551615", &u) && u == UINT64_MAX);
+    CU_ASSERT(as_uint("0", &u) && u == 0);
+    CU_ASSERT_FALSE(as_uint("18446744073709551616", &u));
+    CU_ASSERT_FALSE(as_uint("-0", &u));
+    CU_ASSERT_FALSE(as_uint("-1", &u));
+    CU_ASSERT_FALSE(as_uint("1.0", &u));
+    CU_ASSERT_FALSE(as_uint("1e2", &u));
+    CU_ASSERT(as_int("-9223372036854775808", &i) && i == INT64_MIN);
+    CU_ASSERT(as_int("9223372036854775807", &i) && i == INT64_MAX);
+    CU_ASSERT_FALSE(as_int("9223372036854775808", &i));
+    CU_ASSERT_FALSE(as_int("-9223372036854775809", &i));
+    CU_ASSERT_FALSE(as_int("2.5", &i));
+}
+
+static void nests_to_its_limit_and_no_further(void)
+{
+    char text[2 * JSON_DEPTH + 2];
+    json_scan j;
+    ckpt_error err = {0};
+    memset(text, '[', JSON_DEPTH);
+    memset(text + JSON_DEPTH, ']', JSON_DEPTH);
+    json_init(&j, str_of(text, 2 * JSON_DEPTH), 0, NULL, &err);
+    CU_ASSERT(json_skip(&j, json_next(&j)));
+    CU_ASSERT_EQUAL(json_next(&j), JSON_END);
+    memset(text, '[', sizeof text);
+    json_init(&j, str_of(text, sizeof text), 0, NULL, &err);
+    CU_ASSERT_FALSE(json_skip(&j, json_next(&j)));
+    CU_ASSERT_EQUAL(err.status, CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(err.offset, JSON_DEPTH);
+}
+
+static void skips_whole_values(void)
+{
+    json_scan j;
+    json_init(&j, str_c("{\"a\":{\"b\":[1,{\"c\":[]}]},\"d\":2}"), 0, NULL, NULL);
+    CU_ASSERT_EQUAL(json_next(&j), JSON_OBJECT);
+    CU_ASSERT_EQUAL(json_next(&j), JSON_KEY);
+    CU_ASSERT(json_skip(&j, json_next(&j)));
+    CU_ASSERT_EQUAL(json_next(&j), JSON_KEY);
+    CU_ASSERT(str_is(j.str, "d"));
+    CU_ASSERT(json_skip(&j, json_next(&j)));
+    CU_ASSERT_EQUAL(json_next(&j), JSON_OBJECT_END);
+}
+
+static void errors_say_where(void)
+{
+    ckpt_error err = {0};
+    CU_ASSERT_STRING_EQUAL(events("{\"a\":?}", 7, &err), "{k!");
+    CU_ASSERT_EQUAL(err.status, CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(err.offset, 105);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "'?'"));
+    CU_ASSERT_STRING_EQUAL(events("{\"a\":", 5, &err), "{k!");
+    CU_ASSERT_EQUAL(err.status, CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(err.offset, 105);
+    CU_ASSERT_STRING_EQUAL(events("\"ab\\u12\"", 8, &err), "!");
+    CU_ASSERT_EQUAL(err.offset, 104);
+}
+
+static void every_cut_of_a_document_is_refused(void)
+{
+    static const char text[] = "{\"k\\u00e9\":[1,-2.5e3,\"\\ud83d\\ude00\xc3\xa9\",true,null,{\"x\":{}}]}";
+    for (size_t n = 0; n < sizeof text - 1; n++) {
+        const char *seen = events(text, n, NULL);
+        CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '!');
+    }
+    const char *seen = events(text, sizeof text - 1, NULL);
+    CU_ASSERT_EQUAL(seen[strlen(seen) - 1], '.');
+}
+
+static void quotes_as_serde_and_python(void)
+{
+    buf b;
+    buf_init(&b, 1000);
+    json_quote(&b, STR_LIT("a\"b\\c/\b\f\n\r\t\0\x1f\x7f\xc3\xa9"));
+    CU_ASSERT(str_is(buf_view(&b), "\"a\\\"b\\\\c/\\b\\f\\n\\r\\t\\u0000\\u001f\x7f\xc3\xa9\""));
+    buf_free(&b);
+}
+
+static void scans_a_hundred_megabytes_in_a_second(void)
+{
+    static const char entry[] = "\"model.layers.%07zu.weight\":{\"dtype\":\"F32\",\"shape\":[4096,4096],"
+                                "\"data_offsets\":[%010zu,%010zu]},";
+    size_t cap = 100u * 1000 * 1000, n = 1, i = 0;
+    char *text = malloc(cap + 200);
+    if (!text)
+        return;
+    for (text[0] = '{'; n < cap; i++)
+        n += (size_t)snprintf(text + n, 200, entry, i, i + 1000000000, i + 1000000001);
+    text[n - 1] = '}';
+    json_scan j;
+    json_init(&j, str_of(text, n), 0, NULL, NULL);
+    clock_t start = clock();
+    CU_ASSERT(json_skip(&j, json_next(&j)));
+    double seconds = (double)(clock() - start) / CLOCKS_PER_SEC;
+    CU_ASSERT_EQUAL(json_next(&j), JSON_END);
+#if defined(__OPTIMIZE__) && !defined(__SANITIZE_ADDRESS__)
+    CU_ASSERT(seconds < 1.0);
+#endif
+    printf(" [%zu MB in %.2f s] ", n / 1000000, seconds);
+    free(text);
+}
+
+/* --------------------------------------------------------- JSONTestSuite */
+
+static bool accepted(const char *path)
+{
+    static char text[1 << 20];
+    FILE *f = fopen(path, "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    size_t n = fread(text, 1, sizeof text, f);
+    fclose(f);
+    const char *seen = events(text, n, NULL);
+    arena *a = arena_new(1 << 22);
+    json_scan j;
+    enum json_event e;
+    json_init(&j, str_of(text, n), 0, a, NULL);
+    while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
+        ;
+    arena_free(a);
+    CU_ASSERT(strlen(seen) > 0);
+    return e == JSON_END;
+}
+
+static void json_test_suite(void)
+{
+    const char *top = getenv("CORPUS_PUBLIC");
+    char dir[512], path[1024];
+    snprintf(dir, sizeof dir, "%s/json/test_parsing", top ? top : "../shared/corpus/public");
+    DIR *d = opendir(dir);
+    if (!d) {
+        printf(" [SKIPPED: no %s] ", dir);
+        return;
+    }
+    int yes = 0, no = 0;
+    for (struct dirent *e; (e = readdir(d));) {
+        if (e->d_name[1] != '_' || (e->d_name[0] != 'y' && e->d_name[0] != 'n'))
+            continue;
+        snprintf(path, sizeof path, "%s/%s", dir, e->d_name);
+        bool ok = accepted(path);
+        if (ok != (e->d_name[0] == 'y'))
+            printf(" [%s: %s] ", e->d_name, ok ? "accepted" : "refused");
+        yes += e->d_name[0] == 'y' && ok;
+        no += e->d_name[0] == 'n' && !ok;
+    }
+    closedir(d);
+    CU_ASSERT_EQUAL(yes, 95);
+    CU_ASSERT_EQUAL(no, 188);
+}
+
+void suite_json_scan(void)
+{
+    UNIT(names_every_event);
+    UNIT(refuses_what_the_grammar_does_not_have);
+    UNIT(refuses_odd_numbers);
+    UNIT(refuses_odd_strings);
+    UNIT(unescapes_exactly);
+    UNIT(keeps_plain_strings_where_they_are);
+    UNIT(integers_are_exact_or_refused);
+    UNIT(nests_to_its_limit_and_no_further);
+    UNIT(skips_whole_values);
+    UNIT(errors_say_where);
+    UNIT(every_cut_of_a_document_is_refused);
+    UNIT(quotes_as_serde_and_python);
+    UNIT(scans_a_hundred_megabytes_in_a_second);
+    UNIT(json_test_suite);
+}
