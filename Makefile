@@ -4,13 +4,21 @@ MAKEFLAGS += --no-builtin-rules
 
 B        ?= build
 PREFIX   ?= /usr/local
-CC       ?= cc
+DESTDIR  ?=
 CFLAGS   ?= -O2 -g
+CORPUS_PUBLIC ?= ../shared/corpus/public
+FUZZ_SECONDS  ?= 60
+
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
 CPPFLAGS += -Ilib -D_GNU_SOURCE
 ALL_CFLAGS = -std=c11 $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LDLIBS    = -lzip -lcjson -lcrypto -lz -lm
+LIB_LIBS  = -lzip -lcrypto -lm
+CLI_LIBS  = -lcjson
+LINK      = $(CC) $(SAN) -Wl,--as-needed
+SANITIZE  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+
 VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
+SONAME    = libckpt.so.0
 
 LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c))
 CLI_SRC  := $(sort $(wildcard cli/*.c))
@@ -18,6 +26,15 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
+PUBLIC   := truth robust fuzz/open fuzz/write bench/mkckpt
+PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o)
+DEPS     := $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
+
+# Inner makes use every processor unless the caller chose a number.
+JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
+SUB       = $(MAKE) --no-print-directory $(JOBS)
+ASAN      = B=$(B)/asan CFLAGS="-O1 -g" SAN="$(SANITIZE)"
+ENV       = B=$(B) CC="$(CC)" MAKE="$(MAKE)" VERSION=$(VERSION) CORPUS_PUBLIC="$(CORPUS_PUBLIC)"
 
 ifeq ($(V),1)
 Q :=
@@ -47,22 +64,127 @@ $(B)/libckpt.a: $(B)/libckpt.o
 
 $(B)/libckpt.so: $(LIB_OBJ)
 	$(say) LD $@
-	$(Q)$(CC) $(SAN) -shared -Wl,-soname,libckpt.so.0 -Wl,--as-needed -o $@ $(LIB_OBJ) $(LDFLAGS) $(LDLIBS) -pthread
+	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
-	$(Q)$(CC) $(SAN) -Wl,--as-needed -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(LDLIBS) -pthread
+	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
 # Unit tests see the internals, so they link the objects themselves.
 $(B)/unit: $(UNIT_OBJ) $(LIB_OBJ)
 	$(say) LD $@
-	$(Q)$(CC) $(SAN) -o $@ $(UNIT_OBJ) $(LIB_OBJ) $(LDFLAGS) $(LDLIBS) -lcunit -pthread
+	$(Q)$(LINK) -o $@ $(UNIT_OBJ) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
 
--include $(LIB_OBJ:.o=.d) $(CLI_OBJ:.o=.d) $(UNIT_OBJ:.o=.d)
+# The other test programs see ckpt.h alone.
+$(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^ $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
+$(B)/tests/fuzz/open $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
+
+-include $(DEPS)
+
+# --------------------------------------------------------------- what to run
+
+setup setup-check setup-bench setup-oracle:
+	@sh tests/setup.sh $(subst setup-,,$@)
+
+## demo: install what is missing, build, and fix a real training checkpoint
+demo: setup
+	@$(SUB) all
+	@$(ENV) sh tests/demo.sh
+
+## check: install what is missing, build, run every test; the last line counts them
+check: setup-check
+	@$(SUB) all test-programs
+	@$(SUB) asan-programs
+	@$(ENV) sh tests/run.sh $(T)
+
+test-programs: $(B)/unit $(B)/tests/truth $(B)/tests/bench/mkckpt
+asan-programs:
+	@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
 	$(B)/unit $(SUITE)
+
+## lint: floors, symbols, owners, options against man pages, banned calls
+lint: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
+	@$(ENV) sh tests/lint/run.sh
+
+## asan: unit tests and every corpus file under AddressSanitizer and UBSan
+asan: asan-programs
+	@$(ENV) sh tests/run.sh unit-asan replay robust
+
+## ubsan: the same under UBSan alone, without ASan's memory
+ubsan:
+	@$(SUB) B=$(B)/ubsan CFLAGS="-O1 -g" SAN="-fsanitize=undefined -fno-sanitize-recover=all" \
+	    $(B)/ubsan/unit $(B)/ubsan/tests/robust
+	@$(B)/ubsan/unit
+	@$(B)/ubsan/tests/robust --replay tests/corpus
+
+## valgrind: unit tests and the demo's commands under valgrind
+valgrind: all $(B)/unit
+	@$(ENV) sh tests/valgrind.sh
+
+## fuzz: mutate small corpus files for FUZZ_SECONDS (60) seconds under ASan
+fuzz:
+	@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
+	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
+
+## bench: measure time and memory beside public tools
+bench: setup-bench
+	@$(SUB) all $(B)/tests/bench/mkckpt
+	@$(ENV) sh tests/bench/run.sh
+
+## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
+check-oracle:
+	@$(SUB) all
+	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
+
+## oracle-env: a virtual environment with torch, safetensors and numpy under build/
+oracle-env: setup-oracle
+	python3 -m venv $(B)/oracle-env
+	$(B)/oracle-env/bin/pip install --quiet torch safetensors numpy
+
+# ------------------------------------------------------------------- install
+
+bindir  = $(DESTDIR)$(PREFIX)/bin
+libdir  = $(DESTDIR)$(PREFIX)/lib
+incdir  = $(DESTDIR)$(PREFIX)/include
+pcdir   = $(libdir)/pkgconfig
+mandir  = $(DESTDIR)$(PREFIX)/share/man
+bashdir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
+fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+PAGES  := $(sort $(wildcard man/*.[1-9]))
+
+## install: command, library, header, man pages, completions (PREFIX, DESTDIR)
+install: all
+	install -d $(bindir) $(pcdir) $(incdir) $(bashdir) $(zshdir) $(fishdir) $(addprefix $(mandir)/man,1 3 7)
+	install -m 755 $(B)/ckpt $(bindir)/ckpt
+	install -m 644 lib/ckpt.h $(incdir)/ckpt.h
+	install -m 644 $(B)/libckpt.a $(libdir)/libckpt.a
+	install -m 755 $(B)/libckpt.so $(libdir)/libckpt.so.$(VERSION)
+	ln -sf libckpt.so.$(VERSION) $(libdir)/$(SONAME)
+	ln -sf $(SONAME) $(libdir)/libckpt.so
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' libckpt.pc.in > $(pcdir)/libckpt.pc
+	for p in $(PAGES); do install -m 644 $$p $(mandir)/man$${p##*.}/ || exit 1; done
+	$(B)/ckpt completion bash > $(bashdir)/ckpt
+	$(B)/ckpt completion zsh > $(zshdir)/_ckpt
+	$(B)/ckpt completion fish > $(fishdir)/ckpt.fish
+
+## uninstall: remove what install put there
+uninstall:
+	rm -f $(bindir)/ckpt $(incdir)/ckpt.h $(libdir)/libckpt.a $(libdir)/libckpt.so $(libdir)/$(SONAME)
+	rm -f $(libdir)/libckpt.so.$(VERSION) $(pcdir)/libckpt.pc
+	rm -f $(foreach p,$(PAGES),$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
+	rm -f $(bashdir)/ckpt $(zshdir)/_ckpt $(fishdir)/ckpt.fish
+
+## format: lay out the sources with clang-format
+format:
+	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch])
 
 ## clean: remove everything that was built
 clean:
@@ -70,6 +192,7 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
+	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all unit clean help
+.PHONY: all asan asan-programs bench check check-oracle clean demo format fuzz help install lint oracle-env \
+    setup setup-bench setup-check setup-oracle test-programs ubsan uninstall unit valgrind

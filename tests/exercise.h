@@ -1,0 +1,125 @@
+/* exercise.h - asks an open file everything a caller can ask, and checks what must hold for any bytes:
+ * a failure has a reason, a stream delivers exactly what the row promised. */
+#ifndef EXERCISE_H
+#define EXERCISE_H
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt.h"
+
+#define EXERCISE_STREAM 65536u /* rows up to this many bytes are read */
+#define EXERCISE_ROWS 256u     /* and so many rows of a file */
+
+static inline void exercise_broken(const char *what)
+{
+    fprintf(stderr, "broken promise: %s\n", what);
+    abort();
+}
+
+static inline void exercise_error(ckpt_status status, const ckpt_error *err)
+{
+    char line[1400];
+    if (status != err->status)
+        exercise_broken("the status returned is not the one in ckpt_error");
+    if (!err->what[0])
+        exercise_broken("a refusal without a reason");
+    if (strlen(ckpt_error_text(err, line, sizeof line)) == 0 || !ckpt_status_name(status)[0])
+        exercise_broken("an error without text");
+}
+
+static inline int exercise_count(void *user, const void *bytes, size_t n)
+{
+    volatile unsigned char last = n ? ((const unsigned char *)bytes)[n - 1] : 0;
+    (void)last;
+    *(uint64_t *)user += n;
+    return 0;
+}
+
+static inline void exercise_row(ckpt_file *file, uint32_t i)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(file, i);
+    ckpt_error err = {0};
+    char text[256];
+    uint64_t got = 0, product = 1;
+    ckpt_text_escape(t->name, text, sizeof text);
+    if (strlen(t->name.ptr) > t->name.len)
+        exercise_broken("a name is not terminated");
+    for (uint32_t d = 0; t->has_shape && d < t->ndim; d++)
+        product *= t->shape[d];
+    if (t->has_shape && product != t->elements)
+        exercise_broken("elements is not the product of the shape");
+    if (t->storage != CKPT_NO_STORAGE && !ckpt_storage_at(file, t->storage))
+        exercise_broken("a row names a storage that is not there");
+    if (!t->has_data || t->nbytes > EXERCISE_STREAM)
+        return;
+    ckpt_status status = ckpt_tensor_stream(file, i, exercise_count, &got, &err);
+    if (status != CKPT_OK)
+        exercise_error(status, &err);
+    else if (got != t->nbytes)
+        exercise_broken("a stream delivered another number of bytes than the row has");
+}
+
+static inline void exercise_values(ckpt_file *file)
+{
+    char text[512];
+    for (size_t i = 0; i < ckpt_leaf_count(file) && i < EXERCISE_ROWS; i++) {
+        const ckpt_leaf *leaf = ckpt_leaf_at(file, i);
+        ckpt_value_text(leaf->value, 20, text, sizeof text);
+        ckpt_value_type_name(leaf->value, text, sizeof text);
+    }
+    if (ckpt_file_root(file))
+        ckpt_value_text(ckpt_file_root(file), 100, text, sizeof text);
+    for (size_t i = 0; ckpt_notice_at(file, i); i++)
+        if (!ckpt_notice_at(file, i)[0])
+            exercise_broken("an empty notice");
+}
+
+static inline void exercise_plan(ckpt_file *file, const char *target)
+{
+    ckpt_plan *plan = NULL;
+    ckpt_error err = {0};
+    ckpt_write_options opts = {.dry_run = true, .force = true};
+    ckpt_write_result res = {0};
+    ckpt_status status = ckpt_plan_new(file, &plan, &err);
+    if (status == CKPT_OK)
+        status = ckpt_plan_strip_auto(plan, &err);
+    if (status == CKPT_OK)
+        status = ckpt_plan_write(plan, target, &opts, &res, &err);
+    if (status != CKPT_OK)
+        exercise_error(status, &err);
+    ckpt_plan_free(plan);
+}
+
+static inline void exercise(ckpt_file *file)
+{
+    ckpt_info info;
+    ckpt_error err = {0};
+    ckpt_status status = ckpt_inspect(file, &info, &err);
+    if (status != CKPT_OK)
+        exercise_error(status, &err);
+    for (uint32_t i = 0; i < ckpt_tensor_count(file) && i < EXERCISE_ROWS; i++)
+        exercise_row(file, i);
+    exercise_values(file);
+    exercise_plan(file, "/nonexistent/out.pt");
+    exercise_plan(file, "/nonexistent/out.safetensors");
+}
+
+/* exercise_memory - the same over bytes; false when they were refused. */
+static inline bool exercise_memory(const void *data, size_t size, const char *name)
+{
+    ckpt_file *file = NULL;
+    ckpt_error err = {0};
+    ckpt_status status = ckpt_open_memory(data, size, name, NULL, &file, &err);
+    if (status != CKPT_OK) {
+        exercise_error(status, &err);
+        return false;
+    }
+    exercise(file);
+    ckpt_close(file);
+    return true;
+}
+
+#endif

@@ -1,0 +1,301 @@
+/*
+ * robust.c - damaged files must be refused or read, never crash, hang, leak or read too far.
+ *
+ *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB: truncated at every length, and every byte
+ *                                    changed (x^01, x^80, 00, ff in turn; FLIPS of them for each byte)
+ *   robust [-j N] --replay DIR…      every file and folder once, as it is
+ *
+ * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another goes on
+ * with the next file.
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "exercise.h"
+
+#if defined(__SANITIZE_ADDRESS__)
+#define ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define ASAN 1
+#endif
+#endif
+
+#ifdef ASAN
+#include <sanitizer/allocator_interface.h>
+static size_t heap_in_use(void) { return __sanitizer_get_current_allocated_bytes(); }
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "hard_rss_limit_mb=1024:max_allocation_size_mb=512:allocator_may_return_null=1:detect_leaks=0:"
+           "quarantine_size_mb=16";
+}
+#else
+#include <malloc.h>
+static size_t heap_in_use(void) { return mallinfo2().uordblks; }
+#endif
+
+#define SMALL 4096
+#define CASE_SECONDS 20
+#define WORKERS_MAX 64
+
+struct current {
+    _Atomic long file; /* index, or -1 */
+    const char *what;
+    size_t pos;
+    unsigned byte;
+};
+
+struct shared {
+    _Atomic long next;
+    _Atomic long cases, opened, files;
+    struct current worker[WORKERS_MAX];
+};
+
+static struct shared *shared;
+static char **paths;
+static size_t npaths, cap_paths;
+static bool replay;
+static int flips = 1;
+
+static void die(const char *what)
+{
+    fprintf(stderr, "robust: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static void add_path(const char *path)
+{
+    if (npaths == cap_paths) {
+        cap_paths = cap_paths ? cap_paths * 2 : 1024;
+        paths = realloc(paths, cap_paths * sizeof *paths);
+        if (!paths)
+            die("paths");
+    }
+    paths[npaths++] = strdup(path);
+}
+
+static void collect(const char *path)
+{
+    struct stat st;
+    if (stat(path, &st) != 0)
+        die(path);
+    if (!S_ISDIR(st.st_mode)) {
+        if (S_ISREG(st.st_mode) && (replay || st.st_size <= SMALL))
+            add_path(path);
+        return;
+    }
+    if (replay)
+        add_path(path);
+    DIR *dir = opendir(path);
+    if (!dir)
+        die(path);
+    for (struct dirent *e; (e = readdir(dir));) {
+        char below[2048];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        snprintf(below, sizeof below, "%s/%s", path, e->d_name);
+        collect(below);
+    }
+    closedir(dir);
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static unsigned char *load(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    struct stat st;
+    if (!f || fstat(fileno(f), &st) != 0)
+        die(path);
+    *size = (size_t)st.st_size;
+    unsigned char *data = malloc(*size + 1);
+    if (!data || fread(data, 1, *size, f) != *size)
+        die(path);
+    fclose(f);
+    return data;
+}
+
+static void alarm_in(int seconds)
+{
+    struct itimerval t = {.it_value = {.tv_sec = seconds}};
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+/* The bytes lie in a block of their own size, so that one read too far is seen. */
+static void run_case(struct current *cur, const unsigned char *data, size_t size, const char *what, size_t pos,
+                     unsigned byte)
+{
+    unsigned char *copy = malloc(size ? size : 1);
+    if (!copy)
+        die("copy");
+    memcpy(copy, data, size);
+    cur->what = what;
+    cur->pos = pos;
+    cur->byte = byte;
+    alarm_in(CASE_SECONDS);
+    size_t before = heap_in_use();
+    if (exercise_memory(copy, size, "case"))
+        atomic_fetch_add(&shared->opened, 1);
+    if (heap_in_use() > before)
+        exercise_broken("memory is still held after ckpt_close");
+    atomic_fetch_add(&shared->cases, 1);
+    free(copy);
+}
+
+static unsigned flipped(unsigned char byte, size_t turn)
+{
+    switch (turn % 4) {
+    case 0: return byte ^ 0x01u;
+    case 1: return byte ^ 0x80u;
+    case 2: return byte ? 0x00u : 0x7fu;
+    default: return byte != 0xff ? 0xffu : 0x20u;
+    }
+}
+
+static void damage(struct current *cur, const char *path)
+{
+    size_t size;
+    unsigned char *data = load(path, &size);
+    exercise_memory(data, size, "warm-up"); /* what libraries allocate once is no leak */
+    run_case(cur, data, size, "as it is", 0, 0);
+    for (size_t n = 0; n < size; n++)
+        run_case(cur, data, n, "cut to", n, 0);
+    for (size_t i = 0; i < size; i++) {
+        unsigned char was = data[i];
+        for (int f = 0; f < flips; f++) {
+            data[i] = (unsigned char)flipped(was, i + (size_t)f);
+            run_case(cur, data, size, "changed byte at", i, data[i]);
+        }
+        data[i] = was;
+    }
+    free(data);
+}
+
+static void open_path(struct current *cur, const char *path)
+{
+    ckpt_file *file = NULL;
+    ckpt_error err = {0};
+    struct stat st;
+    cur->what = "opened";
+    alarm_in(CASE_SECONDS * 3);
+    ckpt_status status = ckpt_open(path, NULL, &file, &err);
+    if (status == CKPT_OK) {
+        exercise(file);
+        atomic_fetch_add(&shared->opened, 1);
+    } else {
+        exercise_error(status, &err);
+    }
+    ckpt_close(file);
+    atomic_fetch_add(&shared->cases, 1);
+    if (stat(path, &st) == 0 && S_ISREG(st.st_mode)) {
+        size_t size;
+        unsigned char *data = load(path, &size);
+        run_case(cur, data, size, "in memory", 0, 0);
+        free(data);
+    }
+}
+
+static void work(struct current *cur)
+{
+    for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
+        atomic_store(&cur->file, i);
+        if (replay)
+            open_path(cur, paths[i]);
+        else
+            damage(cur, paths[i]);
+        atomic_fetch_add(&shared->files, 1);
+    }
+    alarm_in(0);
+    exit(0);
+}
+
+static pid_t start(struct current *cur)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid < 0)
+        die("fork");
+    if (pid == 0)
+        work(cur);
+    return pid;
+}
+
+static void report(const struct current *cur, int status)
+{
+    printf("FAIL %s: %s", atomic_load(&cur->file) < 0 ? "?" : paths[cur->file], cur->what ? cur->what : "");
+    if (cur->pos || cur->byte)
+        printf(" %zu", cur->pos);
+    if (cur->byte)
+        printf(" to %02x", cur->byte);
+    if (WIFSIGNALED(status))
+        printf(": %s\n", WTERMSIG(status) == SIGALRM ? "does not end" : strsignal(WTERMSIG(status)));
+    else
+        printf(": exit %d\n", WEXITSTATUS(status));
+}
+
+static long supervise(int workers)
+{
+    pid_t pids[WORKERS_MAX];
+    long failed = 0;
+    int alive = workers, status;
+    for (int w = 0; w < workers; w++)
+        pids[w] = start(&shared->worker[w]);
+    while (alive) {
+        pid_t pid = wait(&status);
+        int w = 0;
+        while (w < workers && pids[w] != pid)
+            w++;
+        if (w == workers)
+            continue;
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0) {
+            alive--;
+            continue;
+        }
+        failed++;
+        report(&shared->worker[w], status);
+        if (failed >= 50) { /* enough to read */
+            atomic_store(&shared->next, (long)npaths);
+        }
+        pids[w] = start(&shared->worker[w]);
+    }
+    return failed;
+}
+
+int main(int argc, char **argv)
+{
+    int workers = (int)sysconf(_SC_NPROCESSORS_ONLN), arg = 1;
+    for (; arg < argc && argv[arg][0] == '-'; arg++) {
+        if (strcmp(argv[arg], "--replay") == 0)
+            replay = true;
+        else if (strcmp(argv[arg], "-j") == 0 && arg + 1 < argc)
+            workers = (int)strtol(argv[++arg], NULL, 10);
+        else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)
+            flips = (int)strtol(argv[++arg], NULL, 10);
+    }
+    if (arg == argc || workers < 1) {
+        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [--replay] DIR...\n");
+        return 2;
+    }
+    for (int i = arg; i < argc; i++)
+        collect(argv[i]);
+    qsort(paths, npaths, sizeof *paths, by_name);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED)
+        die("mmap");
+    for (int w = 0; w < WORKERS_MAX; w++)
+        atomic_store(&shared->worker[w].file, -1);
+    long failed = supervise(workers > WORKERS_MAX ? WORKERS_MAX : workers);
+    long cases = atomic_load(&shared->cases);
+    printf("%zu files, %ld of %ld cases readable\n", npaths, atomic_load(&shared->opened), cases);
+    printf("%s: %ld passed, %ld failed\n", replay ? "replay" : "robust", cases, failed);
+    return failed != 0 || npaths == 0;
+}

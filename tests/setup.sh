@@ -1,0 +1,110 @@
+#!/bin/sh
+# setup.sh [setup|check|bench|oracle] - finds what is missing for that target and installs it through the system's
+# package manager, or says exactly what to install. Says nothing when nothing is missing.
+set -u
+
+what=${1:-setup}
+missing=   # words of the table below
+
+table='
+cc        gcc         gcc             gcc            gcc            gcc
+c++       g++         gcc-c++         g++            gcc            gcc
+libc      libc6-dev   glibc-devel     musl-dev       glibc          -
+objcopy   binutils    binutils        binutils       binutils       binutils
+make      make        make            make           make           make
+zip       libzip-dev  libzip-devel    libzip-dev     libzip         libzip
+cjson     libcjson-dev cjson-devel    cjson-dev      cjson          cjson
+crypto    libssl-dev  openssl-devel   openssl-dev    openssl        openssl
+xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
+cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
+pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
+git       git         git             git            git            git
+mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
+time      time        time            time           time           gnu-time
+venv      python3-venv python3        python3        python         python
+'
+
+# command NAME WORD - WORD is missing when the command NAME is not there.
+command_needed() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
+
+# A header is looked for by the compiler, or, before there is one, where compilers look.
+header_needed()
+{
+    if command -v "${CC:-cc}" >/dev/null 2>&1; then
+        printf '#include <%s>\n' "$1" | "${CC:-cc}" -E -x c - >/dev/null 2>&1 || missing="$missing $2"
+    elif ! ls "/usr/include/$1" /usr/include/*/"$1" >/dev/null 2>&1; then
+        missing="$missing $2"
+    fi
+}
+
+look()
+{
+    missing=
+    if [ "$what" = oracle ]; then
+        python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
+        return
+    fi
+    command_needed "${CC:-cc}" cc
+    command_needed objcopy objcopy
+    command_needed make make
+    header_needed stdio.h libc
+    header_needed zip.h zip
+    header_needed cjson/cJSON.h cjson
+    header_needed openssl/evp.h crypto
+    header_needed xxhash.h xxhash
+    [ "$what" = bench ] && command_needed /usr/bin/time time
+    [ "$what" = check ] || return 0
+    header_needed CUnit/Basic.h cunit
+    command_needed c++ c++
+    command_needed pkg-config pc
+    command_needed git git
+    command_needed mandoc mandoc
+}
+
+# packages COLUMN - the names of what is missing, as the package manager of that column spells them.
+packages()
+{
+    for word in $missing; do
+        printf '%s\n' "$table" | awk -v w="$word" -v c="$1" '$1 == w && $c != "-" {print $c}'
+    done | sort -u | tr '\n' ' ' | sed 's/ $//'
+}
+
+# by_hand COMMAND - nothing we may run ourselves: say it, and stop.
+by_hand()
+{
+    echo "ckpt: missing:$missing" >&2
+    echo "hint: $1" >&2
+    exit 1
+}
+
+look
+[ -z "$missing" ] && exit 0
+
+if command -v apt-get >/dev/null 2>&1; then
+    names=$(packages 2)
+    if [ "$(id -u)" = 0 ]; then
+        root=
+    elif command -v sudo >/dev/null 2>&1; then
+        root=sudo
+    else
+        by_hand "as root: apt-get install $names"
+    fi
+    echo "installing $names"
+    apt="$root env DEBIAN_FRONTEND=noninteractive apt-get"
+    log=$(mktemp)
+    # shellcheck disable=SC2086
+    if ! { $apt -qq update && $apt -qq install -y --no-install-recommends $names; } >"$log" 2>&1 </dev/null; then
+        cat "$log" >&2
+        rm -f "$log"
+        by_hand "apt-get could not install them; try: $root apt-get install $names"
+    fi
+    rm -f "$log"
+elif command -v dnf >/dev/null 2>&1; then by_hand "as root: dnf install $(packages 3)"
+elif command -v apk >/dev/null 2>&1; then by_hand "as root: apk add $(packages 4)"
+elif command -v pacman >/dev/null 2>&1; then by_hand "as root: pacman -S $(packages 5)"
+elif command -v brew >/dev/null 2>&1; then by_hand "brew install $(packages 6)"
+else by_hand "install, by their Debian names: $(packages 2)"
+fi
+
+look
+[ -z "$missing" ] || by_hand "still not there after the installation"

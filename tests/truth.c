@@ -1,0 +1,455 @@
+/*
+ * truth.c - holds the library against what the producing libraries themselves say of every file of the corpus:
+ *
+ *   truth [-v] [--only TEXT] CORPUS
+ *
+ * CORPUS/truth/README.md explains the entries. A file passes when every tensor with a digest is there with the same
+ * path, name, dtype, shape and sha256, nothing else is listed but what that README allows, storages are shared by
+ * the same tensors, and what must be refused is refused with a reason.
+ */
+#include <dirent.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
+
+#include "ckpt.h"
+
+#define KINDS_MAX 32
+
+static const char *corpus, *only;
+static bool verbose;
+
+static struct kind {
+    char name[40];
+    int passed, failed;
+} kinds[KINDS_MAX];
+
+/* One file of the corpus while it is checked. */
+struct check {
+    const cJSON *truth;
+    const char *kind;
+    ckpt_file *file;
+    bool *known; /* rows that an entry of the truth accounts for */
+    char miss[800];
+};
+
+static void __attribute__((format(printf, 2, 3))) missed(struct check *c, const char *fmt, ...)
+{
+    va_list ap;
+    if (c->miss[0])
+        return;
+    va_start(ap, fmt);
+    vsnprintf(c->miss, sizeof c->miss, fmt, ap);
+    va_end(ap);
+}
+
+/* ------------------------------------------------------------- the truth */
+
+static const cJSON *item(const cJSON *o, const char *name) { return cJSON_GetObjectItemCaseSensitive(o, name); }
+
+static const char *text(const cJSON *o, const char *name)
+{
+    const char *s = cJSON_GetStringValue(item(o, name));
+    return s ? s : "";
+}
+
+/* cJSON ends strings at NUL and refuses lone surrogates, so both travel as characters of the private use area. */
+static void disguise(char *line)
+{
+    for (char *p = line; (p = strchr(p, '\\')); p += 2) {
+        if (p[1] != 'u')
+            continue;
+        if (strncmp(p + 2, "0000", 4) == 0)
+            memcpy(p + 2, "e000", 4);
+        else if ((strncmp(p + 2, "d8", 2) == 0 || strncmp(p + 2, "dc", 2) == 0) && strncmp(p + 6, "\\ud", 3) != 0 &&
+                 (p - line < 6 || strncmp(p - 6, "\\ud8", 4) != 0))
+            memcpy(p + 2, "fffd", 4);
+    }
+}
+
+static size_t disguised(const char *s, char *out, size_t cap)
+{
+    size_t n = 0;
+    for (; *s && n + 1 < cap; s++) {
+        if (strncmp(s, "\xee\x80\x80", 3) == 0) {
+            out[n++] = 0;
+            s += 2;
+        } else {
+            out[n++] = *s;
+        }
+    }
+    return n;
+}
+
+static bool same_text(const cJSON *want, ckpt_str got)
+{
+    char buf[4096];
+    const char *s = cJSON_GetStringValue(want);
+    if (!s)
+        return false;
+    size_t n = disguised(s, buf, sizeof buf);
+    return n == got.len && memcmp(buf, got.ptr, n) == 0;
+}
+
+static bool same_elem(const cJSON *want, const ckpt_path_elem *got)
+{
+    if (cJSON_IsNumber(want))
+        return got->is_int && (double)got->num == want->valuedouble;
+    if (cJSON_IsObject(want))
+        return !got->is_int && same_text(item(want, "repr"), got->str);
+    return !got->is_int && same_text(want, got->str);
+}
+
+static bool same_path(const cJSON *want, const ckpt_tensor *t)
+{
+    uint32_t i = 0;
+    const cJSON *e;
+    cJSON_ArrayForEach(e, want)
+    {
+        if (i >= t->npath || !same_elem(e, &t->path[i]))
+            return false;
+        i++;
+    }
+    return i == t->npath;
+}
+
+/* Is WANT the beginning of T's path (and shorter)? */
+static bool path_below(const cJSON *want, const ckpt_tensor *t)
+{
+    uint32_t i = 0;
+    const cJSON *e;
+    cJSON_ArrayForEach(e, want)
+    {
+        if (i >= t->npath || !same_elem(e, &t->path[i]))
+            return false;
+        i++;
+    }
+    return i < t->npath;
+}
+
+static const ckpt_tensor *row_of(struct check *c, const cJSON *path, uint32_t *at)
+{
+    for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(c->file, i);
+        if (same_path(path, t)) {
+            c->known[i] = true;
+            *at = i;
+            return t;
+        }
+    }
+    return NULL;
+}
+
+/* ---------------------------------------------------------------- tensors */
+
+static bool digest_is(struct check *c, uint32_t row, const char *hex, ckpt_error *err)
+{
+    uint8_t sum[CKPT_DIGEST_MAX];
+    char got[2 * CKPT_DIGEST_MAX + 1];
+    if (ckpt_digest_tensor(c->file, row, CKPT_SHA256, sum, err) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < sizeof sum; i++)
+        snprintf(got + 2 * i, 3, "%02x", sum[i]);
+    return strcmp(got, hex) == 0;
+}
+
+static bool shape_is(const ckpt_tensor *t, const cJSON *want)
+{
+    uint32_t d = 0;
+    const cJSON *e;
+    if (!cJSON_IsArray(want))
+        return true;
+    if (!t->has_shape)
+        return false;
+    cJSON_ArrayForEach(e, want)
+    {
+        if (d >= t->ndim || (double)t->shape[d] != e->valuedouble)
+            return false;
+        d++;
+    }
+    return d == t->ndim;
+}
+
+/* A quantised tensor may be listed by its integers, a bare storage by its bytes. */
+static bool dtype_is(const ckpt_tensor *t, const cJSON *entry)
+{
+    const char *kind = text(entry, "kind"), *want = text(entry, "dtype");
+    ckpt_str spelled = {want, strlen(want)};
+    if (strcmp(kind, "quantized") == 0 || strcmp(kind, "storage") == 0 || !want[0])
+        return true;
+    return strcmp(ckpt_dtype_name((ckpt_dtype)t->dtype), want) == 0 || ckpt_dtype_parse(spelled) == t->dtype ||
+           t->dtype == CKPT_DT_NP;
+}
+
+static void compare(struct check *c, const cJSON *entry, uint32_t row)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(c->file, row);
+    const char *sum = text(entry, "sha256");
+    ckpt_error err = {0};
+    char line[1400];
+    if (item(entry, "name") && !same_text(item(entry, "name"), t->name))
+        missed(c, "name %s is %s", text(entry, "name"), t->name.ptr);
+    if (!dtype_is(t, entry))
+        missed(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_dtype_name((ckpt_dtype)t->dtype), text(entry, "dtype"));
+    if (!shape_is(t, item(entry, "shape")))
+        missed(c, "%s: another shape", t->name.ptr);
+    if (sum[0] && !digest_is(c, row, sum, &err))
+        missed(c, "%s: %s", t->name.ptr, err.status ? ckpt_error_text(&err, line, sizeof line) : "other bytes");
+}
+
+static void check_tensors(struct check *c)
+{
+    const cJSON *e;
+    uint32_t row = 0;
+    cJSON_ArrayForEach(e, item(c->truth, "tensors"))
+    {
+        if (row_of(c, item(e, "path"), &row))
+            compare(c, e, row);
+        else if (item(e, "sha256") && !cJSON_IsTrue(item(e, "part"))) /* a component may be folded into its whole */
+            missed(c, "%s is not listed", text(e, "name"));
+    }
+    cJSON_ArrayForEach(e, item(c->truth, "leaves")) /* numpy arrays and scalars */
+    {
+        if (row_of(c, item(e, "path"), &row))
+            compare(c, e, row);
+        else if (item(e, "sha256"))
+            missed(c, "a numpy array (%s) is not listed", text(e, "type"));
+    }
+    cJSON_ArrayForEach(e, item(c->truth, "not_in_torch"))
+    {
+        ckpt_str name = {e->string, strlen(e->string)};
+        row = ckpt_tensor_find(c->file, name);
+        if (row == CKPT_NO_TENSOR) {
+            missed(c, "%s is not listed", e->string);
+            continue;
+        }
+        c->known[row] = true;
+        compare(c, e, row);
+    }
+}
+
+/* -------------------------------------------------- nothing else is listed */
+
+static bool is_one_of(const char *word, const char *list)
+{
+    char key[64];
+    snprintf(key, sizeof key, " %s ", word);
+    return strstr(list, key) != NULL;
+}
+
+/* Foreign objects come out in the order and form that their class defines. */
+static bool objects_of_classes(const struct check *c)
+{
+    const char *root = text(c->truth, "root");
+    const cJSON *e;
+    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (item(e, "class")) return true;
+    return !is_one_of(root, " dict collections.OrderedDict list tuple collections.defaultdict ") && root[0];
+}
+
+static bool below_a_composite(const struct check *c, const ckpt_tensor *t)
+{
+    const cJSON *e;
+    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (!item(e, "sha256") && path_below(item(e, "path"), t))
+        return true;
+    return false;
+}
+
+static void check_extra(struct check *c)
+{
+    if (is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") || objects_of_classes(c))
+        return;
+    for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(c->file, i);
+        if (!c->known[i] && !below_a_composite(c, t))
+            missed(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
+    }
+}
+
+/* ---------------------------------------------------------------- aliases */
+
+/* Equal storage numbers in the truth <=> equal storages here. */
+static void check_aliases(struct check *c)
+{
+    struct pair { uint32_t truth, ours; } *pairs;
+    const cJSON *e;
+    size_t n = 0;
+    uint32_t row;
+    if (!is_one_of(c->kind, " zip legacy tar pickle hf-shards safetensors "))
+        return;
+    pairs = calloc((size_t)cJSON_GetArraySize(item(c->truth, "tensors")) + 1, sizeof *pairs);
+    if (!pairs)
+        abort();
+    cJSON_ArrayForEach(e, item(c->truth, "tensors"))
+    {
+        const ckpt_tensor *t = row_of(c, item(e, "path"), &row);
+        if (!t || !item(e, "sha256") || !item(e, "storage") || t->storage == CKPT_NO_STORAGE || !t->elements)
+            continue;
+        pairs[n].truth = (uint32_t)item(e, "storage")->valuedouble;
+        pairs[n].ours = t->storage;
+        for (size_t i = 0; i < n; i++)
+            if ((pairs[i].truth == pairs[n].truth) != (pairs[i].ours == pairs[n].ours))
+                missed(c, "%s: its storage is shared differently", t->name.ptr);
+        n++;
+    }
+    free(pairs);
+}
+
+/* --------------------------------------------------------------- verdicts */
+
+/* Everything is asked for, since some lies show only when the bytes are read. */
+static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
+{
+    uint8_t sum[CKPT_DIGEST_MAX];
+    for (uint32_t i = 0; i < ckpt_tensor_count(file); i++) {
+        ckpt_status s = CKPT_OK;
+        if (ckpt_tensor_at(file, i)->has_data)
+            s = ckpt_digest_tensor(file, i, CKPT_SHA256, sum, err);
+        if (s != CKPT_OK)
+            return s;
+    }
+    return CKPT_OK;
+}
+
+static void check_content(struct check *c)
+{
+    c->known = calloc((size_t)ckpt_tensor_count(c->file) + 1, sizeof *c->known);
+    if (!c->known)
+        abort();
+    check_tensors(c);
+    check_extra(c);
+    check_aliases(c);
+    free(c->known);
+}
+
+/* Formats that this version only recognises must be named, not called unknown. */
+static bool only_recognised(const char *kind) { return is_one_of(kind, " dcp dcp-hf torchscript-flatbuffer "); }
+
+static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
+{
+    const char *verdict = text(c->truth, "verdict");
+    bool refuse = strcmp(verdict, "refuse") == 0;
+    char line[1400];
+    if (opened == CKPT_OK && refuse)
+        opened = read_all(c->file, err);
+    ckpt_error_text(err, line, sizeof line);
+    if (opened != CKPT_OK && !err->what[0])
+        missed(c, "refused without a reason");
+    if (only_recognised(c->kind)) {
+        if (opened != CKPT_EUNSUPPORTED)
+            missed(c, "must be refused by its name: %s", line);
+    } else if (opened == CKPT_OK && refuse) {
+        missed(c, "must be refused: %s", text(c->truth, "reason"));
+    } else if (opened == CKPT_OK) {
+        if (strcmp(verdict, "none") == 0 && ckpt_tensor_count(c->file))
+            missed(c, "not a checkpoint, and tensors are listed");
+        else
+            check_content(c);
+    } else if (strcmp(verdict, "ok") == 0 || strcmp(verdict, "readable") == 0) {
+        missed(c, "refused: %s", line);
+    }
+    if (verbose && opened != CKPT_OK && !c->miss[0])
+        printf("       refused %s\n", line);
+}
+
+static void count(const char *kind, bool passed)
+{
+    int i = 0;
+    while (i < KINDS_MAX - 1 && kinds[i].name[0] && strcmp(kinds[i].name, kind) != 0)
+        i++;
+    snprintf(kinds[i].name, sizeof kinds[i].name, "%s", kind);
+    kinds[i].passed += passed;
+    kinds[i].failed += !passed;
+}
+
+static void check_entry(const cJSON *truth)
+{
+    struct check c = {.truth = truth, .kind = text(truth, "kind")};
+    ckpt_error err = {0};
+    char path[2048];
+    if (only && !strstr(text(truth, "file"), only))
+        return;
+    snprintf(path, sizeof path, "%s/%s", corpus, text(truth, "file"));
+    ckpt_status opened = ckpt_open(path, NULL, &c.file, &err);
+    check_verdict(&c, opened, &err);
+    ckpt_close(c.file);
+    if (c.miss[0])
+        printf("MISS %s (%s): %s\n", text(truth, "file"), c.kind, c.miss);
+    count(c.kind, !c.miss[0]);
+}
+
+/* ------------------------------------------------------------------ files */
+
+static void check_list(const char *path)
+{
+    FILE *f = fopen(path, "r");
+    char *line = NULL;
+    size_t cap = 0;
+    if (!f) {
+        perror(path);
+        exit(2);
+    }
+    while (getline(&line, &cap, f) > 0) {
+        disguise(line);
+        cJSON *truth = cJSON_Parse(line);
+        if (!truth) {
+            fprintf(stderr, "truth: %s: a line is not JSON\n", path);
+            exit(2);
+        }
+        check_entry(truth);
+        cJSON_Delete(truth);
+    }
+    free(line);
+    fclose(f);
+}
+
+static int is_list(const struct dirent *e)
+{
+    size_t n = strlen(e->d_name);
+    return n > 6 && strcmp(e->d_name + n - 6, ".jsonl") == 0;
+}
+
+static void check_corpus(void)
+{
+    struct dirent **lists;
+    char path[2048];
+    snprintf(path, sizeof path, "%s/truth", corpus);
+    int n = scandir(path, &lists, is_list, alphasort);
+    if (n < 0) {
+        perror(path);
+        exit(2);
+    }
+    for (int i = 0; i < n; i++) {
+        snprintf(path, sizeof path, "%s/truth/%s", corpus, lists[i]->d_name);
+        check_list(path);
+        free(lists[i]);
+    }
+    free(lists);
+}
+
+int main(int argc, char **argv)
+{
+    int passed = 0, failed = 0;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(argv[i], "-v") == 0)
+            verbose = true;
+        else if (strcmp(argv[i], "--only") == 0 && i + 1 < argc)
+            only = argv[++i];
+        else
+            corpus = argv[i];
+    }
+    if (!corpus) {
+        fprintf(stderr, "usage: truth [-v] [--only TEXT] CORPUS\n");
+        return 2;
+    }
+    check_corpus();
+    for (int i = 0; i < KINDS_MAX && kinds[i].name[0]; i++) {
+        printf("%-24s %d of %d\n", kinds[i].name, kinds[i].passed, kinds[i].passed + kinds[i].failed);
+        passed += kinds[i].passed;
+        failed += kinds[i].failed;
+    }
+    printf("truth: %d passed, %d failed\n", passed, failed);
+    return failed != 0 || passed == 0;
+}
