@@ -1,0 +1,244 @@
+/* value.c - nodes of the value graph: making them and reading them. Every
+ * reading function answers for every node, since in a hostile file anything
+ * may stand anywhere. */
+#include "core/value.h"
+
+ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
+{
+    ckpt_value *v = ARENA_NEW(a, ckpt_value);
+    if (!v)
+        return NULL;
+    v->type = (uint8_t)type;
+    v->row = CKPT_NO_TENSOR;
+    v->offset = offset;
+    return v;
+}
+
+ckpt_value *value_str(arena *a, ckpt_str s)
+{
+    ckpt_value *v = value_new(a, CKPT_V_STR, 0);
+    if (v)
+        v->u.str = s;
+    return v;
+}
+
+ckpt_value *value_int(arena *a, int64_t i)
+{
+    ckpt_value *v = value_new(a, CKPT_V_INT, 0);
+    if (v)
+        v->u.i = i;
+    return v;
+}
+
+ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset)
+{
+    ckpt_value *v = value_new(a, CKPT_V_GLOBAL, offset);
+    ckpt_str *both = v ? arena_array(a, 2, sizeof *both) : NULL;
+    if (!both)
+        return NULL;
+    both[0] = module;
+    both[1] = name;
+    v->u.global.module_name = both;
+    return v;
+}
+
+ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items)
+{
+    ckpt_value *v = value_new(a, CKPT_V_TUPLE, 0);
+    if (!v || n == 0)
+        return v;
+    v->u.seq.items = arena_array(a, n, sizeof *v->u.seq.items);
+    if (!v->u.seq.items)
+        return NULL;
+    memcpy(v->u.seq.items, items, n * sizeof *items);
+    v->u.seq.n = v->u.seq.cap = n;
+    return v;
+}
+
+ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args, uint64_t offset)
+{
+    ckpt_value *v = value_new(a, CKPT_V_CALL, offset);
+    struct value_call *c = v ? ARENA_NEW(a, struct value_call) : NULL;
+    if (!c)
+        return NULL;
+    v->call = (uint8_t)kind;
+    v->u.call_ = c;
+    c->callable = callable;
+    c->args = args;
+    return v;
+}
+
+ckpt_value *value_ordered_dict(arena *a)
+{
+    ckpt_value *klass = value_global(a, STR_LIT("collections"), STR_LIT("OrderedDict"), 0);
+    ckpt_value *args = value_tuple(a, 0, NULL);
+    return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
+}
+
+/* An array of N elements with room for one more, or NULL. */
+static void *one_more(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
+{
+    size_t room = *cap;
+    if (n == UINT32_MAX)
+        return NULL;
+    at = arena_grow(a, at, n, &room, (size_t)n + 1, size);
+    *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+    return at;
+}
+
+static bool sequence(const ckpt_value *v)
+{
+    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET
+                 || v->type == CKPT_V_FROZENSET);
+}
+
+static const struct value_call *call(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_CALL ? v->u.call_ : NULL;
+}
+
+static bool push(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt_value *item)
+{
+    ckpt_value **at = one_more(a, *items, *n, cap, sizeof *at);
+    if (!at)
+        return false;
+    at[(*n)++] = item;
+    *items = at;
+    return true;
+}
+
+bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
+{
+    if (sequence(v))
+        return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
+    if (!call(v))
+        return false;
+    struct value_call *c = v->u.call_;
+    return push(a, &c->items, &c->nitems, &c->cap_items, item);
+}
+
+static bool push_pair(arena *a, value_pair **pairs, uint32_t *n, uint32_t *cap, value_pair pair)
+{
+    value_pair *at = one_more(a, *pairs, *n, cap, sizeof *at);
+    if (!at)
+        return false;
+    at[(*n)++] = pair;
+    *pairs = at;
+    return true;
+}
+
+bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
+{
+    value_pair pair = {key, val};
+    if (v->type == CKPT_V_DICT)
+        return push_pair(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, pair);
+    if (!call(v))
+        return false;
+    struct value_call *c = v->u.call_;
+    return push_pair(a, &c->pairs, &c->npairs, &c->cap_pairs, pair);
+}
+
+bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
+{
+    if (!call(v))
+        return false;
+    struct value_call *c = v->u.call_;
+    if (c->nstates == 0)
+        c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
+    return push(a, &c->states, &c->nstates, &c->cap_states, state);
+}
+
+ckpt_str value_module(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_GLOBAL ? v->u.global.module_name[0] : str_of("", 0);
+}
+
+ckpt_str value_name(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_GLOBAL ? v->u.global.module_name[1] : str_of("", 0);
+}
+
+bool value_is_global(const ckpt_value *v, const char *module, const char *name)
+{
+    return v && v->type == CKPT_V_GLOBAL && str_is(value_name(v), name) && str_is(value_module(v), module);
+}
+
+bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs)
+{
+    const struct value_call *c = call(v);
+    return c && value_is_global(c->callable, module, name) && value_nargs(v) >= nargs;
+}
+
+uint32_t value_nargs(const ckpt_value *v)
+{
+    const struct value_call *c = call(v);
+    return c && sequence(c->args) ? c->args->u.seq.n : 0;
+}
+
+ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
+{
+    const struct value_call *c = call(v);
+    return c ? value_item(c->args, i) : NULL;
+}
+
+ckpt_value *value_item(const ckpt_value *v, uint32_t i)
+{
+    if (sequence(v))
+        return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
+    const struct value_call *c = call(v);
+    return c && i < c->nitems ? c->items[i] : NULL;
+}
+
+uint32_t value_count(const ckpt_value *v)
+{
+    uint32_t n;
+    if (sequence(v))
+        return v->u.seq.n;
+    value_pairs(v, &n);
+    const struct value_call *c = call(v);
+    return n == 0 && c ? c->nitems : n;
+}
+
+const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
+{
+    const struct value_call *c = call(v);
+    if (v && v->type == CKPT_V_DICT) {
+        *n = v->u.dict.n;
+        return v->u.dict.pairs;
+    }
+    *n = c ? c->npairs : 0;
+    return *n ? c->pairs : NULL;
+}
+
+ckpt_value *value_get(const ckpt_value *mapping, const char *name)
+{
+    uint32_t n;
+    ckpt_str key, want = str_c(name);
+    const value_pair *pairs = value_pairs(mapping, &n);
+    while (n-- > 0)
+        if (value_text(pairs[n].key, &key) && str_eq(key, want))
+            return pairs[n].val;
+    return NULL;
+}
+
+bool value_text(const ckpt_value *v, ckpt_str *out)
+{
+    if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
+        return false;
+    *out = v->u.str;
+    return true;
+}
+
+bool value_integer(const ckpt_value *v, int64_t *out)
+{
+    if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))
+        return false;
+    *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
+    return true;
+}
+
+ckpt_value *value_state(const ckpt_value *v)
+{
+    const struct value_call *c = call(v);
+    return c && c->nstates ? c->states[c->nstates - 1] : NULL;
+}
