@@ -7,5 +7,8 @@
 
 /* crc32_update - CRC of what came before (0 at the start) and N more bytes. */
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n);
+/* crc32_table - the same without special instructions: what every CPU can do,
+ * and what the fast variant is held against. */
+uint32_t crc32_table(uint32_t crc, const void *bytes, size_t n);
 
 #endif

@@ -1,0 +1,60 @@
+/* CRC-32: known values, and every variant against one bit at a time. */
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "unit.h"
+
+static uint32_t bit_by_bit(uint32_t crc, const unsigned char *p, size_t n)
+{
+    crc = ~crc;
+    for (size_t i = 0; i < n; i++) {
+        crc ^= p[i];
+        for (int b = 0; b < 8; b++)
+            crc = crc >> 1 ^ (crc & 1 ? 0xEDB88320u : 0);
+    }
+    return ~crc;
+}
+
+static void known_values(void)
+{
+    CU_ASSERT(crc32_update(0, "123456789", 9) == 0xCBF43926u);
+    CU_ASSERT(crc32_update(0, "", 0) == 0);
+    CU_ASSERT(crc32_update(7, "", 0) == 7);
+}
+
+static void every_length_and_start(void)
+{
+    unsigned char b[400];
+    uint32_t seed = 5;
+    for (size_t i = 0; i < sizeof b; i++)
+        b[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
+    for (size_t start = 0; start < 20; start++)
+        for (size_t n = 0; n <= 300; n++) {
+            uint32_t want = bit_by_bit(seed, b + start, n);
+            CU_ASSERT(crc32_update(seed, b + start, n) == want);
+            CU_ASSERT(crc32_table(seed, b + start, n) == want);
+        }
+}
+
+static void pieces_make_the_whole(void)
+{
+    enum { N = 100000 };
+    unsigned char *b = malloc(N);
+    for (size_t i = 0; i < N; i++)
+        b[i] = (unsigned char)(i * i >> 3);
+    uint32_t want = bit_by_bit(0, b, N), got = 0;
+    unsigned char *at = unit_guard(b, N);
+    CU_ASSERT(crc32_update(0, at, N) == want && crc32_table(0, at, N) == want);
+    for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1)
+        got = crc32_update(got, at + i, n = n < N - i ? n : N - i);
+    CU_ASSERT(got == want);
+    unit_guard_free(at, N);
+    free(b);
+}
+
+void suite_crc32(void)
+{
+    UNIT(known_values);
+    UNIT(every_length_and_start);
+    UNIT(pieces_make_the_whole);
+}
