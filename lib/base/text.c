@@ -7,11 +7,6 @@
 static const char hex[] = "0123456789abcdef";
 static const char ellipsis[] = "\xe2\x80\xa6";
 
-const char *ckpt_version(void)
-{
-    return CKPT_VERSION;
-}
-
 static size_t put_byte(unsigned char c, char *out)
 {
     out[0] = '\\';

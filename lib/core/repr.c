@@ -1,0 +1,143 @@
+/* repr.c - numbers in decimal. Floats: the fewest digits that read back as the
+ * same number, found by trying, laid out as Python's float.__repr__ does. */
+#include "core/repr.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct decimal {
+    char digits[20];
+    int ndigits;
+    int point; /* the decimal point stands behind this many digits */
+};
+
+/* A half is read back when the decimal is nearer to it than to its neighbours. */
+static bool is_half(double y, double x)
+{
+    int exponent;
+    double part = frexp(fabs(x), &exponent);
+    double above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
+    double below = part == 0.5 && exponent > -13 ? above / 2 : above;
+    double off = x < 0 ? x - y : y - x;
+    return off < above / 2 && -off < below / 2;
+}
+
+static bool reads_back(const char *text, double x, enum repr_width width)
+{
+    if (width == REPR_SINGLE)
+        return strtof(text, NULL) == (float)x;
+    double y = strtod(text, NULL);
+    return width == REPR_HALF ? is_half(y, x) : y == x;
+}
+
+/* Adds one to the last digit of TEXT. After a 9 it does nothing: the sum ends
+ * in 0 and was tried with one digit less. */
+static void bump(char *text)
+{
+    char *last = strchr(text, 'e') - 1;
+    if (*last >= '0' && *last <= '8')
+        ++*last;
+}
+
+/* X, which is finite and not negative. The locale may put any character for
+ * the point: only digits and the exponent are looked at. */
+static struct decimal shortest(double x, enum repr_width width)
+{
+    char text[64];
+    struct decimal d = {{0}, 0, 0};
+    for (int precision = 0; precision < 17; precision++) {
+        snprintf(text, sizeof text, "%.*e", precision, x);
+        if (reads_back(text, x, width))
+            break;
+        /* The gap above a power of two is twice the gap below: a decimal that is
+         * not the nearest to it may still read back as it. */
+        bump(text);
+        if (reads_back(text, x, width))
+            break;
+    }
+    const char *p = text;
+    for (; *p && *p != 'e'; p++)
+        if (*p >= '0' && *p <= '9' && d.ndigits < (int)sizeof d.digits)
+            d.digits[d.ndigits++] = *p;
+    d.point = *p ? (int)strtol(p + 1, NULL, 10) + 1 : 1;
+    while (d.ndigits > 1 && d.digits[d.ndigits - 1] == '0')
+        d.ndigits--;
+    return d;
+}
+
+static int put_fixed(const struct decimal *d, char *out, size_t cap)
+{
+    static const char zeros[] = "0000000000000000";
+    int n = d->ndigits, point = d->point;
+    if (point <= 0)
+        return snprintf(out, cap, "0.%.*s%.*s", -point, zeros, n, d->digits);
+    if (point >= n)
+        return snprintf(out, cap, "%.*s%.*s.0", n, d->digits, point - n, zeros);
+    return snprintf(out, cap, "%.*s.%.*s", point, d->digits, n - point, d->digits + point);
+}
+
+size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT])
+{
+    int sign = 0;
+    if (isnan(x))
+        return (size_t)snprintf(out, REPR_FLOAT, "nan");
+    if (signbit(x))
+        out[sign++] = '-';
+    size_t cap = REPR_FLOAT - (size_t)sign;
+    if (isinf(x))
+        return (size_t)(sign + snprintf(out + sign, cap, "inf"));
+    struct decimal d = shortest(fabs(x), width);
+    if (d.point > -4 && d.point <= 16)
+        return (size_t)(sign + put_fixed(&d, out + sign, cap));
+    return (size_t)(sign + snprintf(out + sign, cap, "%c%s%.*se%+03d", d.digits[0], d.ndigits > 1 ? "." : "",
+                                    d.ndigits - 1, d.digits + 1, d.point - 1));
+}
+
+struct magnitude {
+    uint32_t limbs[REPR_BIG_BYTES / 4]; /* least significant first */
+    size_t n;
+    bool negative;
+};
+
+static struct magnitude magnitude_of(ckpt_str le)
+{
+    struct magnitude m = {{0}, (le.len + 3) / 4, le.len && (unsigned char)le.ptr[le.len - 1] & 0x80};
+    uint64_t carry = m.negative;
+    for (size_t i = 0; i < m.n * 4; i++) {
+        unsigned fill = m.negative ? 0xff : 0, byte = i < le.len ? (unsigned char)le.ptr[i] : fill;
+        m.limbs[i / 4] |= (uint32_t)(byte ^ fill) << (i % 4 * 8);
+    }
+    for (size_t i = 0; i < m.n; i++, carry >>= 32) {
+        carry += m.limbs[i];
+        m.limbs[i] = (uint32_t)carry;
+    }
+    return m; /* -2^(8n-1) fits: its magnitude needs no more bits unsigned */
+}
+
+size_t repr_big(ckpt_str le, char out[REPR_BIG])
+{
+    if (le.len > REPR_BIG_BYTES)
+        return 0;
+    struct magnitude m = magnitude_of(le);
+    char digits[REPR_BIG];
+    size_t n = 0, len = 0;
+    do {
+        uint64_t rest = 0;
+        for (size_t i = m.n; i-- > 0;) {
+            rest = rest << 32 | m.limbs[i];
+            m.limbs[i] = (uint32_t)(rest / 1000000000);
+            rest %= 1000000000;
+        }
+        while (m.n && m.limbs[m.n - 1] == 0)
+            m.n--;
+        for (int k = 0; k < 9 && (m.n || rest || n == 0); k++, rest /= 10)
+            digits[n++] = (char)('0' + rest % 10);
+    } while (m.n);
+    if (m.negative)
+        out[len++] = '-';
+    while (n)
+        out[len++] = digits[--n];
+    out[len] = '\0';
+    return len;
+}
