@@ -1,0 +1,174 @@
+#include "core/number.h"
+
+#include <math.h>
+
+#include "base/cursor.h"
+
+unsigned number_lanes(ckpt_dtype dt)
+{
+    switch (dt) {
+    case CKPT_DT_NONE:
+    case CKPT_DT_NP:
+    case CKPT_DT_COUNT:
+        return 0;
+    case CKPT_DT_C32:
+    case CKPT_DT_C64:
+    case CKPT_DT_C128:
+    case CKPT_DT_BC32:
+    case CKPT_DT_F4:
+        return 2;
+    default:
+        return 1;
+    }
+}
+
+bool number_is_complex(ckpt_dtype dt)
+{
+    return dt == CKPT_DT_C32 || dt == CKPT_DT_C64 || dt == CKPT_DT_C128 || dt == CKPT_DT_BC32;
+}
+
+bool number_is_wide(ckpt_dtype dt) { return dt == CKPT_DT_I64 || dt == CKPT_DT_U64; }
+
+static double f64(const unsigned char *p)
+{
+    uint64_t u = load_u64le(p);
+    double d;
+    memcpy(&d, &u, sizeof d);
+    return d;
+}
+
+static double float_of(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return (double)f;
+}
+
+static double f32(const unsigned char *p) { return float_of(load_u32le(p)); }
+static double bf16(const unsigned char *p) { return float_of((uint32_t)load_u16le(p) << 16); }
+
+/* A half as a float: rebias the exponent; subnormals become normal by way of a
+ * subtraction that is exact. */
+static double f16(const unsigned char *p)
+{
+    uint32_t h = load_u16le(p), sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest >= 0x7c00u)
+        return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+    if (rest >= 0x0400u)
+        return float_of(sign | ((rest << 13) + (112u << 23)));
+    double small = (double)rest * 0x1p-24;
+    return sign ? -small : small;
+}
+
+/* A small float without its special values: sign, EXP bits biased by BIAS, MAN bits. */
+static double tiny(unsigned bits, unsigned exp, unsigned man, int bias)
+{
+    unsigned mant = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
+    double v = e ? ldexp((double)(mant | 1u << man), (int)e - bias - (int)man)
+                 : ldexp((double)mant, 1 - bias - (int)man);
+    return bits >> (exp + man) & 1 ? -v : v;
+}
+
+static double f8_e4m3fn(unsigned b) { return (b & 0x7f) == 0x7f ? (double)NAN : tiny(b, 4, 3, 7); }
+static double f8_e4m3fnuz(unsigned b) { return b == 0x80 ? (double)NAN : tiny(b, 4, 3, 8); }
+static double f8_e5m2fnuz(unsigned b) { return b == 0x80 ? (double)NAN : tiny(b, 5, 2, 16); }
+static double f8_e8m0(unsigned b) { return b == 0xff ? (double)NAN : ldexp(1.0, (int)b - 127); }
+
+static double f8_e5m2(unsigned b)
+{
+    if ((b & 0x7f) == 0x7c)
+        return b & 0x80 ? -(double)INFINITY : (double)INFINITY;
+    return (b & 0x7f) > 0x7c ? (double)NAN : tiny(b, 5, 2, 15);
+}
+
+static void decode_f8(double (*one)(unsigned), const unsigned char *in, size_t n, double *out)
+{
+    double table[256];
+    if (n < 256) {
+        for (size_t i = 0; i < n; i++)
+            out[i] = one(in[i]);
+        return;
+    }
+    for (unsigned b = 0; b < 256; b++)
+        table[b] = one(b);
+    for (size_t i = 0; i < n; i++)
+        out[i] = table[in[i]];
+}
+
+/* Four values of six bits in three bytes, low bits first. */
+static void decode_f6(unsigned exp, unsigned man, int bias, const unsigned char *in, size_t n, double *out)
+{
+    for (size_t i = 0; i + 4 <= n; i += 4, in += 3) {
+        uint32_t block = (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16;
+        for (unsigned k = 0; k < 4; k++)
+            out[i + k] = tiny(block >> (6 * k) & 63u, exp, man, bias);
+    }
+}
+
+/* PER unsigned values in a byte, low bits first. */
+static void decode_packed(unsigned per, const unsigned char *in, size_t n, double *out)
+{
+    unsigned bits = 8 / per, mask = (1u << bits) - 1;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (double)(in[i / per] >> (bits * (unsigned)(i % per)) & mask);
+}
+
+static void decode_f4(const unsigned char *in, size_t n, double *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = tiny(in[i] & 15u, 2, 1, 1);
+        out[2 * i + 1] = tiny(in[i] >> 4u, 2, 1, 1);
+    }
+}
+
+#define EACH(width, expr)                                                     \
+    for (size_t i = 0; i < n; i++) {                                          \
+        const unsigned char *p = in + i * (width);                            \
+        out[i] = (expr);                                                      \
+    }                                                                         \
+    break
+
+void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double *out)
+{
+    size_t n = elems;
+    switch (dt) {
+    case CKPT_DT_C128: n = elems * 2; EACH(8, f64(p));
+    case CKPT_DT_F64: EACH(8, f64(p));
+    case CKPT_DT_C64: n = elems * 2; EACH(4, f32(p));
+    case CKPT_DT_F32: EACH(4, f32(p));
+    case CKPT_DT_C32: n = elems * 2; EACH(2, f16(p));
+    case CKPT_DT_F16: EACH(2, f16(p));
+    case CKPT_DT_BC32: n = elems * 2; EACH(2, bf16(p));
+    case CKPT_DT_BF16: EACH(2, bf16(p));
+    case CKPT_DT_F8_E4M3: decode_f8(f8_e4m3fn, in, n, out); break;
+    case CKPT_DT_F8_E5M2: decode_f8(f8_e5m2, in, n, out); break;
+    case CKPT_DT_F8_E4M3FNUZ: decode_f8(f8_e4m3fnuz, in, n, out); break;
+    case CKPT_DT_F8_E5M2FNUZ: decode_f8(f8_e5m2fnuz, in, n, out); break;
+    case CKPT_DT_F8_E8M0: decode_f8(f8_e8m0, in, n, out); break;
+    case CKPT_DT_F4: decode_f4(in, n, out); break;
+    case CKPT_DT_F6_E2M3: decode_f6(2, 3, 1, in, n, out); break;
+    case CKPT_DT_F6_E3M2: decode_f6(3, 2, 3, in, n, out); break;
+    case CKPT_DT_I64: EACH(8, (double)(int64_t)load_u64le(p));
+    case CKPT_DT_U64: EACH(8, (double)load_u64le(p));
+    case CKPT_DT_I32:
+    case CKPT_DT_QI32: EACH(4, (double)(int32_t)load_u32le(p));
+    case CKPT_DT_U32: EACH(4, (double)load_u32le(p));
+    case CKPT_DT_I16: EACH(2, (double)(int16_t)load_u16le(p));
+    case CKPT_DT_U16:
+    case CKPT_DT_BITS16: EACH(2, (double)load_u16le(p));
+    case CKPT_DT_I8:
+    case CKPT_DT_QI8: EACH(1, (double)(int8_t)*p);
+    case CKPT_DT_U8:
+    case CKPT_DT_QU8:
+    case CKPT_DT_BITS8:
+    case CKPT_DT_BITS1X8:
+    case CKPT_DT_BITS2X4:
+    case CKPT_DT_BITS4X2: EACH(1, (double)*p);
+    case CKPT_DT_BOOL: EACH(1, *p ? 1.0 : 0.0);
+    case CKPT_DT_QU4X2: decode_packed(2, in, n, out); break;
+    case CKPT_DT_QU2X4: decode_packed(4, in, n, out); break;
+    case CKPT_DT_NONE:
+    case CKPT_DT_NP:
+    case CKPT_DT_COUNT: break;
+    }
+}
