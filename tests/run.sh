@@ -24,8 +24,19 @@ export CHECK_TMP="$work"
 
 skip() { echo "$1 skipped: $2"; echo "$1: 0 passed, 0 failed, 1 skipped"; }
 
+# as NAME COMMAND… - the summary line of COMMAND under another name
+as()
+{
+    name=$1
+    shift
+    "$@" >"$work/as" 2>&1
+    code=$?
+    sed "s/^[a-z-]*: \([0-9]* passed\)/$name: \1/" "$work/as"
+    return $code
+}
+
 part_unit() { "$B/unit"; }
-part_unit_asan() { "$B/asan/unit" | sed 's/^unit:/unit-asan:/'; }
+part_unit_asan() { as unit-asan "$B/asan/unit"; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
 part_symbols() { sh tests/symbols.sh; }
@@ -36,7 +47,7 @@ part_man() { sh tests/cli/man.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_truth() { "$B/tests/truth" tests/corpus; }
-part_truth_asan() { "$B/asan/tests/truth" tests/corpus | sed 's/^truth:/truth-asan:/'; }
+part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
 part_robust() { "$B/asan/tests/robust" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
 part_fuzz() { FUZZ_SECONDS=${FUZZ_SECONDS:-10} sh tests/fuzz/run.sh; }
@@ -48,7 +59,7 @@ part_public()
         skip public "no folder $CORPUS_PUBLIC (make check CORPUS_PUBLIC=DIR)"
         return
     fi
-    "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC" | sed 's/^replay:/public:/'
+    as public "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC"
 }
 
 passed=0 failed=0 skipped=0

@@ -1,0 +1,28 @@
+# banned.sh - calls that have no place here: unbounded text functions everywhere, and in the library everything that
+# prints, ends the process, reads the environment or loads code.
+everywhere='strcpy strcat sprintf vsprintf gets atoi atol atoll atof strtok strtok_r sscanf vsscanf scanf alloca
+tmpnam mktemp system popen'
+library='printf vprintf puts putchar perror exit _exit abort assert getenv secure_getenv setenv unsetenv putenv
+dlopen dlsym fork execv execve execvp execl execlp signal sigaction setlocale rand srand'
+
+# calls WORDS FILE… - lines of FILE that call one of WORDS, comments and text left out
+calls()
+{
+    words=$(echo $1 | tr ' ' '|')
+    shift
+    for file; do
+        awk -f "$LINT/strip.awk" "$file" | grep -nE "(^|[^A-Za-z0-9_>.])($words)[[:space:]]*\(" |
+            sed "s|^\([0-9]*\):.*|$file:\1|"
+    done
+}
+
+for at in $(calls "$everywhere" $(find lib cli tests -name '*.[ch]')); do echo "$at: a banned function"; done
+for at in $(calls "$library" $(find lib -name '*.[ch]')); do echo "$at: the library may not do this"; done
+for file in $(find lib -name '*.[ch]'); do
+    awk -f "$LINT/strip.awk" "$file" | grep -nE '(^|[^A-Za-z0-9_])(stdout|stderr|environ)([^A-Za-z0-9_]|$)' |
+        sed "s|^\([0-9]*\):.*|$file:\1: the library has no business with the process's streams|"
+done
+for file in $(find lib -name '*.c'); do
+    awk -f "$LINT/strip.awk" "$file" | grep -nE '^static [^(=;]*[=;]' | grep -vE 'const|_Atomic|inline' |
+        sed "s|^\([0-9]*\):.*|$file:\1: mutable state of the whole process|"
+done

@@ -1,0 +1,36 @@
+# floors.sh - who may include whom (the plan is in lib/README.md). Every include between floors is written
+# "floor/file.h", so the graph can be read off the lines.
+may() # may FROM-FLOOR TO-FLOOR
+{
+    case $1:$2 in
+    "$1:$1" | *:public) return 0 ;;
+    io:base | core:io | core:base | codec:core | codec:io | codec:base) return 0 ;;
+    format:codec | format:core | format:io | format:base | op:core | op:io | op:base | api:*) return 0 ;;
+    esac
+    return 1
+}
+
+floor_of_file()
+{
+    case $1 in
+    lib/*/*) floor=${1#lib/} floor=${floor%%/*} ;;
+    lib/ckpt.h) floor=public ;;
+    lib/*) floor=api ;;
+    cli/*) floor=cli ;;
+    esac
+}
+
+grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --include='*.def' lib cli |
+    sed 's/^\([^:]*\):\([0-9]*\):.*include *"\([^"]*\)".*/\1 \2 \3/' |
+    while read -r file line name; do
+        floor_of_file "$file"
+        case $name in
+        ckpt.h) to=public ;;
+        base/* | io/* | core/* | codec/* | format/* | op/*) to=${name%%/*} ;;
+        *.def) to=$floor ;;
+        */*) to=unknown ;;
+        *) [ "$floor" = cli ] && to=cli || to=unknown ;;
+        esac
+        [ "$to" = unknown ] && echo "$file:$line: write it \"floor/$name\""
+        [ "$to" = unknown ] || may "$floor" "$to" || echo "$file:$line: $floor may not include $to ($name)"
+    done

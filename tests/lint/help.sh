@@ -1,0 +1,19 @@
+# help.sh - every target that is no file is .PHONY, and those meant for people have a line for `make help`.
+phony=" $(sed -n '/^\.PHONY:/,/[^\\]$/p' Makefile | sed 's/^\.PHONY://; s/\\$//' | tr '\n' ' ') "
+targets=$(sed -n 's/^\([a-z][a-z -]*\):\( .*\)*$/\1/p' Makefile | grep -v '=')
+for target in $targets; do
+    case $phony in
+    *" $target "*) ;;
+    *) echo "Makefile:1: $target is not in .PHONY" ;;
+    esac
+done
+for target in $phony; do
+    case " $(echo $targets) " in
+    *" $target "*) ;;
+    *) echo "Makefile:1: .PHONY names $target, which is no target" ;;
+    esac
+    case $target in
+    setup* | *-programs | unit) continue ;;
+    esac
+    grep -q "^## $target: " Makefile || echo "Makefile:1: make help says nothing of $target"
+done

@@ -1,0 +1,34 @@
+# options.sh - every option that a command takes is in its man page, and every option in the page is taken. What a
+# command takes is what its --help lists.
+[ -x "$CKPT" ] || { echo "cli:1: no $CKPT to ask"; exit; }
+
+# options_of - the option words of a text, one a line
+options_of() { grep -oE -- '(^|[^A-Za-z0-9_-])(--[a-z][a-z0-9-]*|-[a-zA-Z0-9])([^A-Za-z0-9-]|$)' | grep -oE -- '--?[A-Za-z0-9][a-z0-9-]*' | sort -u; }
+
+# mdoc writes -x as "Fl x" and --long as "Fl -long"
+mdoc_options()
+{
+    sed -n '/^\.It Fl\|^\.Fl\|^\.Op Fl\|^\.Oo Fl\|^\.It Fl/p; /Fl /p' "$1" | grep -oE 'Fl -?[A-Za-z0-9][a-z0-9-]*' |
+        sed 's/^Fl \(.*\)/-\1/' | sort -u
+}
+
+for source in cli/cmd_*.c; do
+    cmd=$(basename "$source" .c) cmd=${cmd#cmd_}
+    page=man/ckpt-$cmd.1
+    if [ ! -f "$page" ]; then
+        case $cmd in
+        help | completion) page=man/ckpt.1 ;;
+        *) echo "$page:1: command $cmd has no page"; continue ;;
+        esac
+        [ -f "$page" ] || continue
+    fi
+    taken=$("$CKPT" "$cmd" --help 2>&1 | grep -E '^ +-' | sed 's/^\( *-[^ ]*\(,* -[^ ]*\)*\).*/\1/' | options_of)
+    told=$(mdoc_options "$page")
+    for o in $taken; do
+        echo "$told" | grep -qxe "$o" || echo "$page:1: says nothing of $o, which ckpt $cmd takes"
+    done
+    [ "$page" = "man/ckpt-$cmd.1" ] || continue
+    for o in $(grep -oE '^\.It Fl -?[A-Za-z0-9][a-z0-9-]*' "$page" | sed 's/^\.It Fl /-/'); do
+        echo "$taken" | grep -qxe "$o" || echo "$page:1: tells of $o, which ckpt $cmd does not take"
+    done
+done

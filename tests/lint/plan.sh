@@ -1,0 +1,8 @@
+# plan.sh - lib/README.md has a line for every file of lib/, and for no other. A line may name the pair x.c, x.h as `x`.
+[ -f lib/README.md ] || { echo "lib/README.md:1: is missing"; exit; }
+for file in $(find lib -name '*.[ch]' -o -name '*.def' | sed 's|^lib/||' | sort); do
+    grep -q "^| \`$file\` \|^| \`${file%.[ch]}\` " lib/README.md || echo "lib/README.md:1: no line for $file"
+done
+sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
+    [ -f "lib/$file" ] || [ -f "lib/$file.c" ] || [ -f "lib/$file.h" ] || echo "lib/README.md:1: there is no $file"
+done

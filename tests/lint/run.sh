@@ -1,0 +1,22 @@
+#!/bin/sh
+# lint/run.sh [NAME…] - each lint prints "file:line: what" for what it finds; silence is good. The self-test plants one
+# violation for each and wants it found.
+set -u
+B=${B:-build}
+CKPT=${CKPT:-$PWD/$B/ckpt}
+LINT=${LINT:-$PWD/tests/lint}
+export B CKPT LINT LC_ALL=C
+passed=0 failed=0
+
+for name in ${*:-floors owners symbols banned arith text plan help options manual}; do
+    found=$(sh "$LINT/$name.sh" 2>&1)
+    if [ -z "$found" ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$found" | sed "s/^/$name: /"
+    fi
+done
+[ $# -gt 0 ] || { sh "$LINT/selftest.sh" && passed=$((passed + 1)) || failed=$((failed + 1)); }
+echo "lint: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

@@ -1,0 +1,95 @@
+#!/bin/sh
+# lint/selftest.sh - a lint that finds nothing proves nothing until it has found something: each is run on a small tree
+# without a fault, where it must be silent, and on that tree with one fault, where it must speak.
+set -u
+LINT=${LINT:-$PWD/tests/lint}
+CC=${CC:-cc}
+tree=$(mktemp -d) || exit 2
+trap 'rm -rf "$tree"' EXIT
+export LINT LC_ALL=C B=build CKPT="$tree/build/ckpt"
+bad=0
+
+put() { mkdir -p "$tree/$(dirname "$1")" && printf '%b' "$2" >"$tree/$1"; }
+
+library()
+{
+    (cd "$tree" && $CC -fPIC -c -o build/x.o lib/api.c && rm -f build/libckpt.a && ar rc build/libckpt.a build/x.o &&
+        $CC -shared -o build/libckpt.so build/x.o)
+}
+
+clean()
+{
+    rm -rf "$tree"
+    put lib/ckpt.h '#define CKPT_API\nCKPT_API int ckpt_one(void);\n'
+    put lib/api.c '#include "ckpt.h"\n#include "base/b.h"\nint ckpt_one(void) { return 1; }\n'
+    put lib/base/b.h '#include <stddef.h>\n'
+    put lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x = "atoi(1)";\n'
+    put lib/op/o.c '#include "base/b.h"\n'
+    put lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
+    put lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n| `format/f` |\n'
+    put cli/cmd_ls.c '#include "ckpt.h"\n#include "out.h"\n'
+    put man/ckpt-ls.1 '.It Fl l\n.It Fl -json\n'
+    put man/libckpt.3 'ckpt_one\n'
+    put build/ckpt '#!/bin/sh\necho "  -l           long"; echo "      --json   JSON, not --text"\n'
+    put Makefile 'all: x\n\n## all: build\n.PHONY: all\n'
+    put tests/unit/t.c 'int t;\n'
+    chmod +x "$tree/build/ckpt"
+    library
+}
+
+# expect silence|speech LINT WHAT - "silence" on the clean tree, "speech" after a plant
+expect()
+{
+    found=$(cd "$tree" && sh "$LINT/$2.sh" 2>&1)
+    case $1:$found in
+    silence: | speech:?*) return ;;
+    esac
+    echo "selftest: $2: $3${found:+: $found}"
+    bad=1
+}
+
+# plant LINT FILE TEXT - adds TEXT to FILE of the clean tree; the lint must find it
+plant()
+{
+    clean
+    mkdir -p "$tree/$(dirname "$2")"
+    printf '%b' "$3" >>"$tree/$2"
+    [ "$1" = symbols ] && library
+    expect speech "$1" "does not find $3 in $2"
+}
+
+clean
+for name in floors owners symbols banned arith text plan help options manual; do
+    expect silence "$name" 'finds a fault where there is none'
+done
+
+plant floors lib/op/o.c '#include "format/format.h"\n'
+plant floors lib/format/f.c '#include "op/op.h"\n'
+plant floors lib/base/b.h '#include "io/source.h"\n'
+plant floors lib/codec/c.c '#include "buf.h"\n'
+plant floors cli/cmd_ls.c '#include "base/buf.h"\n'
+plant owners lib/codec/d.c '#include <zip.h>\n'
+plant owners lib/base/b.h '#include <cjson/cJSON.h>\n'
+plant symbols lib/api.c 'int helper(void) { return 1; }\n'
+plant symbols lib/ckpt.h 'CKPT_API int ckpt_two(void);\n'
+plant banned lib/op/o.c 'void f(char *a) { strcpy(a, "x"); }\n'
+plant banned cli/cmd_ls.c 'int f(char *a) { return atoi(a); }\n'
+plant banned lib/op/o.c 'void f(void) { printf("x"); }\n'
+plant banned lib/op/o.c 'void f(void) { fputs("x", stderr); }\n'
+plant banned lib/op/o.c 'static int calls;\n'
+plant arith lib/format/f.c 'int g(int size) { return size * 4; }\n'
+plant arith lib/codec/c.c 'int g(struct s *s) { return 30 + s->len; }\n'
+plant text lib/op/o.c '/* TO''DO */\n'
+plant text lib/op/o.c 'int a; \n'
+plant text lib/op/o.c '\tint a;\n'
+plant text man/ckpt-ls.1 'see /wor''k/x\n'
+plant text lib/op/o.c "/* $(printf '%0120d' 0) */\n"
+plant text lib/op/o.c "$(yes 'int a;' | head -n 701 | tr '\n' '~' | sed 's/~/\\n/g')"
+plant plan lib/op/p.c 'int p;\n'
+plant plan lib/README.md '| `op/gone.c` | gone |\n'
+plant help Makefile 'extra: x\n'
+plant help Makefile 'extra: x\n.PHONY: extra\n'
+plant options man/ckpt-ls.1 '.It Fl -gone\n'
+plant options build/ckpt 'echo "      --new   new"\n'
+plant manual lib/ckpt.h 'CKPT_API int ckpt_two(void);\n'
+exit $bad

@@ -1,0 +1,24 @@
+# strip.awk - C source with comments, string and character contents blanked, line for line.
+BEGIN { state = "code" }
+{
+    out = ""
+    n = length($0)
+    for (i = 1; i <= n; i++) {
+        c = substr($0, i, 1)
+        two = substr($0, i, 2)
+        if (state == "comment") {
+            if (two == "*/") { state = "code"; i++; out = out "  " } else out = out " "
+        } else if (state == "code") {
+            if (two == "/*") { state = "comment"; i++; out = out "  " }
+            else if (two == "//") break
+            else if (c == "\"" || c == "'") { state = c; out = out c }
+            else out = out c
+        } else {
+            if (c == "\\") { i++; out = out "  " }
+            else if (c == state) { state = "code"; out = out c }
+            else out = out " "
+        }
+    }
+    if (state != "comment") state = "code"
+    print out
+}
