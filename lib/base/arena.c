@@ -22,6 +22,7 @@ struct arena {
     struct chunk *head; /* the one that is being filled, then full ones */
     uint64_t used, max;
     size_t next_size;
+    bool full; /* the ceiling refused something */
     uint64_t fail_in; /* allocations until the injected failure; 0: none */
 };
 
@@ -94,6 +95,12 @@ static struct chunk *chunk_for(arena *a, size_t n)
     return c;
 }
 
+static void *refuse(arena *a)
+{
+    a->full = true;
+    return NULL;
+}
+
 /* N bytes at a multiple of ALIGN, a power of two. */
 static void *take(arena *a, size_t n, size_t align)
 {
@@ -105,14 +112,14 @@ static void *take(arena *a, size_t n, size_t align)
     size_t pad = c ? (size_t)-c->used & (align - 1) : 0;
     if (!c || pad > c->size - c->used || n > c->size - c->used - pad) {
         if (n > a->max || a->used > a->max - n)
-            return NULL;
+            return refuse(a);
         c = chunk_for(a, n);
         if (!c)
             return NULL;
         pad = 0;
     }
     if (n > a->max || a->used > a->max - n || pad > a->max - n - a->used)
-        return NULL;
+        return refuse(a);
     unsigned char *at = c->data + c->used + pad;
     c->used += pad + n;
     a->used += pad + n;
@@ -176,4 +183,9 @@ ckpt_str arena_printf(arena *a, const char *fmt, ...)
 uint64_t arena_used(const arena *a)
 {
     return a->used;
+}
+
+bool arena_full(const arena *a)
+{
+    return a->full;
 }

@@ -28,6 +28,8 @@ ckpt_str arena_str(arena *a, ckpt_str s);
 /* arena_printf - formatted, NUL-terminated; .ptr NULL when memory ran out. */
 ckpt_str arena_printf(arena *a, const char *fmt, ...) CKPT_PRINTF(2, 3);
 uint64_t arena_used(const arena *a);
+/* arena_full - was something refused because of the ceiling, not for want of memory? */
+bool arena_full(const arena *a);
 /* arena_fail_at - for tests: the N-th allocation from now (1: the next) fails
  * as if memory had run out, those after it succeed. 0: none. */
 void arena_fail_at(arena *a, uint64_t n);

@@ -12,7 +12,8 @@ enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_
 enum value_flag {
     VALUE_SPAN = 1,   /* STR, STR8, BYTES, BYTEARRAY too large to copy: u.span */
     VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
-    VALUE_BUILT = 4   /* BUILD hit something that is no CALL; cannot be rewritten */
+    VALUE_BUILT = 4,  /* BUILD hit something that is no CALL, or ADDITEMS a CALL; cannot be rewritten */
+    VALUE_DOTTED = 8  /* GLOBAL of protocol >= 4 whose name is looked up dot by dot */
 };
 
 typedef struct {
