@@ -63,22 +63,40 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
     return *pos - at;
 }
 
+void text_put(struct text_sink *sink, const char *piece, size_t n)
+{
+    /* Once a piece did not fit, none after it is shown either. */
+    if (sink->shown == sink->len && n < sink->cap && sink->len < sink->cap - n) {
+        memcpy(sink->out + sink->len, piece, n);
+        sink->shown += n;
+    }
+    sink->len += n;
+}
+
+void text_word(struct text_sink *sink, const char *z)
+{
+    text_put(sink, z, strlen(z));
+}
+
+void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
+{
+    char unit[TEXT_UNIT];
+    for (size_t pos = 0; pos < s.len;)
+        text_put(sink, unit, text_unit(s, &pos, style, unit));
+}
+
+size_t text_end(struct text_sink *sink)
+{
+    if (sink->cap)
+        sink->out[sink->shown] = '\0';
+    return sink->len;
+}
+
 size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 {
-    size_t len = 0, shown = 0;
-    char unit[TEXT_UNIT];
-    for (size_t pos = 0; pos < text.len;) {
-        size_t n = text_unit(text, &pos, TEXT_NAME, unit);
-        /* Once a character did not fit, none after it is shown either. */
-        if (shown == len && len + n < cap) {
-            memcpy(out + len, unit, n);
-            shown += n;
-        }
-        len += n;
-    }
-    if (cap)
-        out[shown] = '\0';
-    return len;
+    struct text_sink sink = {out, cap, 0, 0};
+    text_escaped(&sink, text, TEXT_NAME);
+    return text_end(&sink);
 }
 
 void text_fit(ckpt_str s, char *out, size_t cap)

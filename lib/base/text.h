@@ -16,6 +16,24 @@ enum text_style {
 /* text_unit - the character at S[*POS] as it is shown, into OUT; *POS moves
  * behind it. Returns 1..TEXT_UNIT. */
 size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT]);
+/* A result that counts its whole length and shows as much as fits, cut between
+ * pieces. */
+struct text_sink {
+    char *out;
+    size_t cap;
+    size_t len;   /* of everything put */
+    size_t shown; /* of what is in OUT */
+};
+
+/* text_put - N bytes, all of them or none. */
+void text_put(struct text_sink *sink, const char *piece, size_t n);
+/* text_word - safe text of our own. */
+void text_word(struct text_sink *sink, const char *z);
+/* text_escaped - S character by character. */
+void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
+/* text_end - terminates; the length of everything put. */
+size_t text_end(struct text_sink *sink);
+
 /* text_fit - S as TEXT_MESSAGE into OUT; what does not fit is cut between
  * characters and the cut shown as "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);

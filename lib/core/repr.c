@@ -12,7 +12,8 @@ struct decimal {
     int point; /* the decimal point stands behind this many digits */
 };
 
-/* A half is read back when the decimal is nearer to it than to its neighbours. */
+/* A half is read back when the decimal is nearer to it than to its neighbours,
+ * or between two and it is the even one. */
 static bool is_half(double y, double x)
 {
     int exponent;
@@ -20,7 +21,8 @@ static bool is_half(double y, double x)
     double above = ldexp(1.0, exponent < -13 ? -24 : exponent - 11);
     double below = part == 0.5 && exponent > -13 ? above / 2 : above;
     double off = x < 0 ? x - y : y - x;
-    return off < above / 2 && -off < below / 2;
+    bool even = fmod(x / above, 2) == 0;
+    return (off < above / 2 && -off < below / 2) || (even && (off == above / 2 || -off == below / 2));
 }
 
 static bool reads_back(const char *text, double x, enum repr_width width)

@@ -1,0 +1,237 @@
+/* view.c - objects as containers. The forms are those of object.__reduce_ex__
+ * and the __reduce__ methods of collections and torch:
+ *
+ *   OrderedDict   REDUCE(OrderedDict, ()) SETITEMS; Python 2: one argument, a
+ *                 list of [key, value] lists
+ *   Counter       REDUCE(Counter, (dict,))     defaultdict  REDUCE(…, (factory,)) SETITEMS
+ *   set, deque    REDUCE(set, (list,))         torch.Size   REDUCE(Size, (tuple,))
+ *   subclass      NEWOBJ(cls, …) SETITEMS or APPENDS
+ *   protocol 0, 1 REDUCE(copy_reg._reconstructor, (cls, base, state of base))
+ *   instance      NEWOBJ(cls, ()) BUILD(dict) or BUILD((dict or None, slots dict))
+ */
+#include "core/view.h"
+
+static bool is_call(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_CALL;
+}
+
+bool is_builtin(const ckpt_value *v, const char *name)
+{
+    return value_is_global(v, "builtins", name) || value_is_global(v, "__builtin__", name);
+}
+
+static bool reconstructs(const ckpt_value *v)
+{
+    return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
+}
+
+/* copyreg.__newobj__(cls, *args) is NEWOBJ for picklers without that opcode. */
+static bool calls_newobj(const ckpt_value *v)
+{
+    return value_calls(v, "copy_reg", "__newobj__", 1) || value_calls(v, "copyreg", "__newobj__", 1);
+}
+
+const ckpt_value *view_class(const ckpt_value *v)
+{
+    if (!is_call(v))
+        return NULL;
+    return reconstructs(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call_->callable;
+}
+
+static void add(struct view *view, struct view_part part)
+{
+    if (part.n == 0)
+        return;
+    view->parts[view->parts[0].n ? 1 : 0] = part;
+    view->n += part.n;
+}
+
+static void add_items(struct view *view, ckpt_value *const *items, uint32_t n, bool of_pairs)
+{
+    add(view, (struct view_part){NULL, items, of_pairs, n});
+}
+
+static void add_pairs(struct view *view, const value_pair *pairs, uint32_t n)
+{
+    add(view, (struct view_part){pairs, NULL, false, n});
+}
+
+static bool is_sequence(const ckpt_value *v)
+{
+    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET
+                 || v->type == CKPT_V_FROZENSET);
+}
+
+static struct view sequence(const ckpt_value *v, bool of_pairs)
+{
+    struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, {{0}}, 0};
+    if (is_sequence(v))
+        add_items(&view, v->u.seq.items, v->u.seq.n, of_pairs);
+    return view;
+}
+
+static struct view mapping(const ckpt_value *v, enum view_kind kind)
+{
+    struct view view = {kind, {{0}}, 0};
+    if (v && v->type == CKPT_V_DICT)
+        add_pairs(&view, v->u.dict.pairs, v->u.dict.n);
+    return view;
+}
+
+/* What the class' own constructor was given, when it is one that we know to
+ * copy its argument; LEAF else. */
+static struct view given(const ckpt_value *v)
+{
+    const ckpt_value *k = view_class(v), *arg = value_arg(v, reconstructs(v) ? 2 : 0);
+    bool pairs = value_is_global(k, "collections", "OrderedDict") || value_is_global(k, "collections", "Counter")
+                 || value_is_global(k, "collections", "defaultdict") || is_builtin(k, "dict");
+    bool items = is_builtin(k, "set") || is_builtin(k, "frozenset") || is_builtin(k, "list") || is_builtin(k, "tuple")
+                 || value_is_global(k, "collections", "deque") || value_is_global(k, "torch", "Size");
+    if (reconstructs(v)) {
+        pairs = arg && arg->type == CKPT_V_DICT;
+        items = is_sequence(arg);
+    }
+    if (pairs)
+        return is_sequence(arg) ? sequence(arg, true) : mapping(arg, VIEW_PAIRS);
+    if (items)
+        return sequence(arg, false);
+    return (struct view){VIEW_LEAF, {{0}}, 0};
+}
+
+/* The last BUILD counts: those before it are what it was laid over. */
+static struct view attributes(const ckpt_value *state)
+{
+    if (!state || state->type != CKPT_V_TUPLE || state->u.seq.n != 2)
+        return mapping(state, state && state->type == CKPT_V_DICT ? VIEW_ATTRS : VIEW_LEAF);
+    const ckpt_value *dict = state->u.seq.items[0], *slots = state->u.seq.items[1];
+    if ((dict->type != CKPT_V_DICT && dict->type != CKPT_V_NONE)
+        || (slots->type != CKPT_V_DICT && slots->type != CKPT_V_NONE))
+        return (struct view){VIEW_LEAF, {{0}}, 0};
+    struct view view = mapping(dict, VIEW_ATTRS);
+    if (slots->type == CKPT_V_DICT)
+        add_pairs(&view, slots->u.dict.pairs, slots->u.dict.n);
+    return view;
+}
+
+struct view view_arguments(const ckpt_value *v)
+{
+    struct view view = {VIEW_ITEMS, {{0}}, 0};
+    uint32_t skip = calls_newobj(v), n = value_nargs(v);
+    if (n > skip)
+        add_items(&view, v->u.call_->args->u.seq.items + skip, n - skip, false);
+    return view;
+}
+
+static struct view of_call(const ckpt_value *v)
+{
+    const struct value_call *c = v->u.call_;
+    struct view view = given(v);
+    if (c->npairs) {
+        if (view.kind != VIEW_PAIRS)
+            view = (struct view){VIEW_PAIRS, {{0}}, 0};
+        add_pairs(&view, c->pairs, c->npairs);
+    } else if (c->nitems && view.kind != VIEW_PAIRS) {
+        view.kind = VIEW_ITEMS;
+        add_items(&view, c->items, c->nitems, false);
+    }
+    if (view.kind == VIEW_LEAF)
+        view = attributes(value_state(v));
+    if (view.kind == VIEW_LEAF && !reconstructs(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
+        struct view args = view_arguments(v);
+        if (args.n)
+            return args;
+    }
+    return view;
+}
+
+struct view view_of(const ckpt_value *v)
+{
+    static const struct view leaf = {VIEW_LEAF, {{0}}, 0};
+    if (!v || v->row != CKPT_NO_TENSOR)
+        return leaf;
+    switch ((ckpt_value_type)v->type) {
+    case CKPT_V_LIST:
+    case CKPT_V_TUPLE:
+    case CKPT_V_SET:
+    case CKPT_V_FROZENSET:
+        return sequence(v, false);
+    case CKPT_V_DICT:
+        return mapping(v, VIEW_PAIRS);
+    case CKPT_V_CALL:
+        return of_call(v);
+    default:
+        return leaf;
+    }
+}
+
+bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val)
+{
+    const struct view_part *part = view->parts;
+    if (i >= part->n) {
+        i -= part->n;
+        part++;
+    }
+    if (i >= part->n)
+        return false;
+    const ckpt_value *item = part->pairs ? part->pairs[i].val : part->items[i];
+    *key = part->pairs ? part->pairs[i].key : NULL;
+    *val = item;
+    if (part->of_pairs && is_sequence(item) && item->u.seq.n == 2) {
+        *key = item->u.seq.items[0];
+        *val = item->u.seq.items[1];
+    }
+    return true;
+}
+
+size_t ckpt_value_count(const ckpt_value *v)
+{
+    return view_of(v).n;
+}
+
+bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val)
+{
+    struct view view = view_of(v);
+    return view_item(&view, i, key, val);
+}
+
+ckpt_value_type ckpt_value_get_type(const ckpt_value *v)
+{
+    return v ? (ckpt_value_type)v->type : CKPT_V_NONE;
+}
+
+bool ckpt_value_bool(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_BOOL && v->u.b;
+}
+
+int64_t ckpt_value_int(const ckpt_value *v)
+{
+    int64_t i;
+    return value_integer(v, &i) ? i : 0;
+}
+
+double ckpt_value_float(const ckpt_value *v)
+{
+    int64_t i;
+    if (v && v->type == CKPT_V_FLOAT)
+        return v->u.f;
+    return value_integer(v, &i) ? (double)i : 0.0;
+}
+
+ckpt_str ckpt_value_str(const ckpt_value *v)
+{
+    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES
+                      || v->type == CKPT_V_BYTEARRAY);
+    return text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
+}
+
+uint32_t ckpt_value_tensor(const ckpt_value *v)
+{
+    return v ? v->row : CKPT_NO_TENSOR;
+}
+
+uint64_t ckpt_value_offset(const ckpt_value *v)
+{
+    return v ? v->offset : 0;
+}
