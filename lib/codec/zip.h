@@ -1,6 +1,5 @@
 /* zip.h - an archive's members as sources. The structure is read by zip_layout.c
- * (offsets, audit); deflated members are inflated by libzip in zip_inflate.c,
- * the only file that includes zip.h of libzip. */
+ * (offsets, audit); deflated members are inflated by libzip in zip_inflate.c. */
 #ifndef CODEC_ZIP_H
 #define CODEC_ZIP_H
 
@@ -13,6 +12,7 @@ struct zip_entry {
     uint64_t header;  /* offset of the local header */
     uint64_t data;    /* offset of the payload; filled by zip_data */
     uint64_t csize, usize;
+    uint64_t limit;   /* first byte behind it: the next entry or the directory */
     uint32_t crc;
     uint16_t method, flags;
     bool data_known;
@@ -25,11 +25,15 @@ typedef struct zip {
     struct zip_entry *entries; /* central directory order */
     size_t n;
     map *names;         /* exact name -> first entry */
+    map *folded;        /* zip_find_fold's, made on first use */
+    struct zip_window *window; /* local headers read lately */
+    uint32_t *order;    /* entries by offset of their headers */
     uint64_t directory; /* offset of the central directory */
     uint64_t end;       /* first byte behind the end record and its comment */
     uint64_t shift;     /* bytes before the archive: added to every offset */
     bool crc_none;      /* every CRC in it is 0: none recorded */
-    void *inflater;     /* zip_inflate.c's handle, opened on first need */
+    bool located;       /* zip_locate went over it */
+    struct inflater *inflater; /* opened on first need */
 } zip;
 
 /* zip_open - reads and audits the structure of the archive in SRC (referenced,
@@ -40,18 +44,23 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
 /* zip_find - index of the entry of exactly that name, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
+/* zip_find_fold - the same, taking ASCII letters of either case for equal when
+ * there is no exact match: that is how torch looks names up. */
+int64_t zip_find_fold(zip *z, ckpt_str name);
 /* zip_data - reads the local header of entry I, compares it with the directory
  * (name, method, and CRC and sizes where it has them) and fills data. */
 ckpt_status zip_data(zip *z, size_t i, ckpt_error *err);
-/* zip_member - entry I as a source: a slice when stored, inflated on the fly
- * when deflated (never beyond usize); other methods and encryption are refused
- * by name. The zip must outlive it. */
+/* zip_locate - zip_data for every entry, in the order of the file through a
+ * large window; faults stay for zip_data to report. */
+void zip_locate(zip *z);
+/* zip_member - entry I as a source: the bytes themselves when stored, inflated
+ * on the fly when deflated (never beyond usize); other methods and encryption
+ * are refused by name. Its local header is read when the first byte is wanted,
+ * or by source_locate: listing twenty thousand members costs no read at all.
+ * The zip must outlive it. */
 ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err);
 /* zip_load - the whole of entry I in the arena, at most MAX bytes, its CRC
  * checked unless crc_none. */
 ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err);
-/* zip_inflate_member - zip_inflate.c: entry I through libzip. */
-ckpt_status zip_inflate_member(zip *z, size_t i, source **out, ckpt_error *err);
-void zip_inflate_close(void *inflater);
 
 #endif

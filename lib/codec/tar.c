@@ -1,0 +1,208 @@
+/*
+ * tar.c - members of an uncompressed tar (POSIX.1-1988 ustar, GNU, POSIX.1-2001 pax).
+ *
+ * Blocks of 512 bytes; a header, then its payload, filled up with zeros:
+ *   0   100  name           124 12  size, octal, or big-endian after a first byte >= 80
+ *   148 8    checksum       156 1   type
+ *   257 8    "ustar\0" 00, or "ustar  " (GNU)
+ *   345 155  prefix, put before the name with '/' (not in GNU's dialect)
+ *   482 1    GNU sparse (type S): another block of its map follows
+ * Type L (GNU) holds the next member's name, x (pax) its "path" and "size"; g
+ * holds defaults for all. Two blocks of zeros, or the end of the file, end it.
+ *
+ * Refused: a header whose checksum is wrong, a negative size, a payload that
+ * reaches out of the file, names and pax records beyond 1 MiB.
+ */
+#include "codec/tar.h"
+
+#include "base/checked.h"
+#include "base/cursor.h"
+
+#define BLOCK 512u
+#define LONG_MAX_BYTES (1u << 20)
+
+struct walk {
+    source *src;
+    arena *a;
+    uint64_t pos;
+    ckpt_str name;  /* from L or x for the next member; .ptr NULL: none */
+    uint64_t size;  /* from x */
+    bool has_size;
+    struct tar_entry *list;
+    size_t n, cap;
+    ckpt_error *err;
+};
+
+static ckpt_status bad(struct walk *w, const char *what)
+{
+    return fail(w->err, CKPT_EFORMAT, source_pos(w->src, w->pos), "%s", what);
+}
+
+static ckpt_str field(const unsigned char *b, size_t n)
+{
+    const unsigned char *end = memchr(b, 0, n);
+    return str_of((const char *)b, end ? (size_t)(end - b) : n);
+}
+
+/* number - an octal field, or a base-256 one; false: neither, or negative. */
+static bool number(const unsigned char *b, size_t n, uint64_t *out)
+{
+    uint64_t v = 0;
+    if (b[0] & 0x80) {
+        for (size_t i = 0; i < n; i++) {
+            if (v >> 56)
+                return false;
+            v = v << 8 | (i ? b[i] : b[i] & 0x7Fu);
+        }
+        *out = v;
+        return (b[0] & 0x40) == 0;
+    }
+    size_t i = 0;
+    while (i < n && b[i] == ' ')
+        i++;
+    for (; i < n && b[i] >= '0' && b[i] <= '7'; i++) {
+        if (v >> 61)
+            return false;
+        v = v << 3 | (uint64_t)(b[i] - '0');
+    }
+    *out = v;
+    return i == n || b[i] == 0 || b[i] == ' ';
+}
+
+/* sum_right - over all bytes, the checksum itself counted as blanks; old
+ * writers summed signed characters. */
+static bool sum_right(const unsigned char *b)
+{
+    uint64_t stated;
+    uint32_t sum = 0, high = 0;
+    for (size_t i = 0; i < BLOCK; i++) {
+        unsigned char c = i >= 148 && i < 156 ? ' ' : b[i];
+        sum += c;
+        high += c >> 7;
+    }
+    return number(b + 148, 8, &stated) && (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
+}
+
+/* pax - "LENGTH key=value\n" records; only path and size matter here. */
+static bool pax(struct walk *w, ckpt_str text)
+{
+    while (text.len) {
+        uint64_t len = 0;
+        size_t i = 0;
+        for (; i < text.len && i < 8 && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
+            len = len * 10 + (uint64_t)(text.ptr[i] - '0');
+        if (i == 0 || i >= text.len || text.ptr[i] != ' ' || len <= i + 1 || len > text.len || text.ptr[len - 1] != '\n')
+            return false;
+        ckpt_str rec = str_of(text.ptr + i + 1, (size_t)len - i - 2);
+        size_t eq = str_find(rec, STR_LIT("="), 0);
+        if (eq == SIZE_MAX)
+            return false;
+        ckpt_str key = str_of(rec.ptr, eq), value = str_skip(rec, eq + 1);
+        if (str_is(key, "path"))
+            w->name = value;
+        if (str_is(key, "size")) {
+            w->has_size = true;
+            w->size = 0;
+            for (size_t k = 0; k < value.len; k++)
+                if (value.ptr[k] < '0' || value.ptr[k] > '9' || !checked_mul(w->size, 10, &w->size) ||
+                    !checked_add(w->size, (uint64_t)(value.ptr[k] - '0'), &w->size))
+                    return false;
+        }
+        text = str_skip(text, (size_t)len);
+    }
+    return true;
+}
+
+/* extension - the payload of L or x, for the member that follows. */
+static ckpt_status extension(struct walk *w, char type, uint64_t data, uint64_t size)
+{
+    if (size > LONG_MAX_BYTES)
+        return bad(w, "a name or pax record of more than 1 MiB");
+    char *text = arena_alloc(w->a, (size_t)size + 1);
+    if (!text)
+        return fail_memory(w->err);
+    CKPT_TRY(source_read(w->src, data, text, (size_t)size, w->err));
+    if (type == 'L')
+        w->name = field((const unsigned char *)text, (size_t)size);
+    else if (!pax(w, str_of(text, (size_t)size)))
+        return bad(w, "a pax record that is not \"length key=value\"");
+    return CKPT_OK;
+}
+
+static ckpt_str plain_name(struct walk *w, const unsigned char *b)
+{
+    ckpt_str name = field(b, 100), prefix = field(b + 345, 155);
+    if (memcmp(b + 257, "ustar\0", 6) != 0 || prefix.len == 0)
+        return arena_str(w->a, name);
+    return arena_printf(w->a, "%.*s/%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+}
+
+static ckpt_status add(struct walk *w, const unsigned char *b, uint64_t data, uint64_t size)
+{
+    struct tar_entry *grown = arena_grow(w->a, w->list, w->n, &w->cap, w->n + 1, sizeof *grown);
+    ckpt_str name = w->name.ptr ? w->name : plain_name(w, b);
+    if (!grown || !name.ptr)
+        return fail_memory(w->err);
+    char type = (char)b[156];
+    w->list = grown;
+    grown[w->n++] = (struct tar_entry){name, data, size, type ? type : '0'};
+    w->name = str_of(NULL, 0);
+    w->has_size = false;
+    return CKPT_OK;
+}
+
+/* sparse_map - the blocks that continue a GNU sparse header. */
+static ckpt_status sparse_map(struct walk *w, const unsigned char *b, uint64_t *data)
+{
+    unsigned char block[BLOCK];
+    bool more = b[156] == 'S' && b[482];
+    while (more) {
+        CKPT_TRY(source_read(w->src, *data, block, BLOCK, w->err));
+        more = block[504] != 0;
+        *data += BLOCK;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status member(struct walk *w, const unsigned char *b)
+{
+    uint64_t size, data = w->pos + BLOCK, next;
+    char type = (char)b[156];
+    if (!sum_right(b))
+        return bad(w, "the checksum of a member's header is wrong");
+    if (!number(b + 124, 12, &size))
+        return bad(w, "the size of a member is no number");
+    if (w->has_size && type != 'L' && type != 'x')
+        size = w->size;
+    if (type >= '1' && type <= '6')
+        size = 0; /* links, devices, folders: what the field says is not stored */
+    CKPT_TRY(sparse_map(w, b, &data));
+    if (!range_within(data, size, w->src->size))
+        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos), "a member of %llu bytes, of which the file has %llu",
+                    (unsigned long long)size, (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
+    if (type == 'L' || type == 'x')
+        CKPT_TRY(extension(w, type, data, size));
+    else if (type != 'K' && type != 'g')
+        CKPT_TRY(add(w, b, data, size));
+    if (!checked_add(data, size, &next) || !checked_add(next, (BLOCK - size % BLOCK) % BLOCK, &w->pos))
+        return bad(w, "a size beyond 2^64");
+    return CKPT_OK;
+}
+
+ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
+{
+    static const unsigned char zeros[BLOCK];
+    struct walk w = {.src = src, .a = a, .err = err};
+    unsigned char block[BLOCK];
+    while (w.pos < src->size) {
+        if (!range_within(w.pos, BLOCK, src->size))
+            return fail(err, CKPT_ETRUNCATED, source_pos(src, w.pos), "the file ends inside a member's header");
+        CKPT_TRY(source_read(src, w.pos, block, BLOCK, err));
+        if (memcmp(block, zeros, BLOCK) == 0)
+            break;
+        CKPT_TRY(member(&w, block));
+    }
+    *out = w.list;
+    *n = w.n;
+    return CKPT_OK;
+}

@@ -1,0 +1,494 @@
+/*
+ * zip_layout.c - an archive's directory and members, by offset.
+ *
+ * Directory entry (PKWARE APPNOTE 4.3.12), the only truth about a member:
+ *   0  4  50 4B 01 02      8  2  flags           10  2  method (0 stored, 8 deflated)
+ *   16 4  CRC-32           20 4  stored bytes    24  4  bytes
+ *   28 2  length of name   30 2  of extra        32  2  of comment
+ *   34 2  disk             42 4  offset of the local header
+ *   46    name, extra, comment; extra 0001 holds, in 64 bits, those of bytes,
+ *         stored bytes and offset that are FFFFFFFF above
+ * Local header (4.3.7), 30 bytes and name and extra, then the payload:
+ *   0  4  50 4B 03 04      6  2  flags           8   2  method
+ *   14 4  CRC-32           18 4  stored bytes    22  4  bytes
+ *   26 2  length of name   28 2  of extra
+ * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets flag
+ * 8, writes dates of 0, and beyond 4 GiB an extra 0001 that means something
+ * else than the standard says: sizes are taken from the directory alone, and
+ * local ones are only held against it where they are given.
+ *
+ * Refused: entries that reach out of the file or into each other (two entries
+ * for one payload included), local headers with another name or method than
+ * the directory's (CVE-2025-1944 lived on that), stored members of two sizes.
+ */
+#include "codec/zip.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "base/cursor.h"
+#include "codec/zip_end.h"
+#include "codec/zip_inflate.h"
+
+#define LOCAL 30u
+#define WINDOW (256u * 1024u)
+#define NEAR_HEADERS 16384u /* closer than this, local headers are read by the window */
+#define DEFLATE_MAX 1032u   /* no deflated byte gives more */
+
+struct zip_window {
+    uint64_t pos;
+    size_t len;
+    unsigned char bytes[WINDOW];
+};
+
+static uint64_t here(const zip *z, uint64_t off) { return source_pos(z->src, off); }
+
+/* ------------------------------------------------------------- directory */
+
+/* wide_fields - the zip64 extra: those fields that are saturated, in order. */
+static bool wide_fields(struct zip_entry *e, cursor extra)
+{
+    bool usize = e->usize == 0xFFFFFFFF, csize = e->csize == 0xFFFFFFFF, off = e->header == 0xFFFFFFFF;
+    while ((usize || csize || off) && extra.left >= 4) {
+        uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
+        cursor field = cursor_sub(&extra, n);
+        if (extra.bad)
+            return false;
+        if (id != 1)
+            continue;
+        e->usize = usize ? cursor_u64(&field) : e->usize;
+        e->csize = csize ? cursor_u64(&field) : e->csize;
+        e->header = off ? cursor_u64(&field) : e->header;
+        return !field.bad;
+    }
+    return true;
+}
+
+static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why, ckpt_error *err)
+{
+    ckpt_status st = fail(err, CKPT_EFORMAT, here(z, at), "%s", why);
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    return st;
+}
+
+/* read_entry - one entry at the cursor, checked as far as it stands alone. */
+static ckpt_status read_entry(zip *z, cursor *c, struct zip_entry *e, ckpt_error *err)
+{
+    uint64_t at = c->pos;
+    if (cursor_u32(c) != 0x02014B50)
+        return fail(err, CKPT_EFORMAT, here(z, at), "no directory entry where one must be");
+    (void)cursor_take(c, 4);
+    e->flags = cursor_u16(c);
+    e->method = cursor_u16(c);
+    (void)cursor_take(c, 4);
+    e->crc = cursor_u32(c);
+    e->csize = cursor_u32(c);
+    e->usize = cursor_u32(c);
+    uint16_t name = cursor_u16(c), extra = cursor_u16(c), comment = cursor_u16(c), disk = cursor_u16(c);
+    (void)cursor_take(c, 6);
+    e->header = cursor_u32(c);
+    e->name = cursor_str(c, name);
+    cursor ex = cursor_sub(c, extra);
+    (void)cursor_take(c, comment);
+    if (c->bad)
+        return fail(err, CKPT_EFORMAT, here(z, at), "a directory entry runs past the end of the directory");
+    if (!wide_fields(e, ex))
+        return bad_entry(z, at, e, "its zip64 extra field is too short for the fields it must hold", err);
+    if (disk != 0 && disk != 0xFFFF)
+        return bad_entry(z, at, e, "it lies on another disk of a split archive", err);
+    if (!checked_add(e->header, z->shift, &e->header))
+        return bad_entry(z, at, e, "its offset does not fit 64 bits", err);
+    if (e->method == 0 && e->csize != e->usize && !(e->flags & 1))
+        return bad_entry(z, at, e, "it is stored, yet its two sizes differ", err);
+    if (e->method == 8 && e->usize / DEFLATE_MAX > e->csize)
+        return bad_entry(z, at, e, "it claims to inflate to more than deflated bytes can hold", err);
+    return CKPT_OK;
+}
+
+static ckpt_status read_entries(zip *z, ckpt_str dir, ckpt_error *err)
+{
+    cursor c = cursor_of(dir.ptr, dir.len, z->directory);
+    z->entries = arena_array(z->a, z->n, sizeof *z->entries);
+    z->order = arena_array(z->a, z->n, sizeof *z->order);
+    z->names = map_new(z->n);
+    if (!z->entries || !z->order || !z->names)
+        return fail_memory(err);
+    z->crc_none = z->n > 0;
+    for (size_t i = 0; i < z->n; i++) {
+        struct zip_entry *e = &z->entries[i];
+        uint32_t old;
+        CKPT_TRY(read_entry(z, &c, e, err));
+        if (!map_put(z->names, e->name, (uint32_t)i, &old))
+            return fail_memory(err);
+        if (old != MAP_NONE)
+            e->duplicate = z->entries[old].duplicate = true;
+        if (e->crc)
+            z->crc_none = false;
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ extents */
+
+struct extent {
+    uint64_t at;
+    uint32_t entry;
+};
+
+static int extent_compare(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    if (x->at != y->at)
+        return x->at < y->at ? -1 : 1;
+    return x->entry < y->entry ? -1 : x->entry > y->entry;
+}
+
+static ckpt_status sort_entries(zip *z, ckpt_error *err)
+{
+    struct extent *x = calloc(z->n ? z->n : 1, sizeof *x);
+    if (!x)
+        return fail_memory(err);
+    bool sorted = true;
+    for (size_t i = 0; i < z->n; i++) {
+        x[i] = (struct extent){z->entries[i].header, (uint32_t)i};
+        sorted = sorted && (i == 0 || x[i - 1].at < x[i].at);
+    }
+    if (!sorted)
+        qsort(x, z->n, sizeof *x, extent_compare);
+    for (size_t i = 0; i < z->n; i++)
+        z->order[i] = x[i].entry;
+    free(x);
+    return CKPT_OK;
+}
+
+/* check_extents - each entry between its header and what comes next, the
+ * shortest local header assumed; zip_data looks again when it knows it. */
+static ckpt_status check_extents(zip *z, ckpt_error *err)
+{
+    CKPT_TRY(sort_entries(z, err));
+    uint64_t limit = z->directory;
+    for (size_t i = z->n; i-- > 0;) {
+        struct zip_entry *e = &z->entries[z->order[i]];
+        uint64_t end;
+        e->limit = limit;
+        if (checked_add(e->header, LOCAL, &end) && checked_add(end, e->name.len, &end) &&
+            checked_add(end, e->csize, &end) && end <= limit) {
+            limit = e->header;
+            continue;
+        }
+        if (limit == z->directory)
+            (void)fail(err, CKPT_EFORMAT, here(z, e->header),
+                       "its %llu bytes with their header do not fit between offset %llu and the directory at %llu",
+                       (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
+        else
+            (void)fail(err, CKPT_EFORMAT, here(z, e->header), "its %llu bytes at offset %llu overlap the next entry at %llu",
+                       (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
+        fail_where(err, "%.*s", STR_ARG(e->name));
+        return CKPT_EFORMAT;
+    }
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------------- open */
+
+static ckpt_status open_directory(zip *z, ckpt_error *err)
+{
+    struct zip_end end;
+    size_t size;
+    CKPT_TRY(zip_end_find(z->src, &end, err));
+    if (end.n >= MAP_NONE || !checked_size(end.size, &size))
+        return fail(err, CKPT_ELIMIT, here(z, end.at), "%llu entries are more than an archive of tensors has",
+                    (unsigned long long)end.n);
+    z->n = (size_t)end.n;
+    z->directory = end.offset;
+    z->end = end.end;
+    z->shift = end.shift;
+    char *dir = arena_alloc(z->a, size);
+    if (!dir)
+        return fail_memory(err);
+    CKPT_TRY(source_read(z->src, end.offset, dir, size, err));
+    CKPT_TRY(read_entries(z, str_of(dir, size), err));
+    return check_extents(z, err);
+}
+
+ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
+{
+    zip *z = calloc(1, sizeof *z);
+    if (!z)
+        return fail_memory(err);
+    z->src = source_ref(src);
+    z->a = a;
+    ckpt_status st = source_locate(src, err);
+    if (st == CKPT_OK)
+        st = open_directory(z, err);
+    if (st != CKPT_OK) {
+        zip_close(z);
+        return st;
+    }
+    *out = z;
+    return CKPT_OK;
+}
+
+void zip_close(zip *z)
+{
+    if (!z)
+        return;
+    inflater_close(z->inflater);
+    map_free(z->names);
+    map_free(z->folded);
+    free(z->window);
+    source_unref(z->src);
+    free(z);
+}
+
+/* -------------------------------------------------------------------- names */
+
+int64_t zip_find(const zip *z, ckpt_str name)
+{
+    uint32_t i = map_get(z->names, name);
+    return i == MAP_NONE ? -1 : (int64_t)i;
+}
+
+static ckpt_str fold(arena *a, ckpt_str s)
+{
+    ckpt_str copy = arena_str(a, s);
+    char *p = copy.ptr ? (char *)(uintptr_t)copy.ptr : NULL; /* ours, just made */
+    for (size_t i = 0; p && i < copy.len; i++)
+        if (p[i] >= 'A' && p[i] <= 'Z')
+            p[i] = (char)(p[i] - 'A' + 'a');
+    return copy;
+}
+
+int64_t zip_find_fold(zip *z, ckpt_str name)
+{
+    int64_t exact = zip_find(z, name);
+    if (exact >= 0)
+        return exact;
+    if (!z->folded) {
+        z->folded = map_new(z->n);
+        for (size_t i = 0; z->folded && i < z->n; i++) {
+            ckpt_str folded = fold(z->a, z->entries[i].name);
+            if (!folded.ptr || !map_put(z->folded, folded, (uint32_t)i, NULL))
+                break;
+        }
+    }
+    ckpt_str folded = fold(z->a, name);
+    uint32_t i = z->folded && folded.ptr ? map_get(z->folded, folded) : MAP_NONE;
+    return i == MAP_NONE ? -1 : (int64_t)i;
+}
+
+/* ------------------------------------------------------------ local headers */
+
+/* window_at - at least N <= WINDOW bytes at OFF; MORE reads on for the neighbours. */
+static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out, ckpt_error *err)
+{
+    struct zip_window *w = z->window;
+    if (!w)
+        w = z->window = malloc(sizeof *w);
+    if (!w)
+        return fail_memory(err);
+    if (off < w->pos || !range_within(off - w->pos, n, w->len) || w->len == 0) {
+        uint64_t left = off < z->src->size ? z->src->size - off : 0;
+        size_t take = more && left > n ? (left < WINDOW ? (size_t)left : WINDOW) : n;
+        w->pos = off;
+        w->len = 0;
+        CKPT_TRY(source_read(z->src, off, w->bytes, take, err));
+        w->len = take;
+    }
+    *out = w->bytes + (off - w->pos);
+    return CKPT_OK;
+}
+
+static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *what, uint64_t local, uint64_t central, ckpt_error *err)
+{
+    (void)fail(err, CKPT_EFORMAT, here(z, e->header), "%s is %llu in its local header, %llu in the directory", what,
+               (unsigned long long)local, (unsigned long long)central);
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    return CKPT_EFORMAT;
+}
+
+/* check_sizes - CRC and sizes of the local header, where it has them. */
+static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned char *h, cursor extra, ckpt_error *err)
+{
+    struct zip_entry l = {.csize = load_u32le(h + 18), .usize = load_u32le(h + 22), .crc = load_u32le(h + 14)};
+    if ((load_u16le(h + 6) & 8) || (l.csize == 0 && l.usize == 0 && l.crc == 0))
+        return CKPT_OK;
+    if (!wide_fields(&l, extra))
+        return differs(z, e, "the length of the zip64 extra field", extra.left, 16, err);
+    if (l.crc != e->crc)
+        return differs(z, e, "the CRC-32", l.crc, e->crc, err);
+    if (l.csize != e->csize)
+        return differs(z, e, "the stored size", l.csize, e->csize, err);
+    return l.usize == e->usize ? CKPT_OK : differs(z, e, "the size", l.usize, e->usize, err);
+}
+
+static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
+{
+    const unsigned char *h;
+    bool near = e->limit - e->header <= NEAR_HEADERS;
+    CKPT_TRY(window_at(z, e->header, LOCAL + e->name.len, near, &h, err));
+    uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
+    uint64_t end;
+    if (load_u32le(h) != 0x04034B50)
+        return bad_entry(z, e->header, e, "no local header where the directory says", err);
+    if (load_u16le(h + 8) != e->method)
+        return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
+    if ((load_u16le(h + 6) ^ e->flags) & 1)
+        return bad_entry(z, e->header, e, "local header and directory disagree on whether it is encrypted", err);
+    if (name != e->name.len || (name && memcmp(h + LOCAL, e->name.ptr, name) != 0)) {
+        size_t shown = name < e->name.len ? name : e->name.len;
+        (void)fail(err, CKPT_EFORMAT, here(z, e->header), "its local header calls it \"%.*s\"; readers would disagree",
+                   (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL);
+        fail_where(err, "%.*s", STR_ARG(e->name));
+        return CKPT_EFORMAT;
+    }
+    uint64_t data = e->header + LOCAL + name + extra;
+    if (!checked_add(data, e->csize, &end) || end > e->limit)
+        return bad_entry(z, e->header, e, "behind its local header it overlaps what comes next", err);
+    CKPT_TRY(window_at(z, e->header, LOCAL + (size_t)name + extra, near, &h, err));
+    CKPT_TRY(check_sizes(z, e, h, cursor_of(h + LOCAL + name, extra, 0), err));
+    e->data = data;
+    e->data_known = true;
+    return CKPT_OK;
+}
+
+ckpt_status zip_data(zip *z, size_t i, ckpt_error *err)
+{
+    struct zip_entry *e = &z->entries[i];
+    return e->data_known ? CKPT_OK : check_local(z, e, err);
+}
+
+void zip_locate(zip *z)
+{
+    for (size_t i = 0; !z->located && i < z->n; i++)
+        (void)zip_data(z, z->order[i], NULL);
+    z->located = true;
+}
+
+/* ------------------------------------------------------------------ members */
+
+typedef struct {
+    source s;
+    zip *z;
+    size_t entry;
+} member;
+
+static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    member *m = (member *)s;
+    CKPT_TRY(zip_data(m->z, m->entry, err));
+    return source_read(m->z->src, m->z->entries[m->entry].data + off, out, n, err);
+}
+
+static ckpt_status member_locate(source *s, ckpt_error *err)
+{
+    member *m = (member *)s;
+    if (s->base != CKPT_NO_OFFSET)
+        return CKPT_OK;
+    zip_locate(m->z);
+    CKPT_TRY(zip_data(m->z, m->entry, err));
+    s->base = source_pos(m->z->src, m->z->entries[m->entry].data);
+    return CKPT_OK;
+}
+
+static void member_close(source *s) { free(s); }
+
+static void member_sequential(source *s) { source_sequential(((member *)s)->z->src); }
+
+static const struct source_ops member_ops = {
+    .read_at = member_read, .close = member_close, .locate = member_locate, .sequential = member_sequential};
+
+static const char *method_name(uint16_t method)
+{
+    switch (method) {
+    case 9: return "deflate64";
+    case 12: return "bzip2";
+    case 14: return "LZMA";
+    case 93: return "Zstandard";
+    case 95: return "xz";
+    case 99: return "AES encryption";
+    default: return "no method known here";
+    }
+}
+
+/* readable - can the bytes of this entry be had? */
+static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
+{
+    if (e->flags & 0x2041)
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is encrypted (flags 0x%04x)", e->flags);
+    else if (e->flags & 0x20)
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is a patch to another file (flags 0x%04x)", e->flags);
+    else if (e->method != 0 && e->method != 8)
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is compressed by method %u (%s); stored and deflate are read",
+                   e->method, method_name(e->method));
+    else
+        return CKPT_OK;
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    fail_hint(err, "unpack it and pack it again with `zip -0 -r`");
+    return CKPT_EUNSUPPORTED;
+}
+
+/* inflated - a deflated entry. libzip finds the payload by the local header, so
+ * ours is held against the directory first. */
+static ckpt_status inflated(zip *z, size_t i, source **out, ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    CKPT_TRY(zip_data(z, i, err));
+    if (!z->inflater) {
+        source *archive;
+        CKPT_TRY(source_slice(z->src, z->shift, z->end - z->shift, &archive, err));
+        CKPT_TRY(inflater_open(archive, &z->inflater, err));
+    }
+    return inflater_member(z->inflater, i, e->name, e->usize, here(z, e->data), out, err);
+}
+
+ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    CKPT_TRY(readable(z, e, err));
+    if (e->method != 0)
+        return inflated(z, i, out, err);
+    member *m = calloc(1, sizeof *m);
+    if (!m)
+        return fail_memory(err);
+    m->s = (source){.ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1};
+    if (e->data_known)
+        m->s.base = source_pos(z->src, e->data);
+    m->z = z;
+    m->entry = i;
+    *out = &m->s;
+    return CKPT_OK;
+}
+
+static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *e, ckpt_str *out, ckpt_error *err)
+{
+    size_t n = (size_t)e->usize;
+    char *bytes = arena_alloc(z->a, n + 1);
+    if (!bytes)
+        return fail_memory(err);
+    CKPT_TRY(source_read(s, 0, bytes, n, err));
+    uint32_t crc = crc32_update(0, bytes, n);
+    if (!z->crc_none && crc != e->crc)
+        return fail(err, CKPT_ECHECKSUM, here(z, e->header), "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
+    *out = str_of(bytes, n);
+    return CKPT_OK;
+}
+
+ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    source *s = NULL;
+    ckpt_status st;
+    if (e->usize > max || e->usize >= SIZE_MAX)
+        st = fail(err, CKPT_ELIMIT, here(z, e->header), "it has %llu bytes, at most %llu are read",
+                  (unsigned long long)e->usize, (unsigned long long)max);
+    else if ((st = zip_member(z, i, &s, err)) == CKPT_OK) {
+        st = load_member(s, z, e, out, err);
+        source_unref(s);
+    } else
+        return st;
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(e->name));
+    return st;
+}

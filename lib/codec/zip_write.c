@@ -1,0 +1,282 @@
+/*
+ * zip_write.c - a stored zip64 archive, front to back.
+ *
+ * Member, as torch/csrc's PyTorchStreamWriter aligns it (readers that map the
+ * file count on it), but with sizes and CRC where the standard wants them:
+ *   0   30  local header: needed 10 (45 with zip64), flags 0, method 0,
+ *           1980-01-01 00:00:00, CRC-32, sizes
+ *   30      name
+ *           extra 0001: two 64-bit sizes, when they do not fit 32 bits
+ *           extra 4246 "FB": as many 'Z' as bring the payload to the alignment
+ *           payload
+ * Behind the members: directory, zip64 end record and locator (always, as torch
+ * has them), end record. The same members give the same bytes on any day.
+ *
+ * A payload of more than 256 KiB is written as it comes and its CRC patched
+ * into the header afterwards; smaller ones wait in memory and are written once.
+ */
+#include "codec/zip_write.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+
+#define LOCAL 30u
+#define CENTRAL 46u
+#define ENDS (56u + 20u + 22u)
+#define HELD (256u * 1024u)
+#define DATE_1980 0x0021u
+#define FULL32 0xFFFFFFFFu
+#define MAX_DIRECTORY (SIZE_MAX / 2)
+
+struct zip_writer {
+    sink *out;
+    buf top;        /* "archive/" */
+    uint32_t align;
+    buf name;       /* of the member at hand, with top */
+    buf held;       /* its header, and its payload while it is small */
+    uint64_t header, size, left;
+    uint32_t crc;
+    bool open, hold;
+    buf directory;
+    uint64_t members;
+};
+
+/* Where a member's parts lie, and how its sizes are said. */
+struct place {
+    uint64_t data;
+    uint16_t extra; /* bytes of both extra fields in the local header */
+    uint16_t pad;
+    bool wide;      /* its sizes need zip64 */
+};
+
+static bool place_at(uint64_t header, size_t name, uint64_t size, uint32_t align, struct place *p)
+{
+    uint64_t data;
+    p->wide = size >= FULL32;
+    uint64_t fixed = LOCAL + 4u + (p->wide ? 20u : 0u);
+    if (!checked_add(header, fixed, &data) || !checked_add(data, name, &data))
+        return false;
+    p->pad = (uint16_t)((align - data % align) % align);
+    p->extra = (uint16_t)(p->pad + 4u + (p->wide ? 20u : 0u));
+    return checked_add(data, p->pad, &p->data);
+}
+
+static size_t central_size(size_t name, uint64_t size, uint64_t header)
+{
+    size_t extra = (size >= FULL32 ? 16u : 0u) + (header >= FULL32 ? 8u : 0u);
+    return CENTRAL + name + (extra ? extra + 4u : 0u);
+}
+
+bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens, const uint64_t *sizes, uint64_t *total)
+{
+    uint64_t at = 0, directory = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct place p;
+        size_t name = strlen(top) + 1 + name_lens[i];
+        if (!place_at(at, name, sizes[i], align, &p))
+            return false;
+        if (!checked_add(directory, central_size(name, sizes[i], at), &directory) || !checked_add(p.data, sizes[i], &at))
+            return false;
+    }
+    return checked_add(at, directory, &at) && checked_add(at, ENDS, total);
+}
+
+ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err)
+{
+    if (align == 0 || align > 32768 || (align & (align - 1)))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "payloads cannot be aligned to %u bytes", align);
+    zip_writer *z = calloc(1, sizeof *z);
+    if (!z)
+        return fail_memory(err);
+    z->out = out;
+    z->align = align;
+    buf_init(&z->top, 65535);
+    buf_init(&z->name, 65535);
+    buf_init(&z->held, HELD + 65536 * 3);
+    buf_init(&z->directory, MAX_DIRECTORY);
+    buf_text(&z->top, top);
+    buf_byte(&z->top, '/');
+    if (!buf_ok(&z->top)) {
+        zip_writer_free(z);
+        return fail_memory(err);
+    }
+    *w = z;
+    return CKPT_OK;
+}
+
+void zip_writer_free(zip_writer *w)
+{
+    if (!w)
+        return;
+    buf_free(&w->top);
+    buf_free(&w->name);
+    buf_free(&w->held);
+    buf_free(&w->directory);
+    free(w);
+}
+
+/* put_local - the local header and its extra fields; the CRC may come later. */
+static void put_local(buf *b, ckpt_str name, uint64_t size, uint32_t crc, const struct place *p)
+{
+    buf_u32le(b, 0x04034B50);
+    buf_u16le(b, p->wide ? 45 : 10);
+    buf_u16le(b, 0);
+    buf_u16le(b, 0);
+    buf_u16le(b, 0);
+    buf_u16le(b, DATE_1980);
+    buf_u32le(b, crc);
+    buf_u32le(b, p->wide ? FULL32 : (uint32_t)size);
+    buf_u32le(b, p->wide ? FULL32 : (uint32_t)size);
+    buf_u16le(b, (uint16_t)name.len);
+    buf_u16le(b, p->extra);
+    buf_str(b, name);
+    if (p->wide) {
+        buf_u16le(b, 1);
+        buf_u16le(b, 16);
+        buf_u64le(b, size);
+        buf_u64le(b, size);
+    }
+    buf_u16le(b, 0x4246);
+    buf_u16le(b, p->pad);
+    for (uint16_t i = 0; i < p->pad; i++)
+        buf_byte(b, 'Z');
+}
+
+static void put_central(buf *b, ckpt_str name, uint64_t size, uint32_t crc, uint64_t header)
+{
+    bool wide = size >= FULL32, far = header >= FULL32;
+    buf_u32le(b, 0x02014B50);
+    buf_u16le(b, 45);
+    buf_u16le(b, wide || far ? 45 : 10);
+    buf_u16le(b, 0);
+    buf_u16le(b, 0);
+    buf_u16le(b, 0);
+    buf_u16le(b, DATE_1980);
+    buf_u32le(b, crc);
+    buf_u32le(b, wide ? FULL32 : (uint32_t)size);
+    buf_u32le(b, wide ? FULL32 : (uint32_t)size);
+    buf_u16le(b, (uint16_t)name.len);
+    buf_u16le(b, (uint16_t)(central_size(0, size, header) - CENTRAL));
+    for (int i = 0; i < 10; i++) /* comment, disk, attributes */
+        buf_byte(b, 0);
+    buf_u32le(b, far ? FULL32 : (uint32_t)header);
+    buf_str(b, name);
+    if (wide || far) {
+        buf_u16le(b, 1);
+        buf_u16le(b, (uint16_t)((wide ? 16 : 0) + (far ? 8 : 0)));
+    }
+    if (wide) {
+        buf_u64le(b, size);
+        buf_u64le(b, size);
+    }
+    if (far)
+        buf_u64le(b, header);
+}
+
+/* close_member - the payload is complete: the directory learns of it. */
+static ckpt_status close_member(zip_writer *w, ckpt_error *err)
+{
+    unsigned char crc[4] = {(unsigned char)w->crc, (unsigned char)(w->crc >> 8), (unsigned char)(w->crc >> 16),
+                            (unsigned char)(w->crc >> 24)};
+    if (w->hold) {
+        memcpy(w->held.data + 14, crc, 4);
+        CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));
+    } else {
+        CKPT_TRY(sink_patch(w->out, w->header + 14, crc, 4, err));
+    }
+    put_central(&w->directory, buf_view(&w->name), w->size, w->crc, w->header);
+    w->open = false;
+    w->members++;
+    return buf_ok(&w->directory) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckpt_error *err)
+{
+    struct place p;
+    if (w->open)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" begins while %llu bytes of the member before it are missing",
+                    name, (unsigned long long)w->left);
+    buf_free(&w->name);
+    buf_str(&w->name, buf_view(&w->top));
+    buf_text(&w->name, name);
+    buf_free(&w->held);
+    w->header = sink_tell(w->out);
+    if (!buf_ok(&w->name) || !place_at(w->header, w->name.len, size, w->align, &p))
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
+    put_local(&w->held, buf_view(&w->name), size, 0, &p);
+    if (!buf_ok(&w->held))
+        return fail_memory(err);
+    w->size = w->left = size;
+    w->crc = 0;
+    w->open = true;
+    w->hold = size <= HELD;
+    if (!w->hold)
+        CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));
+    return size ? CKPT_OK : close_member(w, err);
+}
+
+ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err)
+{
+    if (!w->open || n > w->left) {
+        if (n == 0)
+            return CKPT_OK;
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu bytes more than the member was to have", n);
+    }
+    w->crc = crc32_update(w->crc, bytes, n);
+    if (w->hold)
+        buf_put(&w->held, bytes, n);
+    else
+        CKPT_TRY(sink_write(w->out, bytes, n, err));
+    if (!buf_ok(&w->held))
+        return fail_memory(err);
+    w->left -= n;
+    return w->left ? CKPT_OK : close_member(w, err);
+}
+
+ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err)
+{
+    CKPT_TRY(zip_writer_begin(w, name, bytes.len, err));
+    return zip_writer_put(w, bytes.ptr, bytes.len, err);
+}
+
+/* put_ends - zip64 end record, its locator, end record. */
+static void put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end)
+{
+    buf_u32le(b, 0x06064B50);
+    buf_u64le(b, 44);
+    buf_u16le(b, 45);
+    buf_u16le(b, 45);
+    buf_u64le(b, 0);
+    buf_u64le(b, members);
+    buf_u64le(b, members);
+    buf_u64le(b, size);
+    buf_u64le(b, at);
+    buf_u32le(b, 0x07064B50);
+    buf_u32le(b, 0);
+    buf_u64le(b, end);
+    buf_u32le(b, 1);
+    buf_u32le(b, 0x06054B50);
+    buf_u32le(b, 0);
+    buf_u16le(b, members >= 0xFFFF ? 0xFFFF : (uint16_t)members);
+    buf_u16le(b, members >= 0xFFFF ? 0xFFFF : (uint16_t)members);
+    buf_u32le(b, size >= FULL32 ? FULL32 : (uint32_t)size);
+    buf_u32le(b, at >= FULL32 ? FULL32 : (uint32_t)at);
+    buf_u16le(b, 0);
+}
+
+ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err)
+{
+    if (w->open)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the archive ends while %llu bytes of a member are missing",
+                    (unsigned long long)w->left);
+    uint64_t at = sink_tell(w->out), size = w->directory.len;
+    if (size)
+        CKPT_TRY(sink_write(w->out, w->directory.data, w->directory.len, err));
+    buf_free(&w->held);
+    put_ends(&w->held, w->members, at, size, sink_tell(w->out));
+    if (!buf_ok(&w->held))
+        return fail_memory(err);
+    return sink_write(w->out, w->held.data, w->held.len, err);
+}
