@@ -296,10 +296,10 @@ CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
  * bytes). CKPT_ELOSSY when the row has no bytes of its own. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err);
 
-/* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to SINK (USER
+/* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to TAKE (USER
  * is passed through; a nonzero return stops with CKPT_ECANCELLED). Checks the
  * record's CRC when there is one. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i, int (*sink)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i, int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
 
 /* ------------------------------------------------------------------- info */
 
@@ -417,6 +417,11 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
 /* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
  * ckpt_file_format spells it; NULL when nothing we write. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
+
+/* ckpt_emergency_cleanup - removes every temporary file of writes that are under
+ * way. Async-signal-safe: for a handler that is about to end the process, and
+ * for nothing else (those writes can only fail afterwards). */
+CKPT_API void ckpt_emergency_cleanup(void);
 
 /* ------------------------------------------------------------------- diff */
 

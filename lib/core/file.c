@@ -52,11 +52,22 @@ void file_free(ckpt_file *f)
     for (size_t i = 0; i < f->nparts; i++)
         file_free(f->parts[i]);
     map_free(f->names);
+    map_free(f->storage_keys);
+    map_free(f->array_storages);
     map_free(f->replace);
     arena_free(f->a);
     source_unref(f->src);
     free(f->path);
     free(f);
+}
+
+ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_status st = f->src ? source_file_changed(f->src, err) : CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
+        if (f->parts[i]->src && (st = source_file_changed(f->parts[i]->src, err)) != CKPT_OK)
+            fail_file(err, f->parts[i]->path);
+    return st;
 }
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)

@@ -17,7 +17,7 @@ struct pickle_facts {
     ckpt_value **globals;     /* GLOBAL nodes in order of execution */
     ckpt_value **calls;       /* CALL nodes in order of execution */
     ckpt_value **persids;     /* PERSID nodes in order of execution */
-    struct pickle_mutation *mutations; /* BUILD, APPEND(S), SETITEM(S) … in order */
+    struct pickle_mutation *mutations; /* BUILD, APPEND(S) ... in order, of anything but a plain list, dict or set */
     size_t nglobals, ncalls, npersids, nmutations;
     size_t cap_globals, cap_calls, cap_persids, cap_mutations;
 };
@@ -59,6 +59,8 @@ struct ckpt_file {
     ckpt_file **parts; /* shards, opened; closed with the file */
     size_t nparts, cap_parts;
     map *names;           /* joined name -> row, made on first use */
+    map *storage_keys;    /* torch: storage key -> storage, while reading */
+    map *array_storages;  /* numpy array node -> its storage */
     void *container;      /* the format's own (struct zip *) … */
     void (*container_free)(void *);
     struct probe *probe;  /* during open only */
@@ -67,6 +69,8 @@ struct ckpt_file {
 /* file_new - an empty file reading SRC (taken over; may be NULL). */
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 void file_free(ckpt_file *f);
+/* file_unchanged - source_file_changed for the file and all its shards. */
+ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3); /* escapes; repeated text is kept once */
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v, ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */

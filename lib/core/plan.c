@@ -70,13 +70,12 @@ static bool same_elem(const ckpt_path_elem *a, const ckpt_path_elem *b)
     return a->is_int == b->is_int && (a->is_int ? a->num == b->num : str_eq(a->str, b->str));
 }
 
-/* below_root - does the row's path go through the plan's root? */
-static bool below_root(const ckpt_plan *p, const ckpt_tensor *t)
+bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 {
-    if (t->npath < p->root_depth || (t->npath == p->root_depth && p->root_depth))
+    if (n < p->root_depth || (n == p->root_depth && p->root_depth))
         return false;
     for (uint32_t k = 0; k < p->root_depth; k++)
-        if (!same_elem(&t->path[k], &p->root_path[k]))
+        if (!same_elem(&path[k], &p->root_path[k]))
             return false;
     return true;
 }
@@ -107,7 +106,7 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
 {
     const struct row *row = &p->file->table.rows[i];
     bool changed;
-    if (!p->keep[i] || !below_root(p, &row->t) || !edited_path(p, row, path, &changed))
+    if (!p->keep[i] || !plan_below_root(p, row->t.path, row->t.npath) || !edited_path(p, row, path, &changed))
         return CKPT_OK;
     ckpt_str name = changed ? path_join(p->a, path, row->t.npath - p->root_depth) : row->t.name;
     if (!name.ptr)

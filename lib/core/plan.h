@@ -51,6 +51,8 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
 struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 /* plan_edit_find - the edit of NODE or NULL. */
 const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
+/* plan_below_root - does this path go through the plan's root and on? */
+bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_entries - brings p->entries up to date. */
 ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_renamed - notes a rename for the report. */

@@ -45,6 +45,9 @@ const struct format *format_by_name(const char *name);
 const struct format *format_by_suffix(const char *path); /* that can write */
 /* foreign_detect - names what is no checkpoint of ours (foreign.def). */
 ckpt_status foreign_detect(const struct probe *p, ckpt_error *err);
+/* shards_write - PLAN as files of at most opts->max_shard tensor bytes, each
+ * written by FORMAT, and their index (shards.c). */
+ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job, ckpt_error *err);
 /* format_open - opens SRC (taken over) or the directory PATH as one checkpoint;
  * api.c and formats that contain checkpoints (shards) use it. */
 ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);

@@ -5,20 +5,41 @@
 
 #include "core/file.h"
 
+/* A persistent id that names a storage, as torch/serialization.py writes it:
+ * ('storage', class, key, location, numel[, view_metadata]). */
+struct torch_pid {
+    ckpt_str klass; /* "FloatStorage" */
+    ckpt_dtype dtype;
+    ckpt_str key, location;
+    uint64_t numel; /* elements of dtype; bytes for UntypedStorage */
+    bool has_view;  /* legacy: offset and size of a view, in elements */
+    uint64_t view_offset, view_numel;
+    ckpt_str view_key;
+};
+
 /* How a container finds the bytes of a storage. */
 struct torch_storages {
     void *user;
-    /* find - fills S->src, off, s.nbytes, crc … for storage KEY of DTYPE with
-     * NUMEL elements (numel of an untyped one counts bytes). */
-    ckpt_status (*find)(void *user, ckpt_str key, ckpt_dtype dtype, uint64_t numel, struct storage *s, ckpt_error *err);
+    /* find - fills S->src (a reference to keep), off, s.nbytes, s.file_offset,
+     * CRC … for the storage PID names. Asked once per key. That the bytes are
+     * enough for numel is checked by the caller. A storage without bytes
+     * (location "meta") keeps src NULL. */
+    ckpt_status (*find)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
+    /* object - the tar format's persistent ids name tensors: fills dtype, shape,
+     * stride, storage and storage_offset of ROW for VALUE and returns true; may
+     * be NULL. */
+    bool (*object)(void *user, const ckpt_value *value, struct row *row);
     bool big_endian;
-    bool exact;  /* pid may hold keys that are ints too */
 };
 
 /* torch_graph - adds every tensor and leaf that ROOT reaches to F, below PREFIX
  * (path elements put in front), in document order. May be called for several
- * roots of one file. */
+ * roots of one file; storages of equal key are shared until torch_graph_forget. */
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *prefix, uint32_t nprefix,
                         const struct torch_storages *storages, ckpt_error *err);
+void torch_graph_forget(ckpt_file *f);
+
+/* torch_pid_parse - is PERSID node V a storage? Text ids of protocol 0 too. */
+bool torch_pid_parse(ckpt_file *f, const ckpt_value *v, struct torch_pid *out);
 
 #endif

@@ -1,0 +1,209 @@
+/*
+ * api.c - joins the two halves of the library behind ckpt.h: formats make a
+ * ckpt_file, operations work on it. What is one line stands here; whatever
+ * needs more has its own file on its own floor.
+ */
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "codec/json_scan.h"
+#include "core/stream.h"
+#include "format/format.h"
+#include "io/sink.h"
+#include "op/rename.h"
+
+const char *ckpt_version(void) { return CKPT_VERSION; }
+
+ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    struct stat st;
+    source *src = NULL;
+    bool directory = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (!directory) {
+        ckpt_status s = source_file_open(path, &src, err);
+        if (s != CKPT_OK) {
+            fail_file(err, path);
+            return s;
+        }
+    }
+    return format_open(path, src, limits, out, err);
+}
+
+ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out,
+                             ckpt_error *err)
+{
+    source *src = source_mem(data, size, 0);
+    return src ? format_open(name, src, limits, out, err) : fail_memory(err);
+}
+
+void ckpt_close(ckpt_file *file) { file_free(file); }
+void ckpt_emergency_cleanup(void) { sink_emergency(); }
+
+const char *ckpt_file_path(const ckpt_file *f) { return f->path; }
+const char *ckpt_file_format(const ckpt_file *f) { return f->format->name; }
+const char *ckpt_file_title(const ckpt_file *f) { return f->format->title; }
+uint64_t ckpt_file_bytes(const ckpt_file *f) { return f->nbytes; }
+uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)f->table.nrows; }
+const ckpt_tensor *ckpt_tensor_at(const ckpt_file *f, uint32_t i) { return i < f->table.nrows ? &f->table.rows[i].t : NULL; }
+uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)f->table.nstorages; }
+const ckpt_storage *ckpt_storage_at(const ckpt_file *f, uint32_t i)
+{
+    return i < f->table.nstorages ? &f->table.storages[i].s : NULL;
+}
+const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
+size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
+const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i) { return i < f->nleaves ? &f->leaves[i] : NULL; }
+const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return i < f->nnotices ? f->notices[i] : NULL; }
+void ckpt_file_ignore_crc(ckpt_file *f, bool ignore) { f->ignore_crc = ignore; }
+
+uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
+{
+    return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
+}
+
+/* data_row - row I, if it has bytes of its own. */
+static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(f, i);
+    if (!t)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
+    if (t->has_data)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s", ckpt_kind_name((ckpt_kind)t->kind),
+               t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file" : "; its parts are rows of their own");
+    fail_where(err, "%.*s", STR_ARG(t->name));
+    fail_file(err, f->path);
+    return CKPT_ELOSSY;
+}
+
+ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+{
+    CKPT_TRY(data_row(f, i, err));
+    ckpt_status st = stream_read(&f->table, i, first, count, out, err);
+    fail_file(st == CKPT_OK ? NULL : err, f->path);
+    return st;
+}
+
+ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n), void *user,
+                               ckpt_error *err)
+{
+    stream *s = NULL;
+    struct stream_options o = {.ignore_crc = f->ignore_crc};
+    CKPT_TRY(data_row(f, i, err));
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    size_t got = 1;
+    ckpt_status st = chunk ? stream_open(&f->table, i, &o, &s, err) : fail_memory(err);
+    while (st == CKPT_OK && got) {
+        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
+        if (st == CKPT_OK && got && take(user, chunk, got))
+            st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    stream_close(s);
+    free(chunk);
+    fail_file(st == CKPT_OK ? NULL : err, f->path);
+    return st;
+}
+
+/* target_format - what to write: asked for, told by the suffix, or what the
+ * input is; what cannot be written becomes a torch zip. */
+static ckpt_status target_format(const ckpt_plan *p, const char *path, const char *asked, const struct format **out, ckpt_error *err)
+{
+    const struct format *f = asked ? format_by_name(asked) : format_by_suffix(path);
+    if (asked && (!f || !f->write)) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
+        fail_hint(err, "torch-zip and safetensors can be written");
+        return CKPT_EUSAGE;
+    }
+    if (!f && p->file->format->write)
+        f = p->file->format;
+    *out = f ? f : format_by_name("torch-zip");
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err)
+{
+    static const ckpt_write_options plain;
+    const struct format *f;
+    ckpt_write_result result = {0};
+    struct write_job job = {.path = path, .opts = opts ? opts : &plain, .result = &result};
+    CKPT_TRY(target_format(p, path, job.opts->format, &f, err));
+    p->ndropped = p->naliases = p->noutputs = 0;
+    CKPT_TRY(plan_entries(p, err));
+    ckpt_status st = file_unchanged(p->file, err);
+    if (st == CKPT_OK)
+        st = job.opts->max_shard ? shards_write(p, f, &job, err) : f->write(p, &job, err);
+    if (st != CKPT_OK) {
+        fail_file(err, p->file->path);
+        return st;
+    }
+    result.format = f->name;
+    result.outputs = p->outputs;
+    result.noutputs = p->noutputs;
+    result.dropped = p->dropped;
+    result.ndropped = p->ndropped;
+    result.aliases = p->aliases;
+    result.naliases = p->naliases;
+    if (out)
+        *out = result;
+    return CKPT_OK;
+}
+
+const char *ckpt_write_format(const char *path_or_name)
+{
+    const struct format *f = format_by_name(path_or_name);
+    if (!f || !f->write)
+        f = format_by_suffix(path_or_name);
+    return f ? f->name : NULL;
+}
+
+/* map_pairs - {"old": "new", …}: the texts end up in FROM and TO. ERR is set. */
+static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str **to, size_t *n, ckpt_error *err)
+{
+    size_t cap_from = 0, cap_to = 0;
+    enum json_event e = json_next(j);
+    if (e != JSON_OBJECT)
+        return e == JSON_ERROR ? err->status : json_fail(j, "a rename map is a JSON object {\"old\": \"new\"}");
+    while ((e = json_next(j)) == JSON_KEY) {
+        ckpt_str key = j->str;
+        e = json_next(j);
+        if (e != JSON_STRING)
+            break;
+        *from = arena_grow(a, *from, *n, &cap_from, *n + 1, sizeof **from);
+        *to = arena_grow(a, *to, *n, &cap_to, *n + 1, sizeof **to);
+        if (!*from || !*to)
+            return fail_memory(err);
+        (*from)[*n] = key;
+        (*to)[(*n)++] = j->str;
+    }
+    if (e != JSON_OBJECT_END)
+        return e == JSON_ERROR ? err->status : json_fail(j, "every value of a rename map is a string");
+    e = json_next(j);
+    return e == JSON_END ? CKPT_OK : err->status;
+}
+
+ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
+{
+    source *src = NULL;
+    ckpt_str *from = NULL, *to = NULL;
+    size_t n = 0;
+    json_scan j;
+    ckpt_error own;
+    if (!err)
+        err = &own;
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK && src->size > plan->file->limits.max_header)
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes", (unsigned long long)src->size);
+    char *text = st == CKPT_OK ? arena_alloc(plan->a, (size_t)src->size) : NULL;
+    if (st == CKPT_OK)
+        st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        json_init(&j, str_of(text, (size_t)src->size), 0, plan->a, err);
+        st = map_pairs(&j, plan->a, &from, &to, &n, err);
+    }
+    source_unref(src);
+    if (st != CKPT_OK) {
+        fail_file(err, path);
+        return st;
+    }
+    return plan_rename_pairs(plan, n, from, to, err);
+}

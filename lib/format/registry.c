@@ -1,0 +1,124 @@
+/* registry.c - which format a file is, by its content alone, and opening it. */
+#include <stdlib.h>
+
+#include "base/utf8.h"
+#include "format/format.h"
+
+#define FORMAT(id) extern const struct format format_##id;
+#include "format/formats.def"
+#undef FORMAT
+
+static const struct format *const formats[] = {
+#define FORMAT(id) &format_##id,
+#include "format/formats.def"
+#undef FORMAT
+};
+
+#define NFORMATS (sizeof formats / sizeof *formats)
+
+ckpt_status format_detect(const struct probe *p, const struct format **out, ckpt_error *err)
+{
+    for (size_t i = 0; i < NFORMATS; i++)
+        if (formats[i]->probe(p)) {
+            *out = formats[i];
+            return CKPT_OK;
+        }
+    return foreign_detect(p, err);
+}
+
+const struct format *format_by_name(const char *name)
+{
+    for (size_t i = 0; i < NFORMATS; i++)
+        if (strcmp(formats[i]->name, name) == 0)
+            return formats[i];
+    return NULL;
+}
+
+/* has_suffix - is one of the space-separated SUFFIXES the end of PATH? */
+static bool has_suffix(const char *path, const char *suffixes)
+{
+    ckpt_str rest = str_c(suffixes ? suffixes : "");
+    while (rest.len) {
+        size_t n = str_find(rest, STR_LIT(" "), 0);
+        ckpt_str one = str_of(rest.ptr, n < rest.len ? n : rest.len);
+        if (one.len && str_ends(str_c(path), one))
+            return true;
+        rest = str_skip(rest, one.len + 1);
+    }
+    return false;
+}
+
+const struct format *format_by_suffix(const char *path)
+{
+    for (size_t i = 0; i < NFORMATS; i++)
+        if (formats[i]->write && has_suffix(path, formats[i]->suffixes))
+            return formats[i];
+    return NULL;
+}
+
+static void free_zip(void *z) { zip_close(z); }
+
+static bool looks_zipped(const struct probe *p)
+{
+    return p->nhead >= 4 && p->head[0] == 'P' && p->head[1] == 'K' &&
+           ((p->head[2] == 3 && p->head[3] == 4) || (p->head[2] == 5 && p->head[3] == 6));
+}
+
+/* An archive may hide behind leading junk; its end record still tells. */
+static bool ends_zipped(const struct probe *p)
+{
+    unsigned char tail[22];
+    return p->size >= sizeof tail && source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
+           memcmp(tail, "PK\5\6", 4) == 0;
+}
+
+static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
+{
+    p->path = f->path;
+    p->directory = f->src == NULL;
+    p->src = f->src;
+    if (p->directory)
+        return CKPT_OK;
+    p->size = f->src->size;
+    p->nhead = p->size < PROBE_HEAD ? (size_t)p->size : PROBE_HEAD;
+    CKPT_TRY(source_read(f->src, 0, p->head, p->nhead, err));
+    if (looks_zipped(p) || ends_zipped(p)) {
+        if (zip_open(f->src, f->a, &p->z, &p->zip_err) != CKPT_OK)
+            p->z = NULL;
+        f->container = p->z;
+        f->container_free = free_zip;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_file(ckpt_file *f, struct probe *p, ckpt_error *err)
+{
+    CKPT_TRY(probe_fill(f, p, err));
+    CKPT_TRY(format_detect(p, &f->format, err));
+    f->probe = p;
+    ckpt_status st = f->format->read(f, err);
+    f->probe = NULL;
+    CKPT_TRY(st);
+    return table_finish(&f->table, err);
+}
+
+ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_file *f;
+    struct probe *p = calloc(1, sizeof *p);
+    if (!p) {
+        source_unref(src);
+        return fail_memory(err);
+    }
+    ckpt_status st = file_new(path, src, limits, &f, err);
+    if (st == CKPT_OK) {
+        st = read_file(f, p, err);
+        if (st == CKPT_OK)
+            *out = f;
+        else
+            file_free(f);
+    }
+    free(p);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}

@@ -1,0 +1,557 @@
+/*
+ * torch_graph.c - walks what a torch pickle holds in document order and fills
+ * the table: containers are entered, tensors become rows, everything else a leaf.
+ *
+ *   dict, OrderedDict, dict subclass   one step per key, then the attributes
+ *   list, tuple, namedtuple, deque     one step per index
+ *   nn.Module                          its state_dict(): _parameters, _buffers
+ *                                      but the non-persistent ones, _modules
+ *   another object                     a leaf; its attributes are walked unless
+ *                                      its class is torch's or Python's own
+ *   set                                a leaf
+ *
+ * The work list is explicit and a node that is being walked is marked, so depth
+ * and loops in the file cost a check, not the stack. A container reached by two
+ * ways is listed under both.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "format/torch_parts.h"
+
+/* value.flags: on the way from the root to where the walk is. */
+#define VALUE_OPEN 0x8000u
+
+struct pending {
+    const ckpt_value *v;
+    ckpt_path_elem elem;
+    struct step step;
+    uint32_t depth;   /* path length including elem */
+    uint32_t part_of;
+    bool leaving;     /* V's children are done */
+    bool quiet;       /* attribute of torch's own objects: tensors only */
+};
+
+struct walk {
+    struct graph g;
+    struct pending *todo;
+    size_t n, cap;
+    ckpt_path_elem *path;
+    struct step *steps;
+    uint32_t cap_path;
+    struct pending *batch; /* children of one node, in order */
+    size_t nbatch, cap_batch;
+};
+
+ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
+{
+    char text[256];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return fail(g->err, CKPT_EFORMAT, v ? v->offset : CKPT_NO_OFFSET, "%s", text);
+}
+
+/* ------------------------------------------------------------ small readers */
+
+const ckpt_value *value_class(const ckpt_value *v) { return v && v->type == CKPT_V_CALL ? v->u.call_->callable : NULL; }
+
+const ckpt_value *object_attr(const ckpt_value *v, const char *name)
+{
+    const ckpt_value *state = v && v->type == CKPT_V_CALL ? value_state(v) : v;
+    const ckpt_value *found = state ? value_get(state, name) : NULL;
+    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < value_count(state) && i < 2; i++)
+        found = value_get(value_item(state, i), name);
+    return found;
+}
+
+ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n, uint64_t **out)
+{
+    if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
+        v = value_arg(v, 0);
+    if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
+        return graph_fail(g, v, "%s is no tuple", what);
+    *n = v ? value_count(v) : 0;
+    *out = arena_array(g->f->a, *n, sizeof **out);
+    if (!*out)
+        return fail_memory(g->err);
+    for (uint32_t i = 0; i < *n; i++) {
+        int64_t k;
+        if (!value_integer(value_item(v, i), &k) || k < 0)
+            return graph_fail(g, v, "%s[%u] is no integer >= 0", what, i);
+        (*out)[i] = (uint64_t)k;
+    }
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------- work list */
+
+static ckpt_status child(struct walk *w, const struct pending *p)
+{
+    if (w->nbatch == w->cap_batch) {
+        size_t cap = w->cap_batch ? w->cap_batch * 2 : 64;
+        struct pending *grown = realloc(w->batch, cap * sizeof *grown);
+        if (!grown)
+            return fail_memory(w->g.err);
+        w->batch = grown;
+        w->cap_batch = cap;
+    }
+    w->batch[w->nbatch++] = *p;
+    return CKPT_OK;
+}
+
+static ckpt_status push(struct walk *w, const struct pending *p)
+{
+    if (w->n == w->cap) {
+        size_t cap = w->cap ? w->cap * 2 : 64;
+        struct pending *grown = realloc(w->todo, cap * sizeof *grown);
+        if (!grown)
+            return fail_memory(w->g.err);
+        w->todo = grown;
+        w->cap = cap;
+    }
+    w->todo[w->n++] = *p;
+    return CKPT_OK;
+}
+
+/* enter - the batch becomes the next work, in order, and V is open until then. */
+static ckpt_status enter(struct walk *w, const struct pending *p)
+{
+    struct pending leave = *p;
+    leave.leaving = true;
+    ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
+    CKPT_TRY(push(w, &leave));
+    if (w->n + w->nbatch > w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
+    while (w->nbatch)
+        CKPT_TRY(push(w, &w->batch[--w->nbatch]));
+    return CKPT_OK;
+}
+
+/* elem_of - a mapping's key as a path element: text and ints as they are, any
+ * other key by its rendering. */
+static ckpt_status elem_of(struct walk *w, const ckpt_value *key, ckpt_path_elem *out)
+{
+    char text[256];
+    *out = (ckpt_path_elem){0};
+    if (key->type == CKPT_V_INT) {
+        out->is_int = true;
+        out->num = key->u.i;
+        return CKPT_OK;
+    }
+    if (value_text(key, &out->str))
+        return CKPT_OK;
+    (void)ckpt_value_text(key, 32, text, sizeof text);
+    out->str = arena_str(w->g.f->a, str_c(text));
+    return out->str.ptr ? CKPT_OK : fail_memory(w->g.err);
+}
+
+static ckpt_status child_named(struct walk *w, const struct pending *p, const ckpt_value *v, ckpt_path_elem elem, struct step step,
+                               bool quiet)
+{
+    struct pending c = {.v = v, .elem = elem, .step = step, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
+    return child(w, &c);
+}
+
+static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, const ckpt_value *node, bool quiet)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(node, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_path_elem e;
+        CKPT_TRY(elem_of(w, pairs[i].key, &e));
+        CKPT_TRY(child_named(w, p, pairs[i].val, e, (struct step){node, i}, quiet));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status children_of_items(struct walk *w, const struct pending *p, const ckpt_value *node, ckpt_value *const *items,
+                                     uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(child_named(w, p, items[i], (ckpt_path_elem){.is_int = true, .num = i}, (struct step){node, i}, p->quiet));
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- rows */
+
+static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
+{
+    ckpt_path_elem *path = arena_array(w->g.f->a, depth, sizeof *path);
+    if (path && depth)
+        memcpy(path, w->path, depth * sizeof *path);
+    return path;
+}
+
+static ckpt_status leaf(struct walk *w, const struct pending *p)
+{
+    if (p->quiet)
+        return CKPT_OK;
+    if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
+    ckpt_path_elem *path = copy_path(w, p->depth);
+    return path ? file_leaf(w->g.f, path, p->depth, p->v, w->g.err) : fail_memory(w->g.err);
+}
+
+static ckpt_status add_row(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
+{
+    struct step *steps = arena_array(w->g.f->a, p->depth, sizeof *steps);
+    struct row *r = &m->row;
+    r->t.path = copy_path(w, p->depth);
+    r->t.npath = p->depth;
+    r->t.part_of = p->part_of;
+    if (!steps || !r->t.path)
+        return fail_memory(w->g.err);
+    if (p->depth)
+        memcpy(steps, w->steps, p->depth * sizeof *steps);
+    r->steps = steps;
+    CKPT_TRY(table_row(&w->g.f->table, r, index, w->g.err));
+    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    if (v->row == CKPT_NO_TENSOR)
+        v->row = *index;
+    return CKPT_OK;
+}
+
+static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
+{
+    uint32_t index;
+    CKPT_TRY(add_row(w, p, m, &index));
+    struct pending self = *p;
+    self.part_of = index;
+    for (unsigned i = 0; i < m->nparts; i++)
+        if (m->parts[i].value)
+            CKPT_TRY(child_named(w, &self, m->parts[i].value, (ckpt_path_elem){.str = str_c(m->parts[i].name)},
+                                 (struct step){NULL, 0}, true));
+    return m->nparts ? enter(w, p) : CKPT_OK;
+}
+
+/* ---------------------------------------------------------------- nn.Module */
+
+static bool is_mapping(const ckpt_value *v)
+{
+    uint32_t n;
+    return v && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) || value_calls(v, "collections", "OrderedDict", 0));
+}
+
+/* A module is known by its attributes: every nn.Module since 0.1 has these. */
+static bool is_module(const ckpt_value *v)
+{
+    return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) && is_mapping(object_attr(v, "_buffers")) &&
+           is_mapping(object_attr(v, "_modules"));
+}
+
+static bool set_has(const ckpt_value *set, ckpt_str name)
+{
+    ckpt_str s;
+    /* set([…]) is a call before protocol 4 */
+    const ckpt_value *items = set && set->type == CKPT_V_CALL ? value_arg(set, 0) : set;
+    for (uint32_t i = 0; items && i < value_count(items); i++)
+        if (value_text(value_item(items, i), &s) && str_eq(s, name))
+            return true;
+    return false;
+}
+
+/* plain_tensor - what state_dict() shows of a Parameter: the tensor in it. */
+static ckpt_value *plain_tensor(ckpt_value *v)
+{
+    for (int i = 0; i < 4; i++) {
+        if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) && !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
+            break;
+        v = value_arg(v, 0);
+    }
+    return v;
+}
+
+static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix, ckpt_value *out)
+{
+    uint32_t n;
+    arena *a = w->g.f->a;
+    const ckpt_value *skip = strcmp(attr, "_buffers") == 0 ? object_attr(module, "_non_persistent_buffers_set") : NULL;
+    const value_pair *pairs = value_pairs(object_attr(module, attr), &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str name;
+        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_has(skip, name))
+            continue;
+        ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+        ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
+        if (!key || !value_put(a, out, key, plain_tensor(pairs[i].val)))
+            return fail_memory(w->g.err);
+    }
+    return CKPT_OK;
+}
+
+struct submodule {
+    const ckpt_value *module;
+    ckpt_str prefix;
+    uint32_t depth;
+};
+
+/* Puts MODULE's children on the list, last first. */
+static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n, size_t *cap)
+{
+    uint32_t count;
+    const value_pair *pairs = value_pairs(object_attr(of.module, "_modules"), &count);
+    if (of.depth >= w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, of.module->offset, "modules nested deeper than %u", of.depth);
+    for (uint32_t i = count; i-- > 0;) {
+        ckpt_str name;
+        if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
+            continue;
+        if (*n >= w->g.f->limits.max_tensors)
+            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %zu modules", *n);
+        struct submodule *grown = arena_grow(w->g.f->a, *list, *n, cap, *n + 1, sizeof *grown);
+        ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr, (int)name.len, name.ptr)
+                                : str_of(NULL, 0);
+        if (!prefix.ptr)
+            return fail_memory(w->g.err);
+        *list = grown;
+        grown[(*n)++] = (struct submodule){pairs[i].val, prefix, of.depth + 1};
+    }
+    return CKPT_OK;
+}
+
+/* module_state_dict - the OrderedDict that MODULE.state_dict() would be. */
+static ckpt_status module_state_dict(struct walk *w, const ckpt_value *module, ckpt_value **out)
+{
+    struct submodule *list = NULL;
+    size_t n = 0, cap = 0;
+    *out = value_ordered_dict(w->g.f->a);
+    if (!*out || !(list = arena_grow(w->g.f->a, NULL, 0, &cap, 1, sizeof *list)))
+        return fail_memory(w->g.err);
+    list[n++] = (struct submodule){module, str_of("", 0), 0};
+    while (n) {
+        struct submodule m = list[--n];
+        CKPT_TRY(module_entries(w, m.module, "_parameters", m.prefix, *out));
+        CKPT_TRY(module_entries(w, m.module, "_buffers", m.prefix, *out));
+        CKPT_TRY(submodules(w, m, &list, &n, &cap));
+    }
+    return file_replace(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
+}
+
+static ckpt_status module(struct walk *w, const struct pending *p)
+{
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement(w->g.f, p->v);
+    if (dict == p->v)
+        CKPT_TRY(module_state_dict(w, p->v, &dict));
+    CKPT_TRY(children_of_mapping(w, p, dict, p->quiet));
+    return enter(w, p);
+}
+
+/* ----------------------------------------------------------------- objects */
+
+/* Classes whose attributes are their own business (hooks, configuration). */
+static bool own_business(const ckpt_value *klass)
+{
+    static const char *const tops[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
+    ckpt_str m = value_module(klass);
+    size_t dot = str_find(m, STR_LIT("."), 0);
+    ckpt_str top = dot == SIZE_MAX ? m : str_of(m.ptr, dot);
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
+        if (str_is(top, tops[i]))
+            return true;
+    return false;
+}
+
+/* Attributes that BUILD sets: a dict, or the pair (dict | None, slots). The
+ * _metadata of a state dict is about its keys, not an entry. */
+static ckpt_status attributes_of(struct walk *w, const struct pending *p, const ckpt_value *dict, bool quiet)
+{
+    uint32_t n;
+    ckpt_str key;
+    const value_pair *pairs = dict ? value_pairs(dict, &n) : NULL;
+    for (uint32_t i = 0; pairs && i < n; i++) {
+        ckpt_path_elem e;
+        if (value_text(pairs[i].key, &key) && str_is(key, "_metadata"))
+            continue;
+        CKPT_TRY(elem_of(w, pairs[i].key, &e));
+        CKPT_TRY(child_named(w, p, pairs[i].val, e, (struct step){dict, i}, quiet));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status attributes(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *state = value_state(p->v);
+    bool quiet = p->quiet || own_business(value_class(p->v));
+    if (!state)
+        return CKPT_OK;
+    if (state->type != CKPT_V_TUPLE)
+        return attributes_of(w, p, state, quiet);
+    for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
+        CKPT_TRY(attributes_of(w, p, value_item(state, i), quiet));
+    return CKPT_OK;
+}
+
+/* copyreg._reconstructor(class, base, state): plain instances of protocol 0. */
+static bool is_reconstructor(const ckpt_value *v)
+{
+    return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
+}
+
+/* mapping_argument - OrderedDict([[k, v], …]) as Python 2 writes it, Counter({…}):
+ * the pairs are moved onto the call, where every other mapping has them. */
+static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
+{
+    const ckpt_value *arg = value_arg(v, 0), *klass = value_class(v);
+    if (!arg || v->u.call_->npairs || !str_is(value_module(klass), "collections"))
+        return CKPT_OK;
+    if (str_is(value_name(klass), "OrderedDict") && arg->type == CKPT_V_LIST) {
+        for (uint32_t i = 0; i < value_count(arg); i++) {
+            ckpt_value *kv = value_item(arg, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
+            if (!k || !val)
+                return graph_fail(&w->g, v, "an OrderedDict is made of something else than pairs");
+            if (!value_put(w->g.f->a, v, k, val))
+                return fail_memory(w->g.err);
+        }
+        v->u.call_->args = value_tuple(w->g.f->a, 0, NULL);
+    }
+    return v->u.call_->args ? CKPT_OK : fail_memory(w->g.err);
+}
+
+static ckpt_status object(struct walk *w, const struct pending *p)
+{
+    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    const struct value_call *c = v->u.call_;
+    CKPT_TRY(mapping_argument(w, v));
+    if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
+        struct pending inner = *p;
+        inner.v = object_attr(v, "tensor");
+        return push(w, &inner);
+    }
+    if (c->npairs)
+        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+    else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
+        CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
+    CKPT_TRY(children_of_items(w, p, v, c->items, c->nitems));
+    if (c->args && c->args->type == CKPT_V_TUPLE && (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
+        CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
+    else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
+        CKPT_TRY(children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
+    bool container = w->nbatch != 0;
+    CKPT_TRY(attributes(w, p));
+    if (!container)
+        CKPT_TRY(leaf(w, p));
+    return w->nbatch ? enter(w, p) : CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- walk */
+
+static ckpt_status container(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *v = p->v;
+    if (v->type == CKPT_V_DICT)
+        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+    else
+        CKPT_TRY(children_of_items(w, p, v, v->u.seq.items, v->u.seq.n));
+    return w->nbatch ? enter(w, p) : leaf(w, p);
+}
+
+static ckpt_status visit(struct walk *w, const struct pending *p)
+{
+    struct meaning m;
+    const ckpt_value *v = p->v;
+    if (v->flags & VALUE_OPEN)
+        return leaf(w, p); /* a loop */
+    switch (v->type) {
+    case CKPT_V_DICT:
+    case CKPT_V_LIST:
+    case CKPT_V_TUPLE:
+        return container(w, p);
+    case CKPT_V_CALL:
+    case CKPT_V_PERSID:
+        CKPT_TRY(torch_meaning(&w->g, v, &m));
+        if (m.is_tensor)
+            return tensor(w, p, &m);
+        if (v->type == CKPT_V_PERSID)
+            return leaf(w, p);
+        return is_module(v) ? module(w, p) : object(w, p);
+    default:
+        return leaf(w, p);
+    }
+}
+
+static ckpt_status room_for(struct walk *w, uint32_t depth)
+{
+    if (depth <= w->cap_path)
+        return CKPT_OK;
+    if (depth > w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u", w->g.f->limits.max_depth);
+    uint32_t cap = depth * 2;
+    ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
+    if (path)
+        w->path = path;
+    struct step *steps = realloc(w->steps, cap * sizeof *steps);
+    if (steps)
+        w->steps = steps;
+    if (!path || !steps)
+        return fail_memory(w->g.err);
+    w->cap_path = cap;
+    return CKPT_OK;
+}
+
+/* where - puts the place in the file's own terms in front of an error. */
+static void where(struct walk *w, const struct pending *p)
+{
+    ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
+    if (name.ptr && name.len)
+        fail_where(w->g.err, "%.*s", STR_ARG(name));
+}
+
+static ckpt_status run(struct walk *w)
+{
+    while (w->n) {
+        struct pending p = w->todo[--w->n];
+        if (p.leaving) {
+            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_OPEN;
+            continue;
+        }
+        CKPT_TRY(room_for(w, p.depth));
+        if (p.depth) {
+            w->path[p.depth - 1] = p.elem;
+            w->steps[p.depth - 1] = p.step;
+        }
+        w->nbatch = 0;
+        ckpt_status st = visit(w, &p);
+        if (st != CKPT_OK) {
+            if (w->g.err && !w->g.err->where[0])
+                where(w, &p);
+            return st;
+        }
+    }
+    return CKPT_OK;
+}
+
+/* A walk that stopped early leaves marks behind. */
+static void close_all(struct walk *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->todo[i].leaving)
+            ((ckpt_value *)(uintptr_t)w->todo[i].v)->flags &= (uint16_t)~VALUE_OPEN;
+    free(w->todo);
+    free(w->batch);
+    free(w->path);
+    free(w->steps);
+}
+
+ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *prefix, uint32_t nprefix,
+                        const struct torch_storages *storages, ckpt_error *err)
+{
+    struct walk w = {.g = {.f = f, .st = storages, .err = err}};
+    struct pending top = {.v = root, .depth = nprefix, .part_of = CKPT_NO_TENSOR};
+    ckpt_status st = room_for(&w, nprefix + 1);
+    for (uint32_t i = 0; st == CKPT_OK && i < nprefix; i++) {
+        w.path[i] = prefix[i];
+        w.steps[i] = (struct step){NULL, 0};
+    }
+    if (st == CKPT_OK && nprefix)
+        top.elem = prefix[nprefix - 1];
+    if (st == CKPT_OK)
+        st = push(&w, &top);
+    if (st == CKPT_OK)
+        st = run(&w);
+    close_all(&w);
+    return st;
+}

@@ -1,0 +1,202 @@
+/*
+ * torch_numpy.c - numpy arrays and scalars inside pickles; in many files they
+ * are the weights. As numpy's __reduce__ writes them:
+ *
+ *   _reconstruct(ndarray, (0,), b'b')  BUILD (1, shape, dtype, fortran_order, bytes | list)
+ *   _frombuffer(bytes, dtype, shape, 'C'|'F')          protocol 5
+ *   scalar(dtype, bytes)
+ *   dtype('f4', False, True)           BUILD (3, '<', None, None, None, -1, -1, 0)
+ *
+ * in module numpy.core.multiarray, numpy._core.multiarray from numpy 2 on.
+ */
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "core/dtype.h"
+#include "format/torch_parts.h"
+
+static bool numpy_name(const ckpt_value *global, const char *name)
+{
+    ckpt_str m = value_module(global);
+    return str_is(value_name(global), name) &&
+           (str_is(m, "numpy.core.multiarray") || str_is(m, "numpy._core.multiarray") || str_is(m, "numpy.core.numeric") ||
+            str_is(m, "numpy._core.numeric") || str_is(m, "numpy"));
+}
+
+struct np_dtype {
+    ckpt_dtype dtype; /* NP: another one, by its code */
+    bool big;
+    ckpt_str code;
+};
+
+static ckpt_dtype by_code(ckpt_str code)
+{
+    static const struct {
+        const char *code;
+        ckpt_dtype dtype;
+    } codes[] = {{"f8", CKPT_DT_F64}, {"f4", CKPT_DT_F32}, {"f2", CKPT_DT_F16}, {"i8", CKPT_DT_I64}, {"i4", CKPT_DT_I32},
+                 {"i2", CKPT_DT_I16}, {"i1", CKPT_DT_I8},  {"u8", CKPT_DT_U64}, {"u4", CKPT_DT_U32}, {"u2", CKPT_DT_U16},
+                 {"u1", CKPT_DT_U8},  {"b1", CKPT_DT_BOOL}, {"c8", CKPT_DT_C64}, {"c16", CKPT_DT_C128}};
+    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
+        if (str_is(code, codes[i].code))
+            return codes[i].dtype;
+    return CKPT_DT_NP;
+}
+
+static bool read_dtype(const ckpt_value *v, struct np_dtype *out)
+{
+    ckpt_str order;
+    if (!v || v->type != CKPT_V_CALL || !value_is_global(v->u.call_->callable, "numpy", "dtype") ||
+        !value_text(value_arg(v, 0), &out->code))
+        return false;
+    const ckpt_value *state = value_state(v), *fields = state ? value_item(state, 4) : NULL;
+    out->big = state && value_item(state, 1) && value_text(value_item(state, 1), &order) && str_is(order, ">");
+    out->dtype = fields && fields->type != CKPT_V_NONE ? CKPT_DT_NP : by_code(out->code);
+    return true;
+}
+
+/* dense_strides - of a row-major or column-major array. */
+static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool fortran)
+{
+    uint64_t *stride = arena_array(a, n, sizeof *stride), run = 1;
+    for (uint32_t i = 0; stride && i < n; i++) {
+        uint32_t k = fortran ? i : n - 1 - i;
+        stride[k] = run;
+        if (shape[k] && !checked_mul(run, shape[k], &run))
+            return NULL; /* an array of that size is nowhere; table_row says so */
+    }
+    return stride;
+}
+
+/* array_storage - the array's bytes as a storage of its own. */
+static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct np_dtype *d, ckpt_tensor *t)
+{
+    source *bytes = NULL;
+    CKPT_TRY(value_bytes(g, data, &bytes));
+    if (!bytes)
+        return graph_fail(g, v, "a numpy array's data are bytes");
+    uint64_t need;
+    if (!dtype_bytes(d->dtype, t->elements, &need) || need != bytes->size) {
+        source_unref(bytes);
+        return graph_fail(g, v, "a numpy array of %llu elements of %s has %llu bytes", (unsigned long long)t->elements,
+                          ckpt_dtype_name(d->dtype), (unsigned long long)bytes->size);
+    }
+    struct storage s = {.src = bytes, .dtype = d->dtype, .numel = t->elements, .pid = NULL};
+    s.s.nbytes = bytes->size;
+    s.s.file_offset = source_pos(bytes, 0);
+    s.s.key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
+    s.swap = d->big && dtype_info(d->dtype)->swap_bytes > 1 ? dtype_info(d->dtype)->swap_bytes : 0;
+    CKPT_TRY(table_storage(&g->f->table, &s, &t->storage, g->err));
+    t->has_data = true;
+    return CKPT_OK;
+}
+
+/* array_storage_once - arrays reached by two ways share their storage. */
+static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct np_dtype *d,
+                                      ckpt_tensor *t)
+{
+    ckpt_file *f = g->f;
+    if (!f->array_storages && !(f->array_storages = map_new(16)))
+        return fail_memory(g->err);
+    t->storage = map_get_num(f->array_storages, map_ptr(v));
+    t->has_data = t->storage != MAP_NONE;
+    if (t->has_data)
+        return CKPT_OK;
+    CKPT_TRY(array_storage(g, v, data, d, t));
+    return map_set_num(f->array_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
+}
+
+static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape, const ckpt_value *dtype, bool fortran,
+                         const ckpt_value *data, struct meaning *m)
+{
+    struct np_dtype d;
+    uint64_t *sizes;
+    ckpt_tensor *t = &m->row.t;
+    if (!read_dtype(dtype, &d))
+        return graph_fail(g, v, "a numpy array's dtype is not understood");
+    CKPT_TRY(uint_tuple(g, shape, "shape", &t->ndim, &sizes));
+    m->is_tensor = t->has_shape = true;
+    t->kind = CKPT_NDARRAY;
+    t->dtype = (uint16_t)d.dtype;
+    t->shape = sizes;
+    t->elements = 1;
+    for (uint32_t k = 0; k < t->ndim; k++)
+        if (!checked_mul(t->elements, sizes[k], &t->elements))
+            return graph_fail(g, v, "the product of a numpy array's sizes does not fit 64 bits");
+    if (d.dtype == CKPT_DT_NP) {
+        t->note = arena_printf(g->f->a, "numpy dtype %.*s", STR_ARG(d.code));
+        return t->note.ptr ? CKPT_OK : fail_memory(g->err);
+    }
+    if (!(t->stride = dense_strides(g->f->a, sizes, t->ndim, fortran)))
+        return fail_memory(g->err);
+    return array_storage_once(g, v, data, &d, t);
+}
+
+static bool is_true(const ckpt_value *v)
+{
+    int64_t i;
+    return v && value_integer(v, &i) && i != 0;
+}
+
+ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
+{
+    if (v->type != CKPT_V_CALL || v->u.call_->callable->type != CKPT_V_GLOBAL)
+        return CKPT_OK;
+    const ckpt_value *fn = v->u.call_->callable, *state = value_state(v);
+    ckpt_str order;
+    if (numpy_name(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
+        return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)), value_item(state, 4), m);
+    if (numpy_name(fn, "_frombuffer") && value_nargs(v) >= 4)
+        return array(g, v, value_arg(v, 2), value_arg(v, 1),
+                     value_text(value_arg(v, 3), &order) && str_is(order, "F"), value_arg(v, 0), m);
+    if (numpy_name(fn, "scalar") && value_nargs(v) >= 2)
+        return array(g, v, NULL, value_arg(v, 0), false, value_arg(v, 1), m);
+    return CKPT_OK;
+}
+
+static ckpt_status memory_source(struct graph *g, ckpt_str bytes, source **out)
+{
+    *out = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET);
+    return *out ? CKPT_OK : fail_memory(g->err);
+}
+
+/* latin1 - text whose code points are bytes. */
+static ckpt_status latin1(struct graph *g, const ckpt_value *v, source **out)
+{
+    if (v->flags & VALUE_SPAN) {
+        const struct value_span *s = v->u.span;
+        return source_latin1(s->src, s->off, s->nbytes, s->count, out, g->err);
+    }
+    unsigned char *bytes = arena_alloc(g->f->a, v->u.str.len);
+    if (!bytes)
+        return fail_memory(g->err);
+    size_t n = utf8_latin1(v->u.str, bytes);
+    if (n == SIZE_MAX)
+        return graph_fail(g, v, "latin-1 text with a code point above U+00FF");
+    return memory_source(g, str_of((const char *)bytes, n), out);
+}
+
+static ckpt_status plain_bytes(struct graph *g, const ckpt_value *v, source **out)
+{
+    if (v->flags & VALUE_SPAN)
+        return source_slice(v->u.span->src, v->u.span->off, v->u.span->nbytes, out, g->err);
+    return memory_source(g, v->u.str, out);
+}
+
+ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out)
+{
+    *out = NULL;
+    for (int wraps = 0; v && wraps < 4; wraps++) {
+        if (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8)
+            return plain_bytes(g, v, out);
+        if (value_calls(v, "_codecs", "encode", 1) && value_arg(v, 0)->type == CKPT_V_STR)
+            return latin1(g, value_arg(v, 0), out);
+        bool empty = value_calls(v, "__builtin__", "bytes", 0) || value_calls(v, "builtins", "bytes", 0) ||
+                     value_calls(v, "__builtin__", "bytearray", 0) || value_calls(v, "builtins", "bytearray", 0);
+        if (!empty)
+            return CKPT_OK;
+        if (value_nargs(v) == 0)
+            return memory_source(g, str_of("", 0), out);
+        v = value_arg(v, 0);
+    }
+    return CKPT_OK;
+}

@@ -1,0 +1,235 @@
+/*
+ * torch_pid.c - persistent ids: how a torch pickle names a storage.
+ *
+ *   ('storage', <class>, key, location, numel)           zip archives
+ *   ('storage', <class>, key, location, numel, view)     legacy streams, view =
+ *                                    None or (view_key, offset, view_numel)
+ *   "('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 108)"  protocol 0,
+ *                                    where only text can be a persistent id
+ *
+ * numel counts elements of the class' dtype, bytes for UntypedStorage. Source:
+ * torch/serialization.py, persistent_id of _save and _legacy_save.
+ *
+ * Plain pickles have no persistent ids: a storage is a call of
+ * torch.storage._load_from_bytes with a whole legacy stream as its argument.
+ */
+#include "base/checked.h"
+#include "core/dtype.h"
+#include "format/torch_legacy.h"
+#include "format/torch_parts.h"
+
+static bool uint_value(const ckpt_value *v, uint64_t *out)
+{
+    int64_t i;
+    if (!v || !value_integer(v, &i) || i < 0)
+        return false;
+    *out = (uint64_t)i;
+    return true;
+}
+
+/* key_text - keys are text, but torch.package writes ints. */
+static bool key_text(arena *a, const ckpt_value *v, ckpt_str *out)
+{
+    int64_t i;
+    if (v && value_text(v, out))
+        return true;
+    if (!v || !value_integer(v, &i))
+        return false;
+    *out = arena_printf(a, "%lld", (long long)i);
+    return out->ptr != NULL;
+}
+
+static bool parse_view(arena *a, const ckpt_value *v, struct torch_pid *out)
+{
+    if (!v || v->type == CKPT_V_NONE)
+        return true;
+    out->has_view = key_text(a, value_item(v, 0), &out->view_key) && uint_value(value_item(v, 1), &out->view_offset) &&
+                    uint_value(value_item(v, 2), &out->view_numel);
+    return out->has_view;
+}
+
+static bool parse_tuple(ckpt_file *f, const ckpt_value *t, struct torch_pid *out)
+{
+    ckpt_str tag;
+    if (t->type != CKPT_V_TUPLE || value_count(t) < 5 || !value_text(value_item(t, 0), &tag) || !str_is(tag, "storage"))
+        return false;
+    const ckpt_value *klass = value_item(t, 1);
+    if (klass->type != CKPT_V_GLOBAL || !key_text(f->a, value_item(t, 2), &out->key) ||
+        !uint_value(value_item(t, 4), &out->numel) || !parse_view(f->a, value_item(t, 5), out))
+        return false;
+    if (!value_text(value_item(t, 3), &out->location))
+        out->location = str_of("", 0);
+    out->klass = value_name(klass);
+    return true;
+}
+
+/* quoted - the next '…' of S from *AT on. */
+static bool quoted(ckpt_str s, size_t *at, ckpt_str *out)
+{
+    size_t a = str_find(s, STR_LIT("'"), *at);
+    size_t b = a == SIZE_MAX ? a : str_find(s, STR_LIT("'"), a + 1);
+    if (b == SIZE_MAX)
+        return false;
+    *out = str_of(s.ptr + a + 1, b - a - 1);
+    *at = b + 1;
+    return true;
+}
+
+static bool decimal(ckpt_str s, size_t at, uint64_t *out)
+{
+    uint64_t n = 0;
+    while (at < s.len && (s.ptr[at] == ',' || s.ptr[at] == ' '))
+        at++;
+    size_t first = at;
+    for (; at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9'; at++)
+        if (!checked_mul(n, 10, &n) || !checked_add(n, (uint64_t)(s.ptr[at] - '0'), &n))
+            return false;
+    *out = n;
+    return at > first;
+}
+
+static bool parse_text(ckpt_str s, struct torch_pid *out)
+{
+    size_t at = 0;
+    ckpt_str tag, klass;
+    if (!str_starts(s, STR_LIT("('storage', <class '")) || !quoted(s, &at, &tag) || !quoted(s, &at, &klass) ||
+        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) || !decimal(s, at, &out->numel))
+        return false;
+    while (str_find(klass, STR_LIT("."), 0) != SIZE_MAX)
+        klass = str_skip(klass, str_find(klass, STR_LIT("."), 0) + 1);
+    out->klass = klass;
+    return true;
+}
+
+bool torch_pid_parse(ckpt_file *f, const ckpt_value *v, struct torch_pid *out)
+{
+    ckpt_str text;
+    *out = (struct torch_pid){0};
+    if (v->type != CKPT_V_PERSID || !v->u.pid)
+        return false;
+    if (!(value_text(v->u.pid, &text) ? parse_text(text, out) : parse_tuple(f, v->u.pid, out)))
+        return false;
+    out->dtype = dtype_by_storage(out->klass);
+    return true;
+}
+
+bool torch_is_storage(const ckpt_value *v)
+{
+    ckpt_str tag;
+    if (value_calls(v, "torch.storage", "_load_from_bytes", 1))
+        return true;
+    if (v->type != CKPT_V_PERSID || !v->u.pid)
+        return false;
+    if (value_text(v->u.pid, &tag))
+        return str_starts(tag, STR_LIT("('storage'"));
+    return value_text(value_item(v->u.pid, 0) ? value_item(v->u.pid, 0) : v, &tag) && str_is(tag, "storage");
+}
+
+/* enough - NUMEL elements of DTYPE must be in the storage that was found. */
+static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct storage *s, ckpt_dtype dtype, uint64_t numel)
+{
+    uint64_t need = numel;
+    const struct dtype_info *d = dtype_info(dtype);
+    /* Packed quantised storages count bytes, not elements (QUInt4x2Storage). */
+    if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
+        return graph_fail(g, v, "storage \"%.*s\" of %llu elements does not fit 64 bits", STR_ARG(s->s.key), (unsigned long long)numel);
+    if (!s->src || need <= s->s.nbytes)
+        return CKPT_OK;
+    (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset, "storage \"%.*s\" holds %llu bytes of the %llu that its %llu elements of %s need",
+               STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need, (unsigned long long)numel, d->name);
+    fail_hint(g->err, "the file is damaged; torch before 2.10 reads foreign bytes here without a word");
+    return CKPT_ETRUNCATED;
+}
+
+/* Of a big-endian archive torch swaps typed storages by their class; for untyped
+ * ones only the tensor's dtype can tell (torch_rebuild.c). */
+static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const struct torch_pid *pid, uint32_t *index)
+{
+    struct storage s = {0};
+    s.s.key = pid->key;
+    s.s.location = pid->location;
+    s.s.file_offset = CKPT_NO_OFFSET;
+    s.dtype = pid->dtype;
+    s.numel = pid->numel;
+    s.pid = v;
+    ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
+    if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") && dtype_info(pid->dtype)->swap_bytes > 1)
+        s.swap = dtype_info(pid->dtype)->swap_bytes;
+    if (st == CKPT_OK)
+        st = enough(g, v, &s, pid->dtype, pid->numel);
+    if (st != CKPT_OK) {
+        source_unref(s.src);
+        return st;
+    }
+    return table_storage(&g->f->table, &s, index, g->err);
+}
+
+static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid, uint32_t *index)
+{
+    ckpt_file *f = g->f;
+    if (!f->storage_keys && !(f->storage_keys = map_new(64)))
+        return fail_memory(g->err);
+    *index = map_get(f->storage_keys, pid->key);
+    if (*index != MAP_NONE)
+        return enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel);
+    CKPT_TRY(find_storage(g, v, pid, index));
+    return map_put(f->storage_keys, f->table.storages[*index].s.key, *index, NULL) ? CKPT_OK : fail_memory(g->err);
+}
+
+static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_str key, uint32_t *index)
+{
+    source *bytes = NULL;
+    struct storage s = {0};
+    CKPT_TRY(value_bytes(g, value_arg(v, 0), &bytes));
+    if (!bytes)
+        return graph_fail(g, v, "torch.storage._load_from_bytes is given something else than bytes");
+    ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
+    source_unref(bytes);
+    CKPT_TRY(st);
+    s.s.key = key;
+    s.pid = v;
+    CKPT_TRY(table_storage(&g->f->table, &s, index, g->err));
+    return map_put(g->f->storage_keys, key, *index, NULL) ? CKPT_OK : fail_memory(g->err);
+}
+
+/* A storage that is a legacy stream inside a bytes object: known by where it stands. */
+static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
+{
+    ckpt_file *f = g->f;
+    ckpt_str key = arena_printf(f->a, "bytes@%llu", (unsigned long long)v->offset);
+    if (!key.ptr || (!f->storage_keys && !(f->storage_keys = map_new(64))))
+        return fail_memory(g->err);
+    *index = map_get(f->storage_keys, key);
+    return *index == MAP_NONE ? read_from_bytes(g, v, key, index) : CKPT_OK;
+}
+
+ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype, uint64_t *numel,
+                          uint64_t *view_offset)
+{
+    struct torch_pid pid;
+    *view_offset = 0;
+    if (value_calls(v, "torch.storage", "_load_from_bytes", 1)) {
+        CKPT_TRY(storage_in_bytes(g, v, index));
+        *dtype = (ckpt_dtype)g->f->table.storages[*index].dtype;
+        *numel = g->f->table.storages[*index].numel;
+        return CKPT_OK;
+    }
+    if (!torch_pid_parse(g->f, v, &pid))
+        return graph_fail(g, v, "a storage was expected, ('storage', class, key, location, numel)");
+    if (pid.dtype == CKPT_DT_NONE)
+        return graph_fail(g, v, "unknown storage class \"%.*s\"", STR_ARG(pid.klass));
+    CKPT_TRY(storage_by_key(g, v, &pid, index));
+    *dtype = pid.dtype;
+    *numel = pid.has_view ? pid.view_numel : pid.numel;
+    *view_offset = pid.view_offset;
+    if (pid.has_view && !range_within(pid.view_offset, pid.view_numel, pid.numel))
+        return graph_fail(g, v, "storage view [%llu, +%llu) of %llu elements", (unsigned long long)pid.view_offset,
+                          (unsigned long long)pid.view_numel, (unsigned long long)pid.numel);
+    return CKPT_OK;
+}
+
+void torch_graph_forget(ckpt_file *f)
+{
+    map_free(f->storage_keys);
+    f->storage_keys = NULL;
+}

@@ -1,0 +1,324 @@
+/*
+ * torch_tar.c - the tar archives of torch 0.1.1 to 0.1.9. Members, in any order:
+ *
+ *   storages  pickle n; n x { pickle (key, location, class); i64 elements; bytes };
+ *             pickle [(view key, root key, offset, elements), …]
+ *   tensors   pickle n; n x { pickle (key, storage key, class); i32 ndim; 4 unused
+ *             bytes; i64 size[ndim]; i64 stride[ndim]; i64 storage offset }
+ *   pickle    the object; a persistent id is the key of a tensor or storage, an
+ *             int or its decimal text
+ *   sys_info  ignored
+ *
+ * Everything little-endian. Source: torch/serialization.py, legacy_load inside
+ * _legacy_load.
+ */
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/pickle_read.h"
+#include "codec/tar.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/torch_graph.h"
+#include "io/reader.h"
+
+struct tar_object {
+    bool tensor;
+    uint32_t storage; /* index in the table */
+    uint64_t offset;  /* elements */
+    uint64_t numel;   /* of a storage or view */
+    struct row row;   /* of a tensor */
+};
+
+struct tar_file {
+    ckpt_file *f;
+    map *keys; /* number -> index into objects */
+    struct tar_object *objects;
+    size_t n, cap;
+    ckpt_error *err;
+};
+
+static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str m = list[i].name;
+        if (str_starts(m, STR_LIT("./")))
+            m = str_skip(m, 2);
+        if (str_is(m, name) && (list[i].type == '0' || list[i].type == 0))
+            return &list[i];
+    }
+    return NULL;
+}
+
+static bool probe(const struct probe *p)
+{
+    struct tar_entry *list;
+    size_t n;
+    if (p->directory || p->nhead < 512 || memcmp(p->head + 257, "ustar", 5) != 0)
+        return false;
+    arena *a = arena_new(UINT64_C(1) << 26);
+    bool mine = a && tar_list(p->src, a, &list, &n, NULL) == CKPT_OK && member(list, n, "pickle") && member(list, n, "storages") &&
+                member(list, n, "tensors");
+    arena_free(a);
+    return mine;
+}
+
+static bool key_number(const ckpt_value *v, int64_t *out)
+{
+    ckpt_str s;
+    if (v && value_integer(v, out))
+        return true;
+    if (!v || !value_text(v, &s) || s.len == 0 || s.len > 18)
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] < '0' || s.ptr[i] > '9')
+            return false;
+        *out = *out * 10 + (s.ptr[i] - '0'); /* bounded: 18 digits */
+    }
+    return true;
+}
+
+static ckpt_status add(struct tar_file *t, int64_t key, const struct tar_object *o)
+{
+    uint32_t old;
+    struct tar_object *grown = arena_grow(t->f->a, t->objects, t->n, &t->cap, t->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(t->err);
+    t->objects = grown;
+    if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old))
+        return fail_memory(t->err);
+    if (old != MAP_NONE)
+        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes twice", (long long)key);
+    grown[t->n++] = *o;
+    return CKPT_OK;
+}
+
+static struct tar_object *lookup(struct tar_file *t, const ckpt_value *key)
+{
+    int64_t k;
+    uint32_t i = key_number(key, &k) ? map_get_num(t->keys, (uint64_t)k) : MAP_NONE;
+    return i == MAP_NONE ? NULL : &t->objects[i];
+}
+
+static ckpt_status next_pickle(struct tar_file *t, source *s, uint64_t *pos, ckpt_value **out)
+{
+    return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
+}
+
+/* The count that a member begins with. */
+static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
+{
+    ckpt_value *v;
+    int64_t i;
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, 0), "a member must begin with how many entries it has");
+    *n = (uint64_t)i;
+    return CKPT_OK;
+}
+
+static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
+{
+    ckpt_value *v;
+    int64_t key;
+    unsigned char count[8];
+    struct storage st = {0};
+    struct tar_object o = {0};
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    const ckpt_value *klass = value_item(v, 2);
+    if (!key_number(value_item(v, 0), &key) || !klass || (st.dtype = dtype_by_storage(value_name(klass))) == CKPT_DT_NONE)
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a storage is (key, location, class)");
+    if (!value_text(value_item(v, 1), &st.s.location))
+        st.s.location = str_of("", 0);
+    CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
+    *pos += sizeof count; /* bounded: just read */
+    st.numel = load_u64le(count);
+    st.off = *pos;
+    if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) || !range_within(*pos, st.s.nbytes, s->size)) {
+        (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos), "storage %lld needs %llu elements, the member has %llu bytes left",
+                   (long long)key, (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
+        return CKPT_ETRUNCATED;
+    }
+    *pos += st.s.nbytes; /* bounded: range_within */
+    st.src = source_ref(s);
+    st.s.file_offset = source_pos(s, st.off);
+    st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    o.numel = st.numel;
+    CKPT_TRY(table_storage(&t->f->table, &st, &o.storage, t->err));
+    return add(t, key, &o);
+}
+
+/* (view key, root key, offset, elements) */
+static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_value *v)
+{
+    int64_t key, offset, numel;
+    const struct tar_object *root = lookup(t, value_item(v, 1));
+    if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
+        !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
+        !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a storage view is (key, root, offset, elements) inside its root");
+    struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
+    return checked_add(root->offset, (uint64_t)offset, &o.offset) ? add(t, key, &o) : fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "offset");
+}
+
+static ckpt_status read_storages(struct tar_file *t, source *s)
+{
+    uint64_t pos = 0, n;
+    ckpt_value *views;
+    CKPT_TRY(read_count(t, s, &pos, &n));
+    for (uint64_t i = 0; i < n; i++)
+        CKPT_TRY(read_storage(t, s, &pos));
+    CKPT_TRY(next_pickle(t, s, &pos, &views));
+    for (uint32_t i = 0; i < value_count(views); i++)
+        CKPT_TRY(read_storage_view(t, s, value_item(views, i)));
+    return CKPT_OK;
+}
+
+/* N signed 64-bit numbers >= 0 from R into the arena. */
+static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
+{
+    if (r->status == CKPT_OK && n > reader_left(r) / 8)
+        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "%u sizes in %llu bytes", n, (unsigned long long)reader_left(r));
+    uint64_t *d = arena_array(t->f->a, n, sizeof *d);
+    if (!d)
+        return fail_memory(t->err);
+    for (uint32_t i = 0; i < n; i++) {
+        d[i] = reader_u64(r);
+        if (d[i] > INT64_MAX)
+            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos), "a negative size or stride");
+    }
+    *out = d;
+    return r->status;
+}
+
+static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, struct tar_object *o)
+{
+    reader r;
+    ckpt_tensor *v = &o->row.t;
+    CKPT_TRY(reader_init(&r, s, *pos, s->size, t->err));
+    v->ndim = reader_u32(&r);
+    (void)reader_u32(&r);
+    ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
+    if (st == CKPT_OK)
+        st = read_dims(t, &r, v->ndim, &v->stride);
+    uint64_t offset = reader_u64(&r);
+    if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
+        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset beyond 2^64");
+    if (st == CKPT_OK)
+        st = r.status;
+    *pos = r.pos;
+    reader_free(&r);
+    return st;
+}
+
+static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
+{
+    ckpt_value *v;
+    int64_t key;
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    const struct tar_object *of = lookup(t, value_item(v, 1));
+    if (!key_number(value_item(v, 0), &key) || !of || of->tensor)
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a tensor is (key, storage key, class)");
+    struct tar_object o = {.tensor = true, .storage = of->storage, .offset = of->offset};
+    CKPT_TRY(read_geometry(t, s, pos, &o));
+    o.row.t.storage = o.storage;
+    o.row.t.part_of = CKPT_NO_TENSOR;
+    o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
+    o.row.t.location = t->f->table.storages[o.storage].s.location;
+    o.row.t.has_shape = o.row.t.has_data = true;
+    return add(t, key, &o);
+}
+
+static ckpt_status read_tensors(struct tar_file *t, source *s)
+{
+    uint64_t pos = 0, n;
+    CKPT_TRY(read_count(t, s, &pos, &n));
+    for (uint64_t i = 0; i < n; i++)
+        CKPT_TRY(read_tensor(t, s, &pos));
+    return CKPT_OK;
+}
+
+static bool object(void *user, const ckpt_value *v, struct row *row)
+{
+    struct tar_file *t = user;
+    const struct tar_object *o = lookup(t, v);
+    if (!o)
+        return false;
+    const ckpt_value *node = row->t.value;
+    if (o->tensor) {
+        *row = o->row;
+    } else {
+        uint64_t *shape = arena_array(t->f->a, 1, sizeof *shape);
+        if (!shape)
+            return false;
+        shape[0] = o->numel;
+        row->t.kind = CKPT_STORAGE;
+        row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
+        row->t.ndim = 1;
+        row->t.shape = shape;
+        row->t.has_shape = row->t.has_data = true;
+        row->t.storage = o->storage;
+        row->t.storage_offset = o->offset;
+    }
+    row->t.value = node;
+    return true;
+}
+
+static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    (void)user;
+    (void)s;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "tar archive with a persistent id of a later format (\"%.*s\")", STR_ARG(pid->key));
+}
+
+static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, const char *name,
+                               ckpt_status (*go)(struct tar_file *, source *))
+{
+    source *s = NULL;
+    if (!e)
+        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "tar archive without a member \"%s\"", name);
+    CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
+    ckpt_status st = go(t, s);
+    if (st != CKPT_OK)
+        fail_where(t->err, "%s", name);
+    source_unref(s);
+    return st;
+}
+
+static ckpt_status read_object(struct tar_file *t, source *s)
+{
+    uint64_t next;
+    struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
+    struct torch_storages st = {.user = t, .find = no_storage, .object = object};
+    if (!facts)
+        return fail_memory(t->err);
+    CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
+    return torch_graph(t->f, t->f->root, NULL, 0, &st, t->err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct tar_entry *list;
+    size_t n;
+    struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
+    ckpt_status st = t.keys ? tar_list(f->src, f->a, &list, &n, err) : fail_memory(err);
+    file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
+    if (st == CKPT_OK)
+        st = with_member(&t, member(list, n, "storages"), "storages", read_storages);
+    if (st == CKPT_OK)
+        st = with_member(&t, member(list, n, "tensors"), "tensors", read_tensors);
+    if (st == CKPT_OK)
+        st = with_member(&t, member(list, n, "pickle"), "pickle", read_object);
+    map_free(t.keys);
+    f->torch_load = true;
+    f->torch_load_why = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
+    f->producer = STR_LIT("torch 0.1.1 to 0.1.9");
+    return st;
+}
+
+const struct format format_torch_tar = {
+    .name = "torch-tar",
+    .title = "torch tar",
+    .probe = probe,
+    .read = read,
+};
