@@ -1,0 +1,58 @@
+/* sink.c - the checks in front of every kind of sink. */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "io/sink_ops.h"
+
+ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
+
+ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+{
+    uint64_t len;
+    if (!checked_add(s->len, n, &len) || len > INT64_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "no file can hold this much");
+    if (n)
+        CKPT_TRY(s->ops->write(s, bytes, n, err));
+    s->len = len;
+    return CKPT_OK;
+}
+
+ckpt_status sink_zeros(sink *s, uint64_t n, ckpt_error *err)
+{
+    static const unsigned char zeros[4096];
+    while (n) {
+        size_t part = n < sizeof zeros ? (size_t)n : sizeof zeros;
+        CKPT_TRY(sink_write(s, zeros, part, err));
+        n -= part;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status inside(const sink *s, uint64_t off, size_t n, ckpt_error *err)
+{
+    return range_within(off, n, s->len)
+               ? CKPT_OK
+               : fail(err, CKPT_EUSAGE, off, "%zu bytes reach past the %" PRIu64 " that are written", n, s->len);
+}
+
+ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
+{
+    CKPT_TRY(inside(s, off, n, err));
+    return n ? s->ops->patch(s, off, bytes, n, err) : CKPT_OK;
+}
+
+uint64_t sink_tell(const sink *s) { return s->len; }
+
+ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    CKPT_TRY(inside(s, off, n, err));
+    return n ? s->ops->read(s, off, out, n, err) : CKPT_OK;
+}
+
+ckpt_status sink_commit(sink *s, ckpt_error *err) { return s->ops->commit(s, err); }
+
+void sink_abort(sink *s)
+{
+    if (s)
+        s->ops->abort(s);
+}

@@ -1,0 +1,72 @@
+/* sink_mem.c - output kept in memory, up to a maximum. */
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "io/sink_ops.h"
+
+struct mem_sink {
+    sink s;
+    buf b;
+};
+
+static ckpt_status too_much(const struct mem_sink *m, ckpt_error *err)
+{
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than the %zu bytes that may be kept in memory", m->b.max);
+}
+
+static ckpt_status mem_reserve(sink *s, uint64_t size, ckpt_error *err)
+{
+    const struct mem_sink *m = (const struct mem_sink *)s;
+    return size > m->b.max ? too_much(m, err) : CKPT_OK;
+}
+
+static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+{
+    struct mem_sink *m = (struct mem_sink *)s;
+    if (n > m->b.max - m->b.len)
+        return too_much(m, err);
+    buf_put(&m->b, bytes, n);
+    return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status mem_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
+{
+    (void)err;
+    memcpy(((struct mem_sink *)s)->b.data + off, bytes, n);
+    return CKPT_OK;
+}
+
+static ckpt_status mem_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    (void)err;
+    memcpy(out, ((struct mem_sink *)s)->b.data + off, n);
+    return CKPT_OK;
+}
+
+static void mem_abort(sink *s)
+{
+    buf_free(&((struct mem_sink *)s)->b);
+    free(s);
+}
+
+static ckpt_status mem_commit(sink *s, ckpt_error *err)
+{
+    (void)err;
+    mem_abort(s);
+    return CKPT_OK;
+}
+
+static const struct sink_ops mem_ops = {mem_reserve, mem_write, mem_patch, mem_read, mem_commit, mem_abort};
+
+ckpt_status sink_mem(size_t max, sink **out, ckpt_error *err)
+{
+    struct mem_sink *m = calloc(1, sizeof *m);
+    if (!m)
+        return fail_memory(err);
+    m->s.ops = &mem_ops;
+    buf_init(&m->b, max);
+    *out = &m->s;
+    return CKPT_OK;
+}
+
+ckpt_str sink_mem_view(const sink *s) { return buf_view(&((const struct mem_sink *)s)->b); }

@@ -1,0 +1,210 @@
+/* Temporaries on file systems that lack O_TMPFILE, renameat2 or links: the same
+ * code with those calls failing. */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+static int no_renameat2, no_linkat; /* errno they fail with; 0: they work */
+
+static int test_openat(int dir, const char *name, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    if ((flags & O_TMPFILE) == O_TMPFILE) {
+        errno = EOPNOTSUPP;
+        return -1;
+    }
+    return openat(dir, name, flags, mode);
+}
+
+static int test_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    errno = no_renameat2;
+    return no_renameat2 ? -1 : renameat2(a, from, b, to, flags);
+}
+
+static int test_linkat(int a, const char *from, int b, const char *to, int flags)
+{
+    errno = no_linkat;
+    return no_linkat ? -1 : linkat(a, from, b, to, flags);
+}
+
+#define openat(...) test_openat(__VA_ARGS__)
+#define renameat2(...) test_renameat2(__VA_ARGS__)
+#define linkat(...) test_linkat(__VA_ARGS__)
+#define temp_open named_open
+#define temp_place named_place
+#define temp_close named_close
+#define temp_emergency named_emergency
+#include "io/temp.c"
+#undef openat
+#undef renameat2
+#undef linkat
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/unit-temp-XXXXXX");
+    CU_ASSERT_FATAL(mkdtemp(dir) != NULL);
+}
+
+/* entries - how many there are in DIR; the last one's name goes to NAME. */
+static int entries(char name[256])
+{
+    int n = 0;
+    DIR *d = opendir(dir);
+    for (struct dirent *e = d ? readdir(d) : NULL; e; e = readdir(d)) {
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        n++;
+        if (name)
+            snprintf(name, 256, "%s", e->d_name);
+    }
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static const char *at(const char *name)
+{
+    static char path[400];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return path;
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *f = fopen(at(name), "w");
+    CU_ASSERT_FATAL(f != NULL);
+    fputs(text, f);
+    fclose(f);
+}
+
+static int holds(const char *name, const char *text)
+{
+    char got[64] = "";
+    FILE *f = fopen(at(name), "r");
+    if (!f)
+        return 0;
+    size_t n = fread(got, 1, sizeof got - 1, f);
+    fclose(f);
+    got[n] = '\0';
+    return strcmp(got, text) == 0;
+}
+
+static void remove_dir(void)
+{
+    char name[256];
+    while (entries(name))
+        unlink(at(name));
+    CU_ASSERT(rmdir(dir) == 0);
+}
+
+static void placed_in_every_way(void)
+{
+    static const int fails[][2] = {{0, 0}, {EINVAL, 0}, {ENOSYS, EPERM}};
+    for (size_t i = 0; i < 3; i++) {
+        struct temp t;
+        no_renameat2 = fails[i][0];
+        no_linkat = fails[i][1];
+        make_dir();
+        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666));
+        char name[256] = "";
+        CU_ASSERT(entries(name) == 1 && strncmp(name, ".out.ckpt-", 10) == 0 && strlen(name) == 16);
+        CU_ASSERT(write(t.fd, "new", 3) == 3);
+        CU_ASSERT(temp_place(&t, "out", false));
+        temp_close(&t);
+        CU_ASSERT(entries(NULL) == 1 && holds("out", "new"));
+        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666));
+        CU_ASSERT(write(t.fd, "more", 4) == 4);
+        CU_ASSERT(!temp_place(&t, "out", false) && errno == EEXIST && holds("out", "new"));
+        CU_ASSERT(temp_place(&t, "out", true));
+        temp_close(&t);
+        CU_ASSERT(entries(NULL) == 1 && holds("out", "more"));
+        remove_dir();
+    }
+    no_renameat2 = no_linkat = 0;
+}
+
+static void closing_and_emergency_remove_it(void)
+{
+    struct temp a, b;
+    make_dir();
+    CU_ASSERT_FATAL(temp_open(&a, dir, "out", 0666) && temp_open(&b, dir, "other", 0666));
+    CU_ASSERT(entries(NULL) == 2);
+    temp_close(&a);
+    CU_ASSERT(entries(NULL) == 1);
+    temp_emergency();
+    CU_ASSERT(entries(NULL) == 0);
+    temp_close(&b);
+    put("out", "kept");
+    temp_emergency();
+    CU_ASSERT(holds("out", "kept"));
+    remove_dir();
+}
+
+/* A child dies with a temporary open; the next run removes that one, not the
+ * one that a living process writes, and nothing that merely looks alike. */
+static void leftovers_go_living_ones_stay(void)
+{
+    struct temp alive, next;
+    char name[256] = "";
+    make_dir();
+    pid_t child = fork();
+    if (child == 0) {
+        struct temp t;
+        _exit(!temp_open(&t, dir, "out", 0666));
+    }
+    int status = 1;
+    CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
+    CU_ASSERT(entries(name) == 1);
+    put(".out.ckpt-abc", "too short");
+    put(".out.ckpt-abcdefg", "too long");
+    put(".other.ckpt-abcdef", "another target");
+    put(".out.ckpt-ABCDEF", "not our letters");
+    CU_ASSERT(mkdir(at(".out.ckpt-foldr0"), 0700) == 0);
+    CU_ASSERT(symlink("/dev/null", at(".out.ckpt-linked")) == 0);
+    CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666));
+    CU_ASSERT(access(at(name), F_OK) != 0);
+    CU_ASSERT(entries(NULL) == 7);
+    CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666));
+    CU_ASSERT(entries(NULL) == 8);
+    temp_close(&alive);
+    temp_close(&next);
+    CU_ASSERT(entries(NULL) == 6);
+    CU_ASSERT(rmdir(at(".out.ckpt-foldr0")) == 0);
+    remove_dir();
+}
+
+static void long_names_fit(void)
+{
+    struct temp t;
+    char name[256];
+    memset(name, 'n', 255);
+    name[255] = '\0';
+    make_dir();
+    CU_ASSERT_FATAL(temp_open(&t, dir, name, 0666));
+    CU_ASSERT(temp_place(&t, name, true) && entries(NULL) == 1);
+    temp_close(&t);
+    remove_dir();
+}
+
+void suite_temp(void)
+{
+    UNIT(placed_in_every_way);
+    UNIT(closing_and_emergency_remove_it);
+    UNIT(leftovers_go_living_ones_stay);
+    UNIT(long_names_fit);
+}
