@@ -83,26 +83,16 @@ static uint32_t only_child(const struct walk *w, uint32_t at)
 
 static bool settled(const struct place *p) { return p->state_dict && p->tensors >= p->below - p->tensors; }
 
-static ckpt_status because(const struct walk *w, struct weights *out, ckpt_str why, ckpt_error *err)
-{
-    (void)w;
-    out->why = why.ptr;
-    return why.ptr ? CKPT_OK : fail_memory(err);
-}
-
-/* explain - why place AT: HOW is what led there. */
+/* explain - why place AT: HOW is what led there, NULL at the top level. */
 static ckpt_status explain(const struct walk *w, uint32_t at, const char *how, struct weights *out, ckpt_error *err)
 {
     const struct place *p = &w->places[at];
-    unsigned long long n = p->below;
+    if (!how)
+        how = p->state_dict ? "the top level is a state dict" : "tensors in several places, none under a usual name";
+    ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below, p->below == 1 ? "" : "s");
     out->place = at;
-    if (how)
-        return because(w, out, arena_printf(w->a, "%s; %llu tensor%s", how, n, n == 1 ? "" : "s"), err);
-    if (p->state_dict)
-        return because(w, out, arena_printf(w->a, "the top level is a state dict; %u of %u entries are tensors",
-                                            p->tensors, p->entries), err);
-    return because(w, out, arena_printf(w->a, "tensors in several places, none under a usual name; %llu tensor%s", n,
-                                        n == 1 ? "" : "s"), err);
+    out->why = why.ptr;
+    return why.ptr ? CKPT_OK : fail_memory(err);
 }
 
 ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *err)

@@ -1,0 +1,134 @@
+/*
+ * Digests of content. The only file that includes openssl.
+ *
+ * A tensor's digest is over its row-major contiguous little-endian bytes alone.
+ * A file's is over one record for each row that has bytes, in order of the bytes
+ * of its name (rows of one name: in document order):
+ *
+ *   SIZE      DESCRIPTION
+ *   8         length of the name
+ *   n         name, joined with '.'
+ *   8         length of the dtype's name
+ *   n         dtype, torch's name ("float32")
+ *   8         number of dimensions
+ *   8 each    dimensions, outermost first
+ *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
+ *
+ * All numbers are unsigned, 64 bits, little-endian. So equal weights under equal
+ * names give equal digests whatever format holds them.
+ */
+#include <openssl/evp.h>
+#include <stdlib.h>
+
+#include "core/dtype.h"
+#include "core/file.h"
+#include "op/hash_xxh3.h"
+
+struct hash {
+    EVP_MD_CTX *sha;
+    void *xxh;
+    bool bad;
+};
+
+static ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
+{
+    *h = (struct hash){0};
+    if (alg == CKPT_XXH3) {
+        h->xxh = xxh3_new();
+        return h->xxh ? CKPT_OK : fail_memory(err);
+    }
+    if (alg != CKPT_SHA256)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "unknown digest algorithm %d", (int)alg);
+    h->sha = EVP_MD_CTX_new();
+    if (!h->sha)
+        return fail_memory(err);
+    h->bad = EVP_DigestInit_ex(h->sha, EVP_sha256(), NULL) != 1;
+    return CKPT_OK;
+}
+
+static void hash_put(struct hash *h, const void *bytes, size_t n)
+{
+    if (h->xxh)
+        xxh3_update(h->xxh, bytes, n);
+    else if (h->sha && EVP_DigestUpdate(h->sha, bytes, n) != 1)
+        h->bad = true;
+}
+
+static void hash_u64(struct hash *h, uint64_t v)
+{
+    unsigned char b[8];
+    for (int i = 0; i < 8; i++)
+        b[i] = (unsigned char)(v >> (8 * i));
+    hash_put(h, b, sizeof b);
+}
+
+static void hash_text(struct hash *h, ckpt_str s)
+{
+    hash_u64(h, s.len);
+    hash_put(h, s.ptr, s.len);
+}
+
+/* hash_end - the digest into OUT if ST is good; frees H either way. */
+static ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    memset(out, 0, CKPT_DIGEST_MAX);
+    if (st == CKPT_OK && h->xxh)
+        xxh3_final(h->xxh, out);
+    if (st == CKPT_OK && h->sha && (h->bad || EVP_DigestFinal_ex(h->sha, out, NULL) != 1))
+        st = fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libcrypto refuses SHA-256 here");
+    if (h->xxh)
+        xxh3_free(h->xxh);
+    EVP_MD_CTX_free(h->sha);
+    return st;
+}
+
+static int take(void *user, const void *bytes, size_t n)
+{
+    hash_put(user, bytes, n);
+    return 0;
+}
+
+ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    struct hash h;
+    CKPT_TRY(hash_begin(&h, alg, err));
+    return hash_end(&h, ckpt_tensor_stream(file, i, take, &h, err), out, err);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct row *x = *(const struct row *const *)a, *y = *(const struct row *const *)b;
+    int c = str_compare(x->t.name, y->t.name);
+    return c ? c : (x > y) - (x < y);
+}
+
+static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest, size_t size)
+{
+    hash_text(h, t->name);
+    hash_text(h, str_c(ckpt_dtype_name((ckpt_dtype)t->dtype)));
+    hash_u64(h, t->ndim);
+    for (uint32_t k = 0; k < t->ndim; k++)
+        hash_u64(h, t->shape[k]);
+    hash_put(h, digest, size);
+}
+
+ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    const struct table *t = &file->table;
+    const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
+    struct hash h;
+    size_t n = 0;
+    ckpt_status st = rows ? hash_begin(&h, alg, err) : fail_memory(err);
+    if (st != CKPT_OK) {
+        free(rows);
+        return st;
+    }
+    for (size_t i = 0; i < t->nrows; i++)
+        if (t->rows[i].t.has_data)
+            rows[n++] = &t->rows[i];
+    qsort(rows, n, sizeof *rows, by_name);
+    for (size_t i = 0; i < n; i++)
+        hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX, alg == CKPT_XXH3 ? XXH3_BYTES : 32);
+    free(rows);
+    return hash_end(&h, CKPT_OK, out, err);
+}

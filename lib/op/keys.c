@@ -1,0 +1,324 @@
+#include "op/keys.h"
+
+#include <stdlib.h>
+
+#include "base/utf8.h"
+
+struct batch {
+    struct naming *n;
+    struct walk w;
+    struct group *groups;
+    size_t ngroups, cap_groups;
+    map *metas; /* _metadata nodes taken already */
+    uint32_t domains;
+};
+
+ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y)
+{
+    char *at = arena_alloc(a, x.len + y.len + 1);
+    if (!at)
+        return str_of(NULL, 0);
+    if (x.len)
+        memcpy(at, x.ptr, x.len);
+    if (y.len)
+        memcpy(at + x.len, y.ptr, y.len);
+    return str_of(at, x.len + y.len);
+}
+
+/* ---- gathering */
+
+static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const struct slot *s, ckpt_error *err)
+{
+    if (*n == *cap) {
+        size_t want = *cap ? *cap * 2 : 64;
+        struct slot *grown = want <= SIZE_MAX / sizeof *grown ? realloc(*slots, want * sizeof *grown) : NULL;
+        if (!grown)
+            return fail_memory(err);
+        *slots = grown;
+        *cap = want;
+    }
+    (*slots)[(*n)++] = *s;
+    return CKPT_OK;
+}
+
+/* slot_of - KEY at INDEX of NODE as it is called by now; false: no text, or left out. */
+static bool slot_of(const ckpt_plan *p, const ckpt_value *node, uint32_t index, uint32_t of, const ckpt_value *key,
+                    struct slot *s)
+{
+    const struct edit *e = plan_edit_find(p, node);
+    *s = (struct slot){.node = node, .index = index, .of = of};
+    if (!value_text(key, &s->now))
+        return false;
+    if (e && index < e->n) {
+        if (e->dropped[index])
+            return false;
+        if (e->names[index].ptr)
+            s->now = e->names[index];
+    }
+    s->then = s->now;
+    return true;
+}
+
+static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping, ckpt_error *err)
+{
+    uint32_t n = mapping_count(mapping), domain = b->domains++;
+    struct entry e;
+    struct slot s;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!mapping_entry(mapping, i, &e) || !slot_of(b->n->p, e.node, e.index, e.of, e.key, &s))
+            continue;
+        s.domain = domain;
+        CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status gather_list(struct batch *b, struct group *g, const ckpt_value *list, ckpt_error *err)
+{
+    uint32_t n = list && list->type == CKPT_V_LIST ? list->u.seq.n : 0, domain = b->domains++;
+    struct slot s;
+    for (uint32_t i = 0; i < n; i++) {
+        if (!slot_of(b->n->p, list, i, n, list->u.seq.items[i], &s))
+            continue;
+        s.domain = domain;
+        CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
+    }
+    return CKPT_OK;
+}
+
+/* Optimizer state keyed by name: the keys of `state`, and the names that each
+ * parameter group lists. Integer keys name nothing. */
+static ckpt_status gather_optimizer(struct batch *b, struct group *g, const ckpt_value *opt, ckpt_error *err)
+{
+    const ckpt_value *groups = mapping_get(opt, "param_groups");
+    uint32_t n = value_count(groups);
+    CKPT_TRY(gather_mapping(b, g, mapping_get(opt, "state"), err));
+    for (uint32_t i = 0; groups->type == CKPT_V_LIST && i < n; i++) {
+        CKPT_TRY(gather_list(b, g, mapping_get(value_item(groups, i), "params"), err));
+        CKPT_TRY(gather_list(b, g, mapping_get(value_item(groups, i), "param_names"), err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_value *mapping, ckpt_error *err)
+{
+    const ckpt_value *meta = mapping_metadata(mapping);
+    uint32_t old, n = mapping_count(meta);
+    struct entry e;
+    struct slot s;
+    if (!meta)
+        return CKPT_OK;
+    if (!map_put_num(b->metas, map_ptr(meta), 0, &old))
+        return fail_memory(err);
+    for (uint32_t i = 0; old == MAP_NONE && i < n; i++)
+        if (mapping_entry(meta, i, &e) && slot_of(b->n->p, e.node, e.index, e.of, e.key, &s))
+            CKPT_TRY(add_slot(&g->meta, &g->nmeta, &g->cap_meta, &s, err));
+    return CKPT_OK;
+}
+
+static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
+{
+    const struct place *p = &b->w.places[at];
+    if (!p->state_dict && !p->optimizer)
+        return CKPT_OK;
+    if (b->ngroups == b->cap_groups) {
+        size_t cap = b->cap_groups ? b->cap_groups * 2 : 8;
+        struct group *grown = realloc(b->groups, cap * sizeof *grown);
+        if (!grown)
+            return fail_memory(err);
+        b->groups = grown;
+        b->cap_groups = cap;
+    }
+    struct group *g = &b->groups[b->ngroups++];
+    *g = (struct group){.where = walk_name(&b->w, at), .optimizer = p->optimizer};
+    if (!g->where.ptr)
+        return fail_memory(err);
+    if (p->optimizer)
+        return gather_optimizer(b, g, p->node, err);
+    CKPT_TRY(gather_mapping(b, g, p->node, err));
+    return gather_metadata(b, g, p->node, err);
+}
+
+/* ---- naming */
+
+/* module_name - the new path of module PATH: what key() makes of a key that
+ * begins with it. */
+static ckpt_status module_name(struct naming *n, ckpt_str path, ckpt_str *out, ckpt_error *err)
+{
+    ckpt_str key = path, then;
+    *out = path;
+    if (!path.len && !n->root_module)
+        return CKPT_OK;
+    if (path.len)
+        key = keys_join(n->p->a, path, STR_LIT("."));
+    if (!key.ptr)
+        return fail_memory(err);
+    CKPT_TRY(n->key(n, key, &then, err));
+    if (then.len && then.ptr[then.len - 1] == '.')
+        *out = str_of(then.ptr, then.len - 1);
+    else if (!then.len)
+        *out = STR_LIT("");
+    return CKPT_OK;
+}
+
+static ckpt_status check_name(const struct slot *s, ckpt_error *err)
+{
+    if (!s->then.len)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would have no name left", STR_ARG(s->now));
+    if (utf8_check(s->now, true, NULL) && !utf8_check(s->then, true, NULL))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the new name of \"%.*s\" is not UTF-8", STR_ARG(s->now));
+    return CKPT_OK;
+}
+
+static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err)
+{
+    if (n->begin)
+        CKPT_TRY(n->begin(n, g, err));
+    for (size_t i = 0; i < g->n; i++) {
+        struct slot *s = &g->slots[i];
+        CKPT_TRY(n->key(n, s->now, &s->then, err));
+        if (str_eq(s->now, s->then))
+            s->then = s->now;
+        else
+            CKPT_TRY(check_name(s, err));
+    }
+    if (n->end)
+        n->end(n, g);
+    if (n->modules_follow)
+        return follow_modules(n->p->a, g, err);
+    for (size_t i = 0; i < g->nmeta; i++)
+        CKPT_TRY(module_name(n, g->meta[i].now, &g->meta[i].then, err));
+    return CKPT_OK;
+}
+
+static bool changes(const struct slot *s) { return !str_eq(s->now, s->then); }
+
+static ckpt_status collision(const struct group *g, const struct slot *a, const struct slot *b, ckpt_error *err)
+{
+    const struct slot *mover = changes(b) ? b : a, *other = mover == b ? a : b;
+    if (changes(other))
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" would both become \"%.*s\"",
+                   STR_ARG(other->now), STR_ARG(mover->now), STR_ARG(mover->then));
+    else
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "\"%.*s\" would become \"%.*s\", which is there already",
+                   STR_ARG(mover->now), STR_ARG(mover->then));
+    fail_where(err, "%.*s", STR_ARG(g->where));
+    return CKPT_EEXIST;
+}
+
+/* check_group - no two keys of one mapping may get the same name. Two that had
+ * the same name before are the file's own doing. */
+static ckpt_status check_group(const struct group *g, ckpt_error *err)
+{
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < g->n;) {
+        map *names = map_new(0);
+        uint32_t old;
+        size_t first = i;
+        for (; st == CKPT_OK && i < g->n && g->slots[i].domain == g->slots[first].domain; i++) {
+            if (!names || !map_put(names, g->slots[i].then, (uint32_t)i, &old))
+                st = fail_memory(err);
+            else if (old != MAP_NONE && !str_eq(g->slots[old].now, g->slots[i].now))
+                st = collision(g, &g->slots[old], &g->slots[i], err);
+        }
+        map_free(names);
+    }
+    return st;
+}
+
+/* overwrite - of _metadata entries that now share a path the last one renamed
+ * stays, as in torch's consume_prefix_in_state_dict_if_present: the wrapper's
+ * own entry gives way to the wrapped module's. */
+static ckpt_status overwrite(struct group *g, ckpt_error *err)
+{
+    map *names = map_new(g->nmeta);
+    ckpt_status st = names ? CKPT_OK : fail_memory(err);
+    for (int pass = 0; st == CKPT_OK && pass < 2; pass++) {
+        for (size_t i = g->nmeta; st == CKPT_OK && i-- > 0;) {
+            uint32_t old;
+            if (changes(&g->meta[i]) != (pass == 0))
+                continue;
+            if (!map_put(names, g->meta[i].then, (uint32_t)i, &old))
+                st = fail_memory(err);
+            else if (old != MAP_NONE && !str_eq(g->meta[old].now, g->meta[i].now))
+                g->meta[i].drop = true;
+        }
+    }
+    map_free(names);
+    return st;
+}
+
+/* ---- applying */
+
+static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, ckpt_str *out, ckpt_error *err)
+{
+    ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
+    uint32_t skip = g->where.len == 0;
+    *out = path_join(b->n->p->a, path + skip, 2 - skip);
+    return out->ptr ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status apply_slot(struct batch *b, const struct group *g, const struct slot *s, bool meta, ckpt_error *err)
+{
+    ckpt_plan *p = b->n->p;
+    ckpt_str from, to;
+    if (!changes(s) && !s->drop)
+        return CKPT_OK;
+    struct edit *e = plan_edit(p, s->node, s->of);
+    if (!e)
+        return fail_memory(err);
+    if (s->drop) {
+        e->dropped[s->index] = true;
+        return CKPT_OK;
+    }
+    e->names[s->index] = s->then;
+    b->n->changed++;
+    CKPT_TRY(full_name(b, g, s->now, &from, err));
+    CKPT_TRY(full_name(b, g, s->then, &to, err));
+    return plan_renamed(p, from, to, meta, err);
+}
+
+static ckpt_status apply(struct batch *b, ckpt_error *err)
+{
+    for (size_t i = 0; i < b->ngroups; i++) {
+        const struct group *g = &b->groups[i];
+        for (size_t k = 0; k < g->n; k++)
+            CKPT_TRY(apply_slot(b, g, &g->slots[k], false, err));
+        for (size_t k = 0; k < g->nmeta; k++)
+            CKPT_TRY(apply_slot(b, g, &g->meta[k], true, err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status rename_all(struct batch *b, ckpt_error *err)
+{
+    ckpt_plan *p = b->n->p;
+    if (!b->metas)
+        return fail_memory(err);
+    CKPT_TRY(walk_graph(&b->w, p->file, p->root, p->a, err));
+    for (uint32_t i = 0; i < b->w.n; i++)
+        CKPT_TRY(gather(b, i, err));
+    for (size_t i = 0; i < b->ngroups; i++) {
+        CKPT_TRY(name_group(b->n, &b->groups[i], err));
+        CKPT_TRY(check_group(&b->groups[i], err));
+        CKPT_TRY(overwrite(&b->groups[i], err));
+    }
+    return b->n->dry ? CKPT_OK : apply(b, err);
+}
+
+ckpt_status keys_rename(struct naming *n, ckpt_error *err)
+{
+    struct batch b = {.n = n, .metas = map_new(0)};
+    n->changed = 0;
+    ckpt_status st = rename_all(&b, err);
+    for (size_t i = 0; i < b.ngroups; i++) {
+        free(b.groups[i].slots);
+        free(b.groups[i].meta);
+    }
+    free(b.groups);
+    map_free(b.metas);
+    walk_free(&b.w);
+    if (st != CKPT_OK)
+        fail_file(err, n->p->file->path);
+    return st;
+}

@@ -1,0 +1,107 @@
+#include "op/prefix.h"
+
+/* torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,
+ * torch/distributed/fsdp/_common_utils.py, torch 1.13's
+ * fsdp/flatten_params_wrapper.py and fairscale,
+ * torch/distributed/algorithms/_checkpoint/checkpoint_wrapper.py, Lightning's
+ * _FabricModule, Opacus' GradSampleModule. */
+const struct wrapper_name wrapper_names[] = {
+    {"module.", false},
+    {"_orig_mod.", true},
+    {"_fsdp_wrapped_module.", true},
+    {"_fpw_module.", true},
+    {"_checkpoint_wrapped_module.", true},
+    {"_forward_module.", true},
+    {"_module.", false},
+};
+const size_t nwrapper_names = sizeof wrapper_names / sizeof *wrapper_names;
+
+/* component - the length of the component at FROM with its dot. */
+static size_t component(ckpt_str s, size_t from)
+{
+    const char *dot = from < s.len ? memchr(s.ptr + from, '.', s.len - from) : NULL;
+    return dot ? (size_t)(dot - s.ptr) + 1 - from : s.len - from;
+}
+
+bool prefix_inside(ckpt_str s, ckpt_str prefix)
+{
+    for (size_t i = 0; i < s.len; i += component(s, i))
+        if (str_starts(str_skip(s, i), prefix))
+            return true;
+    return false;
+}
+
+/* Components go to OUT one by one; when what was written ends in PREFIX at a
+ * boundary, it goes away again: so a prefix that closes up around a removed one
+ * is found too, in one pass. */
+static size_t fold(ckpt_str s, ckpt_str prefix, char *out)
+{
+    size_t len = 0;
+    for (size_t i = 0, n; i < s.len; i += n) {
+        n = component(s, i);
+        memcpy(out + len, s.ptr + i, n);
+        len += n;
+        size_t start = len - prefix.len;
+        if (len >= prefix.len && memcmp(out + start, prefix.ptr, prefix.len) == 0
+            && (start == 0 || out[start - 1] == '.'))
+            len = start;
+    }
+    return len;
+}
+
+/* A prefix that ends inside a component is taken off where a component begins. */
+static size_t cut(ckpt_str s, ckpt_str prefix, char *out)
+{
+    size_t len = 0;
+    for (size_t i = 0, n; i < s.len; i += n) {
+        if (str_starts(str_skip(s, i), prefix))
+            i += prefix.len;
+        n = component(s, i);
+        memcpy(out + len, s.ptr + i, n);
+        len += n;
+    }
+    return len;
+}
+
+ckpt_str prefix_strip(arena *a, ckpt_str s, ckpt_str prefix, bool anywhere)
+{
+    if (!prefix.len)
+        return s;
+    if (!anywhere)
+        return str_starts(s, prefix) ? str_skip(s, prefix.len) : s;
+    if (!prefix_inside(s, prefix))
+        return s;
+    char *out = arena_alloc(a, s.len + 1);
+    if (!out)
+        return str_of(NULL, 0);
+    return str_of(out, prefix.ptr[prefix.len - 1] == '.' ? fold(s, prefix, out) : cut(s, prefix, out));
+}
+
+static bool certain(ckpt_str c)
+{
+    for (size_t i = 0; i < nwrapper_names; i++)
+        if (wrapper_names[i].certain && str_is(c, wrapper_names[i].prefix))
+            return true;
+    return false;
+}
+
+ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
+{
+    bool any = false;
+    size_t len = 0;
+    for (size_t i = 0; i < s.len && !any; i += component(s, i))
+        any = certain(str_of(s.ptr + i, component(s, i)));
+    if (!any)
+        return s;
+    char *out = arena_alloc(a, s.len + 1);
+    if (!out)
+        return str_of(NULL, 0);
+    for (size_t i = 0, n; i < s.len; i += n) {
+        n = component(s, i);
+        if (certain(str_of(s.ptr + i, n)))
+            continue;
+        memcpy(out + len, s.ptr + i, n);
+        len += n;
+    }
+    return str_of(out, len);
+}

@@ -1,0 +1,155 @@
+/* rename -s 'REGEX=>REPL': POSIX extended expressions over keys. */
+#include <regex.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/utf8.h"
+#include "op/keys.h"
+
+#define MAX_PATTERN 1000u      /* bytes of an expression */
+#define MAX_REPEATS 4096u      /* product of its {m,n}: each multiplies the automaton */
+#define MAX_SUBJECT 65536u     /* bytes of a key, old or new */
+#define GROUPS 10
+
+struct expression {
+    regex_t re;
+    const char *repl;
+    buf out;
+    char *subject; /* the key with a NUL behind it */
+};
+
+/* check_repeats - the bounds {m,n} of PATTERN multiply to something sane. */
+static bool check_repeats(const char *pattern)
+{
+    unsigned long product = 1;
+    for (const char *p = strchr(pattern, '{'); p; p = strchr(p + 1, '{')) {
+        unsigned long most = 0, n = 0;
+        const char *q = p + 1;
+        for (; *q && *q != '}'; q++) {
+            n = *q >= '0' && *q <= '9' && n < MAX_REPEATS * 10ul ? n * 10 + (unsigned long)(*q - '0') : 0;
+            most = n > most ? n : most;
+        }
+        product *= most ? most : 1;
+        if (product > MAX_REPEATS)
+            return false;
+    }
+    return true;
+}
+
+static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error *err)
+{
+    if (!utf8_check(str_c(repl), false, NULL))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the replacement is not UTF-8");
+    for (const char *p = strchr(repl, '\\'); p; p = strchr(p + 2, '\\')) {
+        if (p[1] == '\\')
+            continue;
+        if (p[1] < '0' || p[1] > '9')
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"\\%.1s\" in the replacement: \\0 to \\9 and \\\\ are known", p + 1);
+        if ((size_t)(p[1] - '0') > groups)
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the replacement uses \\%c, the expression has %zu group%s", p[1],
+                        groups, groups == 1 ? "" : "s");
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *err)
+{
+    const char *arrow = strstr(rule, "=>");
+    char pattern[MAX_PATTERN + 1], why[128];
+    if (!arrow)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is no rule REGEX=>REPLACEMENT", rule);
+    size_t n = (size_t)(arrow - rule);
+    if (n == 0 || n > MAX_PATTERN)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n, MAX_PATTERN);
+    memcpy(pattern, rule, n);
+    pattern[n] = '\0';
+    if (!check_repeats(pattern))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u", pattern, MAX_REPEATS);
+    int code = regcomp(&x->re, pattern, REG_EXTENDED);
+    if (code) {
+        (void)regerror(code, &x->re, why, sizeof why);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, why);
+    }
+    x->repl = arrow + 2;
+    ckpt_status st = check_replacement(x->repl, x->re.re_nsub, err);
+    if (st != CKPT_OK)
+        regfree(&x->re);
+    return st;
+}
+
+static void substitute(struct expression *x, const char *s, const regmatch_t *m)
+{
+    for (const char *p = x->repl; *p; p++) {
+        if (*p != '\\') {
+            buf_byte(&x->out, (unsigned char)*p);
+        } else if (*++p == '\\') {
+            buf_byte(&x->out, '\\');
+        } else {
+            const regmatch_t *g = &m[*p - '0'];
+            if (g->rm_so >= 0)
+                buf_put(&x->out, s + g->rm_so, (size_t)(g->rm_eo - g->rm_so));
+        }
+    }
+}
+
+/* replace_all - every match in S of LEN bytes, left to right, an empty match
+ * moving on by one byte. *ANY tells whether there was one. */
+static bool replace_all(struct expression *x, const char *s, size_t len, bool *any)
+{
+    regmatch_t m[GROUPS];
+    size_t at = 0;
+    *any = false;
+    while (at <= len && regexec(&x->re, s + at, GROUPS, m, at ? REG_NOTBOL : 0) == 0) {
+        size_t from = (size_t)m[0].rm_so, to = (size_t)m[0].rm_eo;
+        *any = true;
+        buf_put(&x->out, s + at, from);
+        substitute(x, s + at, m);
+        if (to == from && at + to < len)
+            buf_byte(&x->out, (unsigned char)s[at + to]);
+        at += to + (to == from);
+    }
+    if (at < len)
+        buf_put(&x->out, s + at, len - at);
+    return buf_ok(&x->out);
+}
+
+static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
+{
+    struct expression *x = n->user;
+    bool any;
+    *out = s;
+    if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions cannot see past it */
+        return CKPT_OK;
+    if (s.len > MAX_SUBJECT)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a key of %zu bytes is too long for an expression; %u are allowed",
+                    s.len, MAX_SUBJECT);
+    if (s.len)
+        memcpy(x->subject, s.ptr, s.len);
+    x->subject[s.len] = '\0';
+    x->out.len = 0;
+    if (!replace_all(x, x->subject, s.len, &any))
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes", STR_ARG(s), MAX_SUBJECT);
+    if (!any)
+        return CKPT_OK;
+    *out = arena_str(n->p->a, buf_view(&x->out));
+    return out->ptr ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err)
+{
+    struct expression x = {.subject = malloc(MAX_SUBJECT + 1)};
+    struct naming n = {.p = plan, .key = regex_key, .modules_follow = true, .user = &x};
+    ckpt_status st = x.subject ? compile(&x, rule, err) : fail_memory(err);
+    if (st != CKPT_OK) {
+        free(x.subject);
+        return st;
+    }
+    buf_init(&x.out, MAX_SUBJECT);
+    st = keys_rename(&n, err);
+    buf_free(&x.out);
+    regfree(&x.re);
+    free(x.subject);
+    if (st == CKPT_OK && !n.changed)
+        plan_notice(plan, "no key matches \"%.*s\"; nothing renamed", (int)(strstr(rule, "=>") - rule), rule);
+    return st;
+}
