@@ -65,7 +65,7 @@ static bool is_sequence(const ckpt_value *v)
 
 static struct view sequence(const ckpt_value *v, bool of_pairs)
 {
-    struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, {{0}}, 0};
+    struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
     if (is_sequence(v))
         add_items(&view, v->u.seq.items, v->u.seq.n, of_pairs);
     return view;
@@ -73,7 +73,7 @@ static struct view sequence(const ckpt_value *v, bool of_pairs)
 
 static struct view mapping(const ckpt_value *v, enum view_kind kind)
 {
-    struct view view = {kind, {{0}}, 0};
+    struct view view = {kind, false, {{0}}, 0};
     if (v && v->type == CKPT_V_DICT)
         add_pairs(&view, v->u.dict.pairs, v->u.dict.n);
     return view;
@@ -96,7 +96,7 @@ static struct view given(const ckpt_value *v)
         return is_sequence(arg) ? sequence(arg, true) : mapping(arg, VIEW_PAIRS);
     if (items)
         return sequence(arg, false);
-    return (struct view){VIEW_LEAF, {{0}}, 0};
+    return (struct view){VIEW_LEAF, false, {{0}}, 0};
 }
 
 /* The last BUILD counts: those before it are what it was laid over. */
@@ -107,7 +107,7 @@ static struct view attributes(const ckpt_value *state)
     const ckpt_value *dict = state->u.seq.items[0], *slots = state->u.seq.items[1];
     if ((dict->type != CKPT_V_DICT && dict->type != CKPT_V_NONE)
         || (slots->type != CKPT_V_DICT && slots->type != CKPT_V_NONE))
-        return (struct view){VIEW_LEAF, {{0}}, 0};
+        return (struct view){VIEW_LEAF, false, {{0}}, 0};
     struct view view = mapping(dict, VIEW_ATTRS);
     if (slots->type == CKPT_V_DICT)
         add_pairs(&view, slots->u.dict.pairs, slots->u.dict.n);
@@ -116,7 +116,7 @@ static struct view attributes(const ckpt_value *state)
 
 struct view view_arguments(const ckpt_value *v)
 {
-    struct view view = {VIEW_ITEMS, {{0}}, 0};
+    struct view view = {VIEW_ITEMS, true, {{0}}, 0};
     uint32_t skip = calls_newobj(v), n = value_nargs(v);
     if (n > skip)
         add_items(&view, v->u.call_->args->u.seq.items + skip, n - skip, false);
@@ -129,7 +129,7 @@ static struct view of_call(const ckpt_value *v)
     struct view view = given(v);
     if (c->npairs) {
         if (view.kind != VIEW_PAIRS)
-            view = (struct view){VIEW_PAIRS, {{0}}, 0};
+            view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
         add_pairs(&view, c->pairs, c->npairs);
     } else if (c->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
@@ -147,7 +147,7 @@ static struct view of_call(const ckpt_value *v)
 
 struct view view_of(const ckpt_value *v)
 {
-    static const struct view leaf = {VIEW_LEAF, {{0}}, 0};
+    static const struct view leaf = {VIEW_LEAF, false, {{0}}, 0};
     if (!v || v->row != CKPT_NO_TENSOR)
         return leaf;
     switch ((ckpt_value_type)v->type) {

@@ -22,6 +22,7 @@ struct view_part {
 
 struct view {
     enum view_kind kind;
+    bool arguments; /* ITEMS: what the class was called with */
     struct view_part parts[2];
     size_t n; /* children */
 };

@@ -1,0 +1,113 @@
+/* numpy.c - the forms of numpy/core/src/multiarray/descriptor.c
+ * (arraydescr_reduce) and scalartypes.c.src (gentype_reduce):
+ *
+ *   dtype   REDUCE(numpy.dtype, ("f8", False, True)) BUILD((3, "<", …))
+ *   scalar  REDUCE(numpy.core.multiarray.scalar, (dtype, bytes)); numpy 2:
+ *           numpy._core
+ */
+#include "core/numpy.h"
+
+#include "base/utf8.h"
+
+/* The size after the letter: "f8", "V1024". None, too large: false. */
+static bool size_of(ckpt_str digits, uint32_t *out)
+{
+    uint32_t n = 0;
+    if (digits.len == 0 || digits.len > 8)
+        return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        if (digits.ptr[i] < '0' || digits.ptr[i] > '9')
+            return false;
+        n = n * 10 + (uint32_t)(digits.ptr[i] - '0');
+    }
+    *out = n;
+    return true;
+}
+
+bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
+{
+    ckpt_str code, order;
+    if (!value_calls(v, "numpy", "dtype", 1) || !value_text(value_arg(v, 0), &code))
+        return false;
+    if (code.len && memchr("<>|=", code.ptr[0], 4))
+        code = str_skip(code, 1);
+    struct numpy_dtype d = {0, 0, false};
+    if (code.len == 0)
+        return false;
+    d.kind = code.ptr[0];
+    if (!size_of(str_skip(code, 1), &d.bytes))
+        d.bytes = 8; /* dates and objects have no size in their code */
+    if (d.kind == 'U') /* counts characters of 4 bytes */
+        d.bytes *= 4;
+    d.big_endian = value_text(value_item(value_state(v), 1), &order) && str_is(order, ">");
+    *out = d;
+    return true;
+}
+
+bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
+{
+    return (value_calls(v, "numpy.core.multiarray", "scalar", 2) || value_calls(v, "numpy._core.multiarray", "scalar", 2))
+           && numpy_dtype_of(value_arg(v, 0), out);
+}
+
+static const struct {
+    char kind;
+    uint8_t bytes; /* 0: any */
+    ckpt_dtype dtype;
+    const char *name;
+} types[] = {
+    {'f', 2, CKPT_DT_F16, "float16"},   {'f', 4, CKPT_DT_F32, "float32"},
+    {'f', 8, CKPT_DT_F64, "float64"},   {'f', 0, CKPT_DT_NONE, "longdouble"},
+    {'i', 1, CKPT_DT_I8, "int8"},       {'i', 2, CKPT_DT_I16, "int16"},
+    {'i', 4, CKPT_DT_I32, "int32"},     {'i', 8, CKPT_DT_I64, "int64"},
+    {'u', 1, CKPT_DT_U8, "uint8"},      {'u', 2, CKPT_DT_U16, "uint16"},
+    {'u', 4, CKPT_DT_U32, "uint32"},    {'u', 8, CKPT_DT_U64, "uint64"},
+    {'b', 1, CKPT_DT_BOOL, "bool"},     {'c', 8, CKPT_DT_C64, "complex64"},
+    {'c', 16, CKPT_DT_C128, "complex128"}, {'c', 0, CKPT_DT_NONE, "clongdouble"},
+    {'S', 0, CKPT_DT_NONE, "bytes_"},   {'U', 0, CKPT_DT_NONE, "str_"},
+    {'V', 0, CKPT_DT_NONE, "void"},     {'O', 0, CKPT_DT_NONE, "object_"},
+    {'M', 0, CKPT_DT_NONE, "datetime64"}, {'m', 0, CKPT_DT_NONE, "timedelta64"},
+};
+
+static size_t type_index(const struct numpy_dtype *d)
+{
+    size_t i = 0;
+    while (i < sizeof types / sizeof *types && (types[i].kind != d->kind || (types[i].bytes && types[i].bytes != d->bytes)))
+        i++;
+    return i;
+}
+
+const char *numpy_name(const struct numpy_dtype *d)
+{
+    size_t i = type_index(d);
+    return i < sizeof types / sizeof *types ? types[i].name : "generic";
+}
+
+ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
+{
+    size_t i = type_index(d);
+    return i < sizeof types / sizeof *types ? types[i].dtype : CKPT_DT_NONE;
+}
+
+bool latin1_of(const ckpt_value *v, ckpt_str *text)
+{
+    ckpt_str codec;
+    return value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec)
+           && (str_is(codec, "latin1") || str_is(codec, "latin-1")) && value_text(value_arg(v, 0), text);
+}
+
+size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
+{
+    ckpt_str s;
+    if (latin1_of(v, &s)) {
+        uint64_t n;
+        bool fits = s.len / 2 <= cap && utf8_check(s, false, &n) && n <= cap;
+        return fits ? utf8_latin1(s, out) : SIZE_MAX;
+    }
+    bool bytes = v && (v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_STR8);
+    if (!bytes || v->flags & VALUE_SPAN || v->u.str.len > cap)
+        return SIZE_MAX;
+    if (v->u.str.len)
+        memcpy(out, v->u.str.ptr, v->u.str.len);
+    return v->u.str.len;
+}

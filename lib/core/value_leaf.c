@@ -1,0 +1,308 @@
+/* value_leaf.c - single values as Python shows them. Whatever has a form that
+ * is not understood to the end is left to value_text.c, which shows the call
+ * itself. */
+#include "core/value_leaf.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "core/number.h"
+#include "core/numpy.h"
+#include "core/repr.h"
+#include "core/view.h"
+
+#define TEXT_MAX 1000 /* bytes of one text that are shown */
+#define SCALAR_MAX 256
+
+static void put_integer(struct text_sink *out, int64_t i)
+{
+    char text[24];
+    text_put(out, text, (size_t)snprintf(text, sizeof text, "%" PRId64, i));
+}
+
+static void put_unsigned(struct text_sink *out, uint64_t u)
+{
+    char text[24];
+    text_put(out, text, (size_t)snprintf(text, sizeof text, "%" PRIu64, u));
+}
+
+static void put_float(struct text_sink *out, double x, enum repr_width width)
+{
+    char text[REPR_FLOAT];
+    text_put(out, text, repr_float(x, width, text));
+}
+
+/* Python leaves ".0" out of the halves of a complex number. */
+static void put_half(struct text_sink *out, double x, enum repr_width width, bool sign)
+{
+    char text[REPR_FLOAT];
+    ckpt_str s = str_of(text, repr_float(x, width, text));
+    if (str_ends(s, STR_LIT(".0")))
+        s.len -= 2;
+    if (sign && text[0] != '-')
+        text_word(out, "+");
+    text_put(out, s.ptr, s.len);
+}
+
+static void put_complex(struct text_sink *out, double re, double im, enum repr_width width)
+{
+    bool both = re != 0 || signbit(re);
+    if (both) {
+        text_word(out, "(");
+        put_half(out, re, width, false);
+    }
+    put_half(out, im, width, both);
+    text_word(out, both ? "j)" : "j");
+}
+
+static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
+{
+    bool cut = s.len > TEXT_MAX;
+    if (cut) {
+        s.len = TEXT_MAX;
+        while (style == TEXT_QUOTED && s.len > TEXT_MAX - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
+            s.len--;
+    }
+    text_word(out, style == TEXT_BYTES ? "b'" : "'");
+    text_escaped(out, s, style);
+    text_word(out, cut ? "'" ELLIPSIS : "'");
+}
+
+static void put_left_in_file(struct text_sink *out, const ckpt_value *v)
+{
+    bool text = v->type == CKPT_V_STR;
+    text_word(out, text ? "<str, " : v->type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
+    put_unsigned(out, v->u.span->count);
+    text_word(out, text ? " characters>" : " bytes>");
+}
+
+static void put_big(struct text_sink *out, ckpt_str le)
+{
+    char text[REPR_BIG];
+    size_t n = repr_big(le, text);
+    if (n) {
+        text_put(out, text, n);
+        return;
+    }
+    text_word(out, "<int, ");
+    put_unsigned(out, le.len);
+    text_word(out, " bytes>");
+}
+
+static void put_name(struct text_sink *out, const ckpt_value *global)
+{
+    if (!str_is(value_module(global), "builtins") && !str_is(value_module(global), "__builtin__")) {
+        text_escaped(out, value_module(global), TEXT_NAME);
+        text_word(out, ".");
+    }
+    text_escaped(out, value_name(global), TEXT_NAME);
+}
+
+static ckpt_str last_part(ckpt_str name)
+{
+    size_t n = name.len;
+    while (n && name.ptr[n - 1] != '.')
+        n--;
+    return str_skip(name, n);
+}
+
+void leaf_class(struct text_sink *out, const ckpt_value *v)
+{
+    const ckpt_value *k = view_class(v);
+    ckpt_str inner;
+    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr") && value_text(value_arg(k, 1), &inner))
+        text_escaped(out, last_part(inner), TEXT_NAME);
+    else if (value_is_global(k, "torch", "Size"))
+        text_word(out, "torch.Size");
+    else if (value_name(k).len)
+        text_escaped(out, last_part(value_name(k)), TEXT_NAME);
+    else
+        text_word(out, "object");
+}
+
+static void swap(unsigned char *bytes, size_t n)
+{
+    for (size_t i = 0; i < n / 2; i++) {
+        unsigned char c = bytes[i];
+        bytes[i] = bytes[n - 1 - i];
+        bytes[n - 1 - i] = c;
+    }
+}
+
+/* Text of 4-byte characters, or bytes; NULs at the end are padding. */
+static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
+{
+    char text[SCALAR_MAX];
+    size_t len = 0, n = d->bytes;
+    if (d->kind == 'S') {
+        while (n && bytes[n - 1] == 0)
+            n--;
+        put_quoted(out, str_of((const char *)bytes, n), TEXT_BYTES);
+        return;
+    }
+    for (size_t i = 0; i + 4 <= n; i += 4) {
+        if (d->big_endian)
+            swap(bytes + i, 4);
+        uint32_t cp = load_u32le(bytes + i);
+        len += utf8_put(cp > 0x10ffff ? 0xfffd : cp, text + len);
+    }
+    while (len && text[len - 1] == '\0')
+        len--;
+    put_quoted(out, str_of(text, len), TEXT_QUOTED);
+}
+
+static void put_numpy_number(struct text_sink *out, ckpt_dtype dt, const unsigned char *bytes)
+{
+    double x[2] = {0, 0};
+    number_decode(dt, bytes, 1, x);
+    switch (dt) {
+    case CKPT_DT_F16: put_float(out, x[0], REPR_HALF); break;
+    case CKPT_DT_F32: put_float(out, x[0], REPR_SINGLE); break;
+    case CKPT_DT_F64: put_float(out, x[0], REPR_DOUBLE); break;
+    case CKPT_DT_C64: put_complex(out, x[0], x[1], REPR_SINGLE); break;
+    case CKPT_DT_C128: put_complex(out, x[0], x[1], REPR_DOUBLE); break;
+    case CKPT_DT_BOOL: text_word(out, bytes[0] ? "True" : "False"); break;
+    case CKPT_DT_I64: put_integer(out, (int64_t)load_u64le(bytes)); break;
+    case CKPT_DT_U64: put_unsigned(out, load_u64le(bytes)); break;
+    default: put_integer(out, (int64_t)x[0]); break; /* integers of at most 32 bits */
+    }
+}
+
+static bool put_numpy(struct text_sink *out, const ckpt_value *v)
+{
+    unsigned char bytes[SCALAR_MAX];
+    struct numpy_dtype d;
+    if (numpy_dtype_of(v, &d)) {
+        text_word(out, "dtype('");
+        text_word(out, numpy_name(&d));
+        text_word(out, "')");
+        return true;
+    }
+    if (!numpy_scalar_of(v, &d))
+        return false;
+    ckpt_dtype dt = numpy_torch_dtype(&d);
+    bool known = dt != CKPT_DT_NONE || d.kind == 'U' || d.kind == 'S';
+    if (!known || d.bytes > SCALAR_MAX || small_bytes(value_arg(v, 1), bytes, SCALAR_MAX) != d.bytes) {
+        text_word(out, "<numpy.");
+        text_word(out, numpy_name(&d));
+        text_word(out, ">");
+    } else if (dt == CKPT_DT_NONE) {
+        put_numpy_text(out, &d, bytes);
+    } else {
+        size_t width = dtype_info(dt)->swap_bytes;
+        for (size_t i = 0; d.big_endian && i < d.bytes; i += width)
+            swap(bytes + i, width);
+        put_numpy_number(out, dt, bytes);
+    }
+    return true;
+}
+
+static bool put_latin1(struct text_sink *out, ckpt_str text)
+{
+    unsigned char bytes[TEXT_MAX + 1];
+    size_t n = 0;
+    for (size_t pos = 0; pos < text.len && n < sizeof bytes; n++) {
+        uint32_t cp = utf8_next(text, &pos, false);
+        if (cp > 0xff)
+            return false;
+        bytes[n] = (unsigned char)cp;
+    }
+    put_quoted(out, str_of((const char *)bytes, n), TEXT_BYTES);
+    return true;
+}
+
+/* torch.device(type[, index]) */
+static bool put_device(struct text_sink *out, const ckpt_value *v)
+{
+    ckpt_str type;
+    int64_t index;
+    if (!value_calls(v, "torch", "device", 1) || !value_text(value_arg(v, 0), &type))
+        return false;
+    text_word(out, "device('");
+    text_escaped(out, type, TEXT_QUOTED);
+    if (value_integer(value_arg(v, 1), &index)) {
+        text_word(out, ":");
+        put_integer(out, index);
+    }
+    text_word(out, "')");
+    return true;
+}
+
+/* getattr(CLASS, 'NAME'): a member of an enum; of module torch itself, a
+ * memory format. */
+static bool put_member(struct text_sink *out, const ckpt_value *v)
+{
+    ckpt_str name;
+    const ckpt_value *of = value_arg(v, 0);
+    if (!is_builtin(v->u.call_->callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0
+        || !value_text(value_arg(v, 1), &name))
+        return false;
+    text_escaped(out, last_part(value_name(of)), TEXT_NAME);
+    text_word(out, ".");
+    text_escaped(out, name, TEXT_NAME);
+    return true;
+}
+
+static bool put_known_call(struct text_sink *out, const ckpt_value *v)
+{
+    ckpt_str text;
+    const ckpt_value *maker = v->u.call_->callable, *re = value_arg(v, 0), *im = value_arg(v, 1);
+    if (latin1_of(v, &text))
+        return put_latin1(out, text);
+    if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {
+        text_word(out, "b''");
+        return true;
+    }
+    if (is_builtin(maker, "complex") && im && re->type == CKPT_V_FLOAT && im->type == CKPT_V_FLOAT) {
+        put_complex(out, re->u.f, im->u.f, REPR_DOUBLE);
+        return true;
+    }
+    if (value_calls(v, "torch.serialization", "_get_layout", 1) && value_text(re, &text)) {
+        text_escaped(out, text, TEXT_NAME);
+        return true;
+    }
+    return put_device(out, v) || put_member(out, v);
+}
+
+static bool put_text(struct text_sink *out, const ckpt_value *v)
+{
+    if (v->flags & VALUE_SPAN) {
+        put_left_in_file(out, v);
+        return true;
+    }
+    if (v->type == CKPT_V_BYTEARRAY)
+        text_word(out, "bytearray(");
+    put_quoted(out, v->u.str, v->type == CKPT_V_STR || v->type == CKPT_V_STR8 ? TEXT_QUOTED : TEXT_BYTES);
+    if (v->type == CKPT_V_BYTEARRAY)
+        text_word(out, ")");
+    return true;
+}
+
+bool leaf_text(struct text_sink *out, const ckpt_value *v)
+{
+    if (v && v->type == CKPT_V_CALL && put_numpy(out, v))
+        return true;
+    if (v && v->row != CKPT_NO_TENSOR) {
+        text_word(out, "<tensor>");
+        return true;
+    }
+    switch (ckpt_value_get_type(v)) {
+    case CKPT_V_NONE: text_word(out, "None"); return true;
+    case CKPT_V_BOOL: text_word(out, v->u.b ? "True" : "False"); return true;
+    case CKPT_V_INT: put_integer(out, v->u.i); return true;
+    case CKPT_V_BIGINT: put_big(out, v->u.str); return true;
+    case CKPT_V_FLOAT: put_float(out, v->u.f, REPR_DOUBLE); return true;
+    case CKPT_V_STR:
+    case CKPT_V_STR8:
+    case CKPT_V_BYTES:
+    case CKPT_V_BYTEARRAY: return put_text(out, v);
+    case CKPT_V_GLOBAL: put_name(out, v); return true;
+    case CKPT_V_PERSID: text_word(out, "<storage>"); return true;
+    case CKPT_V_TENSOR: text_word(out, "<tensor>"); return true;
+    case CKPT_V_CALL: return put_known_call(out, v);
+    default: return false;
+    }
+}

@@ -1,0 +1,131 @@
+/* value_type.c - the type of a node in Python's words. */
+#include "base/text.h"
+#include "core/dtype.h"
+#include "core/numpy.h"
+#include "core/view.h"
+
+static const char *const plain[] = {
+    [CKPT_V_NONE] = "NoneType",   [CKPT_V_BOOL] = "bool",   [CKPT_V_INT] = "int",
+    [CKPT_V_BIGINT] = "int",      [CKPT_V_FLOAT] = "float", [CKPT_V_STR] = "str",
+    [CKPT_V_STR8] = "str",        [CKPT_V_BYTES] = "bytes", [CKPT_V_BYTEARRAY] = "bytearray",
+    [CKPT_V_LIST] = "list",       [CKPT_V_TUPLE] = "tuple", [CKPT_V_DICT] = "dict",
+    [CKPT_V_SET] = "set",         [CKPT_V_FROZENSET] = "frozenset",
+    [CKPT_V_TENSOR] = "tensor",
+};
+
+/* Functions whose result is an object of a class that they do not name. */
+static const struct {
+    const char *module, *name, *type;
+} makers[] = {
+    {"_codecs", "encode", "bytes"},
+    {"numpy.core.multiarray", "_reconstruct", "numpy.ndarray"},
+    {"numpy._core.multiarray", "_reconstruct", "numpy.ndarray"},
+    {"numpy.core.numeric", "_frombuffer", "numpy.ndarray"},
+    {"numpy._core.numeric", "_frombuffer", "numpy.ndarray"},
+    {"torch.serialization", "_get_layout", "torch.layout"},
+    {"torch.storage", "_load_from_bytes", "torch.storage.UntypedStorage"},
+    {"torch._utils", "_rebuild_parameter", "torch.nn.parameter.Parameter"},
+    {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
+};
+
+static void put_global(struct text_sink *out, const ckpt_value *g)
+{
+    ckpt_str module = value_module(g);
+    if (!str_is(module, "builtins") && !str_is(module, "__builtin__")) {
+        text_escaped(out, module, TEXT_NAME);
+        text_word(out, ".");
+    }
+    text_escaped(out, value_name(g), TEXT_NAME);
+}
+
+/* A name as a value: what kind of thing torch keeps under it. */
+static void put_reference(struct text_sink *out, const ckpt_value *g)
+{
+    bool torch = str_is(value_module(g), "torch");
+    if (torch && dtype_by_name(value_name(g)) != CKPT_DT_NONE) {
+        text_word(out, "torch.dtype");
+    } else if (torch && str_starts(value_name(g), STR_LIT("per_"))) {
+        text_word(out, "torch.qscheme");
+    } else {
+        text_word(out, "type or function ");
+        put_global(out, g);
+    }
+}
+
+/* getattr(CLASS, 'NAME') is a member of an enum mostly, or a class inside a
+ * class when an object is made of it. */
+static void put_class(struct text_sink *out, const ckpt_value *k)
+{
+    ckpt_str inner;
+    bool nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr");
+    const ckpt_value *outer = nested ? value_arg(k, 0) : k;
+    if (!outer || outer->type != CKPT_V_GLOBAL) {
+        text_word(out, "object");
+        return;
+    }
+    put_global(out, outer);
+    if (nested && value_text(value_arg(k, 1), &inner)) {
+        text_word(out, ".");
+        text_escaped(out, inner, TEXT_NAME);
+    }
+}
+
+static bool put_made(struct text_sink *out, const ckpt_value *v, const ckpt_value *maker)
+{
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        if (value_is_global(maker, makers[i].module, makers[i].name)) {
+            text_word(out, makers[i].type);
+            return true;
+        }
+    }
+    if (str_starts(value_name(maker), STR_LIT("_rebuild_from_type")) && value_nargs(v) > 1) {
+        put_class(out, value_arg(v, 1));
+        return true;
+    }
+    if (str_is(value_module(maker), "torch._utils") && str_starts(value_name(maker), STR_LIT("_rebuild_"))) {
+        text_word(out, "torch.Tensor");
+        return true;
+    }
+    if (is_builtin(maker, "getattr") && value_nargs(v) == 2) {
+        bool torch = value_is_global(value_arg(v, 0), "torch._utils", "torch");
+        if (torch)
+            text_word(out, "torch.memory_format");
+        else
+            put_class(out, value_arg(v, 0));
+        return true;
+    }
+    return false;
+}
+
+static void put_call(struct text_sink *out, const ckpt_value *v)
+{
+    struct numpy_dtype d;
+    if (numpy_scalar_of(v, &d)) {
+        text_word(out, "numpy.");
+        text_word(out, numpy_name(&d));
+        return;
+    }
+    if (!put_made(out, v, v->u.call_->callable))
+        put_class(out, view_class(v));
+}
+
+const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
+{
+    struct text_sink out = {buf, cap, 0, 0};
+    ckpt_value_type type = ckpt_value_get_type(v);
+    if (type == CKPT_V_GLOBAL) {
+        put_reference(&out, v);
+    } else if (type == CKPT_V_CALL) {
+        put_call(&out, v);
+    } else if (type == CKPT_V_PERSID) {
+        const ckpt_value *klass = value_item(v->u.pid, 1);
+        if (value_name(klass).len)
+            put_global(&out, klass);
+        else
+            text_word(&out, "persistent id");
+    } else {
+        text_word(&out, plain[type]);
+    }
+    text_end(&out);
+    return buf;
+}
