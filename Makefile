@@ -26,9 +26,9 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
-PUBLIC   := truth robust fuzz/open fuzz/write bench/mkckpt
+PUBLIC   := truth robust fuzz/open fuzz/write bench/mkckpt bench/runner
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o)
-DEPS     := $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
+DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 
 # Inner makes use every processor unless the caller chose a number.
 JOBS      = $(if $(filter -j% --jobserver%,$(MAKEFLAGS)),,-j$(shell nproc 2>/dev/null || echo 2))
@@ -81,12 +81,13 @@ $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
 $(B)/tests/fuzz/open $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
+PUB_OBJ += $(B)/obj/tests/fuzz/main.o
 
 -include $(DEPS)
 
 # --------------------------------------------------------------- what to run
 
-setup setup-check setup-bench setup-oracle:
+setup setup-check setup-oracle:
 	@sh tests/setup.sh $(subst setup-,,$@)
 
 ## demo: install what is missing, build, and fix a real training checkpoint
@@ -100,7 +101,7 @@ check: setup-check
 	@$(SUB) asan-programs
 	@$(ENV) sh tests/run.sh $(T)
 
-test-programs: $(B)/unit $(B)/tests/truth $(B)/tests/bench/mkckpt
+test-programs: $(B)/unit $(B)/tests/truth $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
 asan-programs:
 	@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
@@ -134,8 +135,8 @@ fuzz:
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
 ## bench: measure time and memory beside public tools
-bench: setup-bench
-	@$(SUB) all $(B)/tests/bench/mkckpt
+bench: setup
+	@$(SUB) all $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
 	@$(ENV) sh tests/bench/run.sh
 
 ## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
@@ -195,4 +196,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all asan asan-programs bench check check-oracle clean demo format fuzz help install lint oracle-env \
-    setup setup-bench setup-check setup-oracle test-programs ubsan uninstall unit valgrind
+    setup setup-check setup-oracle test-programs ubsan uninstall unit valgrind

@@ -11,7 +11,7 @@
 #include "ckpt.h"
 
 #define EXERCISE_STREAM 65536u /* rows up to this many bytes are read */
-#define EXERCISE_ROWS 256u     /* and so many rows of a file */
+#define EXERCISE_ROWS   256u   /* and so many rows of a file */
 
 static inline void exercise_broken(const char *what)
 {
@@ -107,19 +107,18 @@ static inline void exercise(ckpt_file *file)
     exercise_plan(file, "/nonexistent/out.safetensors");
 }
 
-/* exercise_memory - the same over bytes; false when they were refused. */
-static inline bool exercise_memory(const void *data, size_t size, const char *name)
+/* exercise_memory - the same over bytes; the status of opening them. */
+static inline ckpt_status exercise_memory(const void *data, size_t size, const char *name)
 {
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     ckpt_status status = ckpt_open_memory(data, size, name, NULL, &file, &err);
-    if (status != CKPT_OK) {
+    if (status != CKPT_OK)
         exercise_error(status, &err);
-        return false;
-    }
-    exercise(file);
+    else
+        exercise(file);
     ckpt_close(file);
-    return true;
+    return status;
 }
 
 #endif

@@ -2,7 +2,8 @@
  * robust.c - damaged files must be refused or read, never crash, hang, leak or read too far.
  *
  *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB: truncated at every length, and every byte
- *                                    changed (x^01, x^80, 00, ff in turn; FLIPS of them for each byte)
+ *                                    changed (x^01, x^80, 00, ff in turn; FLIPS of them for each byte);
+ *                                    where only a CRC stopped the damage, again with that CRC put right
  *   robust [-j N] --replay DIR…      every file and folder once, as it is
  *
  * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another goes on
@@ -20,6 +21,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "zipcrc.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define ASAN 1
@@ -30,7 +32,7 @@
 #endif
 
 #ifdef ASAN
-#include <sanitizer/allocator_interface.h>
+size_t __sanitizer_get_current_allocated_bytes(void);
 static size_t heap_in_use(void) { return __sanitizer_get_current_allocated_bytes(); }
 const char *__asan_default_options(void);
 const char *__asan_default_options(void)
@@ -43,9 +45,9 @@ const char *__asan_default_options(void)
 static size_t heap_in_use(void) { return mallinfo2().uordblks; }
 #endif
 
-#define SMALL 4096
+#define SMALL        4096
 #define CASE_SECONDS 20
-#define WORKERS_MAX 64
+#define WORKERS_MAX  64
 
 struct current {
     _Atomic long file; /* index, or -1 */
@@ -131,24 +133,37 @@ static void alarm_in(int seconds)
 }
 
 /* The bytes lie in a block of their own size, so that one read too far is seen. */
-static void run_case(struct current *cur, const unsigned char *data, size_t size, const char *what, size_t pos,
-                     unsigned byte)
+static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc)
 {
     unsigned char *copy = malloc(size ? size : 1);
     if (!copy)
         die("copy");
     memcpy(copy, data, size);
-    cur->what = what;
-    cur->pos = pos;
-    cur->byte = byte;
+    if (fix_crc && !zipcrc_fix(copy, size)) {
+        free(copy);
+        return CKPT_ECHECKSUM;
+    }
     alarm_in(CASE_SECONDS);
     size_t before = heap_in_use();
-    if (exercise_memory(copy, size, "case"))
-        atomic_fetch_add(&shared->opened, 1);
+    ckpt_status status = exercise_memory(copy, size, "case");
     if (heap_in_use() > before)
         exercise_broken("memory is still held after ckpt_close");
     atomic_fetch_add(&shared->cases, 1);
+    atomic_fetch_add(&shared->opened, status == CKPT_OK);
     free(copy);
+    return status;
+}
+
+static void run_case(struct current *cur, const unsigned char *data, size_t size, const char *what,
+                     size_t pos, unsigned byte)
+{
+    cur->what = what;
+    cur->pos = pos;
+    cur->byte = byte;
+    if (run_bytes(data, size, false) == CKPT_ECHECKSUM) {
+        cur->what = "CRCs put right, changed byte at";
+        run_bytes(data, size, true);
+    }
 }
 
 static unsigned flipped(unsigned char byte, size_t turn)

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh [setup|check|bench|oracle] - finds what is missing for that target and installs it through the system's
+# setup.sh [setup|check|oracle] - finds what is missing for that target and installs it through the system's
 # package manager, or says exactly what to install. Says nothing when nothing is missing.
 set -u
 
@@ -20,7 +20,6 @@ cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
-time      time        time            time           time           gnu-time
 venv      python3-venv python3        python3        python         python
 '
 
@@ -52,7 +51,6 @@ look()
     header_needed cjson/cJSON.h cjson
     header_needed openssl/evp.h crypto
     header_needed xxhash.h xxhash
-    [ "$what" = bench ] && command_needed /usr/bin/time time
     [ "$what" = check ] || return 0
     header_needed CUnit/Basic.h cunit
     command_needed c++ c++

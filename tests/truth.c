@@ -48,7 +48,10 @@ static void __attribute__((format(printf, 2, 3))) missed(struct check *c, const 
 
 /* ------------------------------------------------------------- the truth */
 
-static const cJSON *item(const cJSON *o, const char *name) { return cJSON_GetObjectItemCaseSensitive(o, name); }
+static const cJSON *item(const cJSON *o, const char *name)
+{
+    return cJSON_GetObjectItemCaseSensitive(o, name);
+}
 
 static const char *text(const cJSON *o, const char *name)
 {
@@ -64,8 +67,8 @@ static void disguise(char *line)
             continue;
         if (strncmp(p + 2, "0000", 4) == 0)
             memcpy(p + 2, "e000", 4);
-        else if ((strncmp(p + 2, "d8", 2) == 0 || strncmp(p + 2, "dc", 2) == 0) && strncmp(p + 6, "\\ud", 3) != 0 &&
-                 (p - line < 6 || strncmp(p - 6, "\\ud8", 4) != 0))
+        else if ((strncmp(p + 2, "d8", 2) == 0 || strncmp(p + 2, "dc", 2) == 0) &&
+                 strncmp(p + 6, "\\ud", 3) != 0 && (p - line < 6 || strncmp(p - 6, "\\ud8", 4) != 0))
             memcpy(p + 2, "fffd", 4);
     }
 }
@@ -180,8 +183,8 @@ static bool dtype_is(const ckpt_tensor *t, const cJSON *entry)
     ckpt_str spelled = {want, strlen(want)};
     if (strcmp(kind, "quantized") == 0 || strcmp(kind, "storage") == 0 || !want[0])
         return true;
-    return strcmp(ckpt_dtype_name((ckpt_dtype)t->dtype), want) == 0 || ckpt_dtype_parse(spelled) == t->dtype ||
-           t->dtype == CKPT_DT_NP;
+    return strcmp(ckpt_dtype_name((ckpt_dtype)t->dtype), want) == 0 ||
+           ckpt_dtype_parse(spelled) == t->dtype || t->dtype == CKPT_DT_NP;
 }
 
 static void compare(struct check *c, const cJSON *entry, uint32_t row)
@@ -193,11 +196,13 @@ static void compare(struct check *c, const cJSON *entry, uint32_t row)
     if (item(entry, "name") && !same_text(item(entry, "name"), t->name))
         missed(c, "name %s is %s", text(entry, "name"), t->name.ptr);
     if (!dtype_is(t, entry))
-        missed(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_dtype_name((ckpt_dtype)t->dtype), text(entry, "dtype"));
+        missed(c, "%s: dtype %s, must be %s", t->name.ptr, ckpt_dtype_name((ckpt_dtype)t->dtype),
+               text(entry, "dtype"));
     if (!shape_is(t, item(entry, "shape")))
         missed(c, "%s: another shape", t->name.ptr);
     if (sum[0] && !digest_is(c, row, sum, &err))
-        missed(c, "%s: %s", t->name.ptr, err.status ? ckpt_error_text(&err, line, sizeof line) : "other bytes");
+        missed(c, "%s: %s", t->name.ptr,
+               err.status ? ckpt_error_text(&err, line, sizeof line) : "other bytes");
 }
 
 static void check_tensors(struct check *c)
@@ -208,7 +213,8 @@ static void check_tensors(struct check *c)
     {
         if (row_of(c, item(e, "path"), &row))
             compare(c, e, row);
-        else if (item(e, "sha256") && !cJSON_IsTrue(item(e, "part"))) /* a component may be folded into its whole */
+        else if (item(e, "sha256") &&
+                 !cJSON_IsTrue(item(e, "part"))) /* a component may be folded into its whole */
             missed(c, "%s is not listed", text(e, "name"));
     }
     cJSON_ArrayForEach(e, item(c->truth, "leaves")) /* numpy arrays and scalars */
@@ -252,14 +258,15 @@ static bool objects_of_classes(const struct check *c)
 static bool below_a_composite(const struct check *c, const ckpt_tensor *t)
 {
     const cJSON *e;
-    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (!item(e, "sha256") && path_below(item(e, "path"), t))
-        return true;
+    cJSON_ArrayForEach(e, item(c->truth, "tensors")) if (!item(e, "sha256") &&
+                                                         path_below(item(e, "path"), t)) return true;
     return false;
 }
 
 static void check_extra(struct check *c)
 {
-    if (is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") || objects_of_classes(c))
+    if (is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
+        objects_of_classes(c))
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor *t = ckpt_tensor_at(c->file, i);
@@ -273,7 +280,9 @@ static void check_extra(struct check *c)
 /* Equal storage numbers in the truth <=> equal storages here. */
 static void check_aliases(struct check *c)
 {
-    struct pair { uint32_t truth, ours; } *pairs;
+    struct pair {
+        uint32_t truth, ours;
+    } * pairs;
     const cJSON *e;
     size_t n = 0;
     uint32_t row;
@@ -325,7 +334,10 @@ static void check_content(struct check *c)
 }
 
 /* Formats that this version only recognises must be named, not called unknown. */
-static bool only_recognised(const char *kind) { return is_one_of(kind, " dcp dcp-hf torchscript-flatbuffer "); }
+static bool only_recognised(const char *kind)
+{
+    return is_one_of(kind, " dcp dcp-hf torchscript-flatbuffer ");
+}
 
 static void check_verdict(struct check *c, ckpt_status opened, ckpt_error *err)
 {

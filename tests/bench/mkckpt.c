@@ -1,0 +1,396 @@
+/*
+ * mkckpt.c - writes a checkpoint of any size, the same bytes every time, without torch:
+ *
+ *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] OUT.pt | OUT.safetensors
+ *
+ * BYTES is the size of all tensors together (K, M, G are 1024s). Names are those of a language model. --sparse leaves
+ * the data as holes (all zero), so that a file of terabytes costs nothing. The .pt is what torch.save writes since 2.6:
+ * stored zip, records 64-byte aligned by an "FB" extra field, CRCs, zip64 where needed.
+ */
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define BLOCK 65536u
+
+static uint64_t tensors = 100, total = 64u << 20, seed = 1, each; /* each: elements of one tensor */
+static const char *prefix = "", *out_path;
+static bool sparse;
+static FILE *out;
+
+struct text {
+    char *at;
+    size_t len, cap;
+};
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(2);
+}
+
+static void put(struct text *t, const void *bytes, size_t n)
+{
+    if (t->len + n > t->cap) {
+        t->cap = (t->len + n) * 2;
+        t->at = realloc(t->at, t->cap);
+        if (!t->at)
+            die("memory");
+    }
+    memcpy(t->at + t->len, bytes, n);
+    t->len += n;
+}
+
+static void put_str(struct text *t, const char *s) { put(t, s, strlen(s)); }
+
+static void put_le(struct text *t, uint64_t v, int n)
+{
+    for (int i = 0; i < n; i++, v >>= 8) {
+        unsigned char b = (unsigned char)(v & 0xff);
+        put(t, &b, 1);
+    }
+}
+
+static void name_of(uint64_t i, char *name, size_t cap)
+{
+    static const char *const parts[] = {"self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj",
+                                        "self_attn.o_proj", "mlp.gate_proj",    "mlp.up_proj",
+                                        "mlp.down_proj",    "input_layernorm",  "post_attention_layernorm"};
+    snprintf(name, cap, "%smodel.layers.%" PRIu64 ".%s.weight", prefix, i / 9, parts[i % 9]);
+}
+
+/* ------------------------------------------------------------------- data */
+
+static uint32_t crc_table[8][256];
+
+static void crc_init(void)
+{
+    for (uint32_t i = 0; i < 256; i++) {
+        uint32_t c = i;
+        for (int k = 0; k < 8; k++)
+            c = c & 1 ? 0xedb88320u ^ (c >> 1) : c >> 1;
+        crc_table[0][i] = c;
+    }
+    for (int t = 1; t < 8; t++)
+        for (int i = 0; i < 256; i++)
+            crc_table[t][i] = (crc_table[t - 1][i] >> 8) ^ crc_table[0][crc_table[t - 1][i] & 0xff];
+}
+
+static uint32_t crc32(uint32_t crc, const unsigned char *p, size_t n)
+{
+    for (crc = ~crc; n >= 8; p += 8, n -= 8) {
+        uint32_t a = crc ^ (p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);
+        crc = crc_table[7][a & 0xff] ^ crc_table[6][a >> 8 & 0xff] ^ crc_table[5][a >> 16 & 0xff] ^
+              crc_table[4][a >> 24] ^ crc_table[3][p[4]] ^ crc_table[2][p[5]] ^ crc_table[1][p[6]] ^
+              crc_table[0][p[7]];
+    }
+    for (; n; p++, n--)
+        crc = crc >> 8 ^ crc_table[0][(crc ^ *p) & 0xff];
+    return ~crc;
+}
+
+static uint64_t xorshift(uint64_t *s)
+{
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return *s;
+}
+
+/* float32 between -1 and 1, never 0, NaN or infinite: sign and mantissa at random, exponents 0x70..0x7e */
+static void fill(uint32_t *v, size_t n, uint64_t *state)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t x = xorshift(state);
+        v[i] = (uint32_t)(x & 0x807fffffu) | (0x70u + (uint32_t)(x >> 40) % 15u) << 23;
+    }
+}
+
+static void flush_text(struct text *t)
+{
+    if (t->len && fwrite(t->at, 1, t->len, out) != t->len)
+        die(out_path);
+    t->len = 0;
+}
+
+/* write_data - tensor I; returns its CRC-32 (0 when sparse: none recorded) */
+static uint32_t write_data(uint64_t i)
+{
+    static uint32_t block[BLOCK / 4];
+    uint64_t left = each * 4, state = (seed + i + 1) * 0x9e3779b97f4a7c15u;
+    uint32_t crc = 0;
+    if (sparse) {
+        if (fseeko(out, (off_t)left, SEEK_CUR) != 0)
+            die(out_path);
+        return 0;
+    }
+    for (size_t n; left; left -= n) {
+        n = left < BLOCK ? (size_t)left : BLOCK;
+        fill(block, n / 4, &state);
+        crc = crc32(crc, (unsigned char *)block, n);
+        if (fwrite(block, 1, n, out) != n)
+            die(out_path);
+    }
+    return crc;
+}
+
+/* -------------------------------------------------------------------- .pt */
+
+static void pickle_int(struct text *p, uint64_t v)
+{
+    if (v < 256) {
+        put_str(p, "K");
+        put_le(p, v, 1);
+    } else if (v < 65536) {
+        put_str(p, "M");
+        put_le(p, v, 2);
+    } else if (v < 0x80000000u) {
+        put_str(p, "J");
+        put_le(p, v, 4);
+    } else {
+        put(p, "\x8a\x08", 2);
+        put_le(p, v, 8);
+    }
+}
+
+static void pickle_str(struct text *p, const char *s)
+{
+    put_str(p, "X");
+    put_le(p, strlen(s), 4);
+    put_str(p, s);
+}
+
+static void pickle(struct text *p)
+{
+    char name[256], key[24];
+    put(p, "\x80\x02", 2);
+    put_str(p, "ccollections\nOrderedDict\n)R(");
+    for (uint64_t i = 0; i < tensors; i++) {
+        name_of(i, name, sizeof name);
+        snprintf(key, sizeof key, "%" PRIu64, i);
+        pickle_str(p, name);
+        put_str(p, "ctorch._utils\n_rebuild_tensor_v2\n((");
+        pickle_str(p, "storage");
+        put_str(p, "ctorch\nFloatStorage\n");
+        pickle_str(p, key);
+        pickle_str(p, "cpu");
+        pickle_int(p, each);
+        put_str(p, "tQK");
+        put_le(p, 0, 1);
+        pickle_int(p, each);
+        put_str(p, "\x85K\x01\x85\x89"
+                   "ccollections\nOrderedDict\n)RtR");
+    }
+    put_str(p, "u.");
+}
+
+static struct text directory;
+static uint64_t entries;
+
+static void zip64_extra(struct text *t, uint64_t size, uint64_t offset, bool central)
+{
+    struct text body = {0};
+    if (size >= 0xffffffffu) {
+        put_le(&body, size, 8);
+        put_le(&body, size, 8);
+    }
+    if (central && offset >= 0xffffffffu)
+        put_le(&body, offset, 8);
+    if (body.len) {
+        put_le(t, 1, 2);
+        put_le(t, body.len, 2);
+        put(t, body.at, body.len);
+    }
+    free(body.at);
+}
+
+static uint32_t capped(uint64_t v) { return v >= 0xffffffffu ? 0xffffffffu : (uint32_t)v; }
+
+/* The fields that the local and the central header share. */
+static void zip_fields(struct text *t, uint32_t crc, uint64_t size, size_t name_len, size_t extra_len)
+{
+    put_le(t, 45, 2);
+    put_le(t, 0x800, 2);
+    put_le(t, 0, 2);
+    put_le(t, 0x00210000u, 4); /* 1980-01-01 */
+    put_le(t, crc, 4);
+    put_le(t, capped(size), 4);
+    put_le(t, capped(size), 4);
+    put_le(t, name_len, 2);
+    put_le(t, extra_len, 2);
+}
+
+/* record - header, padding and data (DATA, or tensor I when NULL); the CRC is put in when it is known */
+static void record(const char *below, const struct text *data, uint64_t i)
+{
+    char name[64];
+    struct text head = {0}, extra = {0}, central = {0};
+    uint64_t offset = (uint64_t)ftello(out), size = data ? data->len : each * 4;
+    snprintf(name, sizeof name, "archive/%s", below);
+    zip64_extra(&extra, size, 0, false);
+    size_t pad = (size_t)(64 - (offset + 30 + strlen(name) + extra.len + 4) % 64) % 64;
+    put_le(&extra, 0x4246, 2);
+    put_le(&extra, pad, 2);
+    for (size_t k = 0; k < pad; k++)
+        put_str(&extra, "Z");
+    put_le(&head, 0x04034b50, 4);
+    zip_fields(&head, data ? crc32(0, (unsigned char *)data->at, data->len) : 0, size, strlen(name),
+               extra.len);
+    put_str(&head, name);
+    put(&head, extra.at, extra.len);
+    uint32_t crc = data ? crc32(0, (unsigned char *)data->at, data->len) : 0;
+    flush_text(&head);
+    if (data)
+        fwrite(data->at, 1, data->len, out);
+    else
+        crc = write_data(i);
+    if (!data && crc) {
+        uint64_t end = (uint64_t)ftello(out);
+        put_le(&head, crc, 4);
+        fseeko(out, (off_t)offset + 14, SEEK_SET);
+        flush_text(&head);
+        fseeko(out, (off_t)end, SEEK_SET);
+    }
+    zip64_extra(&central, size, offset, true);
+    put_le(&directory, 0x02014b50, 4);
+    put_le(&directory, 45, 2);
+    zip_fields(&directory, crc, size, strlen(name), central.len);
+    put_le(&directory, 0, 10);
+    put_le(&directory, capped(offset), 4);
+    put_str(&directory, name);
+    put(&directory, central.at, central.len);
+    entries++;
+    free(head.at);
+    free(extra.at);
+    free(central.at);
+}
+
+static void zip_end(void)
+{
+    uint64_t start = (uint64_t)ftello(out), size = directory.len;
+    struct text *t = &directory;
+    uint64_t count = entries < 0xffff ? entries : 0xffff;
+    put_le(t, 0x06064b50, 4);
+    put_le(t, 44, 8);
+    put_le(t, 45, 2);
+    put_le(t, 45, 2);
+    put_le(t, 0, 8);
+    put_le(t, entries, 8);
+    put_le(t, entries, 8);
+    put_le(t, size, 8);
+    put_le(t, start, 8);
+    put_le(t, 0x07064b50, 4);
+    put_le(t, 0, 4);
+    put_le(t, start + size, 8);
+    put_le(t, 1, 4);
+    put_le(t, 0x06054b50, 4);
+    put_le(t, 0, 4);
+    put_le(t, count, 2);
+    put_le(t, count, 2);
+    put_le(t, capped(size), 4);
+    put_le(t, capped(start), 4);
+    put_le(t, 0, 2);
+    flush_text(t);
+}
+
+static void write_pt(void)
+{
+    struct text p = {0}, little = {0}, version = {0};
+    char key[40];
+    put_str(&little, "little");
+    put_str(&version, "3\n");
+    pickle(&p);
+    record("data.pkl", &p, 0);
+    record("byteorder", &little, 0);
+    for (uint64_t i = 0; i < tensors; i++) {
+        snprintf(key, sizeof key, "data/%" PRIu64, i);
+        record(key, NULL, i);
+    }
+    record("version", &version, 0);
+    zip_end();
+}
+
+/* ------------------------------------------------------------ safetensors */
+
+static void write_safetensors(void)
+{
+    struct text h = {0}, size = {0};
+    char name[256], line[512];
+    put_str(&h, "{\"__metadata__\":{\"format\":\"pt\"}");
+    for (uint64_t i = 0; i < tensors; i++) {
+        name_of(i, name, sizeof name);
+        snprintf(line, sizeof line,
+                 ",\"%s\":{\"dtype\":\"F32\",\"shape\":[%" PRIu64 "],\"data_offsets\":[%" PRIu64 ",%" PRIu64
+                 "]}",
+                 name, each, i * each * 4, (i + 1) * each * 4);
+        put_str(&h, line);
+    }
+    put_str(&h, "}");
+    while (h.len % 8)
+        put_str(&h, " ");
+    put_le(&size, h.len, 8);
+    flush_text(&size);
+    flush_text(&h);
+    for (uint64_t i = 0; i < tensors; i++)
+        write_data(i);
+}
+
+/* ------------------------------------------------------------------- main */
+
+static uint64_t number(const char *s)
+{
+    char *end;
+    uint64_t v = strtoull(s, &end, 10);
+    static const char units[] = "KMGT";
+    const char *u = *end ? strchr(units, *end) : NULL;
+    return u ? v << (10 * (u - units + 1)) : v;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+    return strlen(s) >= strlen(end) && strcmp(s + strlen(s) - strlen(end), end) == 0;
+}
+
+int main(int argc, char **argv)
+{
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--sparse") == 0) {
+            sparse = true;
+            continue;
+        }
+        if (argv[i][0] != '-') {
+            out_path = argv[i];
+            continue;
+        }
+        switch (argv[i++][1]) {
+        case 'n': tensors = number(value); break;
+        case 'b': total = number(value); break;
+        case 's': seed = number(value); break;
+        case 'p': prefix = value; break;
+        default: out_path = NULL; i = argc;
+        }
+    }
+    if (!out_path || !tensors) {
+        fprintf(stderr, "usage: mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] OUT\n");
+        return 2;
+    }
+    each = total / 4 / tensors;
+    crc_init();
+    out = fopen(out_path, "wb");
+    if (!out)
+        die(out_path);
+    if (ends_with(out_path, ".safetensors"))
+        write_safetensors();
+    else
+        write_pt();
+    off_t end = ftello(out);
+    if (fflush(out) != 0 || ftruncate(fileno(out), end) != 0 || fclose(out) != 0)
+        die(out_path);
+    return 0;
+}

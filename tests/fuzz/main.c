@@ -1,0 +1,288 @@
+/*
+ * main.c - runs a fuzz target without libFuzzer: every file given, as it is, and then mutations of them for a while.
+ *
+ *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR…
+ *
+ * The target runs in a child. An input that ends it (or takes longer than 20 s) is kept in FOLDER (.) as crash-N, and
+ * the next child goes on. The same seed and files give the same inputs. With libFuzzer instead of this file:
+ *   clang -fsanitize=fuzzer,address -Ilib tests/fuzz/open.c build/asan/libckpt.a -lzip -lcrypto -lm
+ */
+#include <dirent.h>
+#include <errno.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../zipcrc.h"
+
+#define SIZE_MAX_INPUT 65536u
+#define CASE_SECONDS   20
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct input {
+    uint8_t *data;
+    size_t size;
+};
+
+/* Where the child is, seen by the parent after its death. */
+struct shared {
+    uint64_t runs, random;
+    size_t next_file, size;
+    uint8_t data[SIZE_MAX_INPUT];
+};
+
+static struct shared *shared;
+static struct input *inputs;
+static size_t ninputs;
+static uint64_t seconds, seed = 1;
+static const char *folder = ".";
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+    return "hard_rss_limit_mb=1024:max_allocation_size_mb=512:allocator_may_return_null=1:detect_leaks=0";
+}
+#endif
+
+static void die(const char *what)
+{
+    fprintf(stderr, "fuzz: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+static void add_file(const char *path, size_t size)
+{
+    if (size > SIZE_MAX_INPUT)
+        return;
+    inputs = realloc(inputs, (ninputs + 1) * sizeof *inputs);
+    FILE *f = fopen(path, "rb");
+    uint8_t *data = malloc(size ? size : 1);
+    if (!inputs || !f || !data || fread(data, 1, size, f) != size)
+        die(path);
+    fclose(f);
+    inputs[ninputs++] = (struct input){data, size};
+}
+
+static int not_dots(const struct dirent *e)
+{
+    return strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+}
+
+static void add(const char *path)
+{
+    struct dirent **below;
+    struct stat st;
+    if (stat(path, &st) != 0)
+        die(path);
+    if (S_ISREG(st.st_mode))
+        add_file(path, (size_t)st.st_size);
+    if (!S_ISDIR(st.st_mode))
+        return;
+    int n = scandir(path, &below, not_dots, alphasort);
+    for (int i = 0; i < n; i++) {
+        char name[2048];
+        snprintf(name, sizeof name, "%s/%s", path, below[i]->d_name);
+        add(name);
+        free(below[i]);
+    }
+    free(below);
+}
+
+/* ---------------------------------------------------------------- mutation */
+
+static uint64_t rnd(uint64_t below)
+{
+    uint64_t *s = &shared->random;
+    *s ^= *s << 13;
+    *s ^= *s >> 7;
+    *s ^= *s << 17;
+    return below ? (*s >> 11) % below : 0;
+}
+
+#define TOKEN(s)                                                                                             \
+    {                                                                                                        \
+        s, sizeof(s) - 1                                                                                     \
+    }
+static const struct {
+    const char *at;
+    size_t n;
+} tokens[] = {
+    TOKEN("PK\3\4"),
+    TOKEN("PK\1\2"),
+    TOKEN("PK\5\6"),
+    TOKEN("\x80\x02"),
+    TOKEN("\x80\x04\x95"),
+    TOKEN("("),
+    TOKEN("t"),
+    TOKEN("R"),
+    TOKEN("b"),
+    TOKEN("."),
+    TOKEN("Q"),
+    TOKEN("}"),
+    TOKEN("]"),
+    TOKEN("s"),
+    TOKEN("u"),
+    TOKEN("e"),
+    TOKEN("h\0"),
+    TOKEN("q\0"),
+    TOKEN("j\xff\xff\xff\xff"),
+    TOKEN("\x85"),
+    TOKEN("\x86"),
+    TOKEN("\x81"),
+    TOKEN("\x93"),
+    TOKEN("2"),
+    TOKEN("0"),
+    TOKEN("1"),
+    TOKEN("X\xff\xff\xff\x7f"),
+    TOKEN("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f"),
+    TOKEN("ccollections\nOrderedDict\n"),
+    TOKEN("ctorch._utils\n_rebuild_tensor_v2\n"),
+    TOKEN("ctorch\nFloatStorage\n"),
+    TOKEN("J\xff\xff\xff\xff"),
+    TOKEN("\xff\xff\xff\xff\xff\xff\xff\xff"),
+    TOKEN("\0\0\0\0\0\0\0\0"),
+    TOKEN("18446744073709551615"),
+    TOKEN("4294967296"),
+    TOKEN("-1"),
+    TOKEN("\"dtype\":\"F32\""),
+    TOKEN("\"shape\":[]"),
+    TOKEN("\"data_offsets\":[0,0]"),
+    TOKEN("\\u0000"),
+    TOKEN("\xed\xa0\x80"),
+};
+
+static void replace(size_t at, size_t old, const void *with, size_t n)
+{
+    size_t size = shared->size;
+    if (at > size || old > size - at || size - old + n > SIZE_MAX_INPUT)
+        return;
+    memmove(shared->data + at + n, shared->data + at + old, size - at - old);
+    memcpy(shared->data + at, with, n);
+    shared->size = size - old + n;
+}
+
+static void mutate_once(void)
+{
+    uint8_t keep[256];
+    size_t size = shared->size, at = rnd(size), n;
+    const struct input *other = &inputs[rnd(ninputs)];
+    switch (rnd(8)) {
+    case 0: shared->data[at] ^= (uint8_t)(1u << rnd(8)); break;
+    case 1: shared->data[at] = (uint8_t)rnd(256); break;
+    case 2: shared->data[at] = (uint8_t)(shared->data[at] + rnd(9) - 4); break;
+    case 3: /* a token over or into */
+        n = rnd(sizeof tokens / sizeof *tokens);
+        replace(at, rnd(2) ? tokens[n].n : 0, tokens[n].at, tokens[n].n);
+        break;
+    case 4: replace(at, rnd(16) + 1, "", 0); break;
+    case 5: /* a piece of itself elsewhere */
+        n = rnd(sizeof keep) + 1;
+        n = n > size - at ? size - at : n;
+        memcpy(keep, shared->data + at, n);
+        replace(rnd(size), rnd(2) ? n : 0, keep, n);
+        break;
+    case 6: /* a piece of another file */
+        n = rnd(sizeof keep) + 1;
+        if (other->size > n)
+            replace(at, rnd(2) ? n : 0, other->data + rnd(other->size - n), n);
+        break;
+    default: /* an end cut off */
+        if (rnd(8) == 0)
+            shared->size = at;
+    }
+}
+
+static void mutate(void)
+{
+    const struct input *from = &inputs[rnd(ninputs)];
+    memcpy(shared->data, from->data, from->size);
+    shared->size = from->size;
+    for (uint64_t n = rnd(6) + 1; n && shared->size; n--)
+        mutate_once();
+    if (rnd(4))
+        zipcrc_fix(shared->data, shared->size);
+}
+
+/* --------------------------------------------------------------------- run */
+
+static void run(void)
+{
+    uint8_t *copy = malloc(shared->size ? shared->size : 1); /* its own size: one read too far is seen */
+    if (!copy)
+        die("memory");
+    memcpy(copy, shared->data, shared->size);
+    alarm(CASE_SECONDS);
+    LLVMFuzzerTestOneInput(copy, shared->size);
+    free(copy);
+    shared->runs++;
+}
+
+static void child(time_t until)
+{
+    while (shared->next_file < ninputs) {
+        const struct input *in = &inputs[shared->next_file++];
+        memcpy(shared->data, in->data, in->size);
+        shared->size = in->size;
+        run();
+    }
+    while (time(NULL) < until) {
+        mutate();
+        run();
+    }
+    _exit(0);
+}
+
+static void keep_crash(unsigned n, int status)
+{
+    char path[1024];
+    snprintf(path, sizeof path, "%s/crash-%u", folder, n);
+    FILE *f = fopen(path, "wb");
+    if (!f || fwrite(shared->data, 1, shared->size, f) != shared->size || fclose(f) != 0)
+        die(path);
+    printf("FAIL %s after %llu runs: %s %d\n", path, (unsigned long long)shared->runs,
+           WIFSIGNALED(status) ? "signal" : "exit",
+           WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    fflush(stdout);
+}
+
+int main(int argc, char **argv)
+{
+    unsigned crashes = 0;
+    int opt, status;
+    while ((opt = getopt(argc, argv, "t:s:o:")) != -1) {
+        if (opt == 't')
+            seconds = strtoull(optarg, NULL, 10);
+        else if (opt == 's')
+            seed = strtoull(optarg, NULL, 10);
+        else if (opt == 'o')
+            folder = optarg;
+    }
+    for (int i = optind; i < argc; i++)
+        add(argv[i]);
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (shared == MAP_FAILED || !ninputs)
+        die("nothing to run");
+    shared->random = (seed + 1) * 0x9e3779b97f4a7c15u;
+    time_t until = time(NULL) + (time_t)seconds;
+    for (bool done = false; !done && crashes < 20;) {
+        pid_t pid = fork();
+        if (pid == 0)
+            child(until);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+            die("child");
+        done = WIFEXITED(status) && WEXITSTATUS(status) == 0;
+        if (!done)
+            keep_crash(++crashes, status);
+    }
+    printf("%zu files, %llu runs, %u crashes\n", ninputs, (unsigned long long)shared->runs, crashes);
+    return crashes != 0;
+}

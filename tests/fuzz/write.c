@@ -1,0 +1,69 @@
+/* write.c - fuzz target: what opens and can be written must open again with the same tensors, in both formats. */
+#include <unistd.h>
+
+#include "../exercise.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+{
+    ckpt_error err = {0};
+    const ckpt_tensor *t = ckpt_tensor_at(file, row);
+    return t->has_data && t->nbytes <= EXERCISE_STREAM &&
+           ckpt_digest_tensor(file, row, CKPT_SHA256, sum, &err) == CKPT_OK;
+}
+
+/* Every tensor of BACK with data that bears a name of FILE has the bytes that it had there. */
+static void compare(ckpt_file *file, ckpt_file *back)
+{
+    for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(back, i);
+        uint32_t row = ckpt_tensor_find(file, t->name);
+        uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
+        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t->name) != i)
+            continue;
+        if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+            exercise_broken("a tensor was written with other bytes");
+    }
+}
+
+static void round_trip(ckpt_file *file, const char *path)
+{
+    ckpt_plan *plan = NULL;
+    ckpt_error err = {0};
+    ckpt_write_options opts = {.force = true, .no_sync = true};
+    ckpt_write_result res = {0};
+    ckpt_status status = ckpt_plan_new(file, &plan, &err);
+    if (status == CKPT_OK)
+        status = ckpt_plan_write(plan, path, &opts, &res, &err);
+    if (status != CKPT_OK) {
+        exercise_error(status, &err);
+    } else {
+        ckpt_file *back = NULL;
+        if (ckpt_open(path, NULL, &back, &err) != CKPT_OK) {
+            fprintf(stderr, "%s\n", err.what);
+            exercise_broken("what we wrote we do not read");
+        }
+        if (res.tensors > ckpt_tensor_count(back))
+            exercise_broken("tensors were lost on the way");
+        compare(file, back);
+        ckpt_close(back);
+    }
+    ckpt_plan_free(plan);
+    unlink(path);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    ckpt_file *file = NULL;
+    char path[128];
+    const char *dir = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &file, NULL) != CKPT_OK)
+        return 0;
+    snprintf(path, sizeof path, "%s/ckpt-fuzz-%ld.pt", dir, (long)getpid());
+    round_trip(file, path);
+    snprintf(path, sizeof path, "%s/ckpt-fuzz-%ld.safetensors", dir, (long)getpid());
+    round_trip(file, path);
+    ckpt_close(file);
+    return 0;
+}
