@@ -30,10 +30,6 @@ void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* fail_file - sets the path, unless one is set already. */
 void fail_file(ckpt_error *err, const char *path);
 
-/* error_escape - TEXT as it may stand in a message: what could act on a terminal
- * becomes visible, backslashes stay. Cut at CAP, terminated. */
-void error_escape(const char *text, char *out, size_t cap);
-
 /* STR_ARG - a ckpt_str for "%.*s"; cut at 200 bytes, enough for any message. */
 #define STR_ARG(s) ((s).len > 200 ? 200 : (int)(s).len), (s).ptr
 

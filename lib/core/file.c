@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -98,7 +99,7 @@ void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char
     if (*n >= 1000) /* a file cannot make us talk without end */
         return;
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
-    error_escape(raw, safe, sizeof safe);
+    text_fit(str_c(raw), safe, sizeof safe);
     note(a, list, n, cap, safe);
 }
 

@@ -14,6 +14,19 @@
 #include "base/map.h"
 #include "core/dtype.h"
 
+const char *ckpt_kind_name(ckpt_kind kind)
+{
+    static const char *const names[CKPT_KIND_COUNT] = {
+        [CKPT_DENSE] = "dense",           [CKPT_QUANTIZED] = "quantized",   [CKPT_SPARSE_COO] = "sparse_coo",
+        [CKPT_SPARSE_CSR] = "sparse_csr", [CKPT_SPARSE_CSC] = "sparse_csc", [CKPT_SPARSE_BSR] = "sparse_bsr",
+        [CKPT_SPARSE_BSC] = "sparse_bsc", [CKPT_NESTED] = "nested",         [CKPT_NESTED_JAGGED] = "nested_jagged",
+        [CKPT_DTENSOR] = "dtensor",       [CKPT_SHARDED] = "sharded",       [CKPT_WRAPPER] = "wrapper",
+        [CKPT_META] = "meta",             [CKPT_UNINITIALIZED] = "uninitialized",
+        [CKPT_STORAGE] = "storage",       [CKPT_NDARRAY] = "ndarray",       [CKPT_OPAQUE] = "opaque",
+    };
+    return kind < CKPT_KIND_COUNT ? names[kind] : "";
+}
+
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
     struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1, sizeof *grown);

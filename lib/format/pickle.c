@@ -46,7 +46,7 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     uint64_t next;
-    struct torch_storages st = {.find = no_storage};
+    struct torch_storages st = {.find = no_storage, .stream = f->src};
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
     file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
     if (!facts)

@@ -52,7 +52,7 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fail(g->err, CKPT_EFORMAT, v ? v->offset : CKPT_NO_OFFSET, "%s", text);
+    return fail(g->err, CKPT_EFORMAT, v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET, "%s", text);
 }
 
 /* ------------------------------------------------------------ small readers */

@@ -30,6 +30,7 @@ struct torch_storages {
      * be NULL. */
     bool (*object)(void *user, const ckpt_value *value, struct row *row);
     bool big_endian;
+    source *stream; /* the pickle's own bytes, which node offsets count in */
 };
 
 /* torch_graph - adds every tensor and leaf that ROOT reaches to F, below PREFIX

@@ -192,7 +192,7 @@ static bool has_module_ids(const struct pickle_facts *facts)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct legacy l = {.f = f, .src = f->src, .err = err};
-    struct torch_storages st = {.user = &l, .find = find};
+    struct torch_storages st = {.user = &l, .find = find, .stream = f->src};
     file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
     l.facts = file_pickle(f, str_of("", 0));
     if (!l.facts)

@@ -12,46 +12,17 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "core/dtype.h"
+#include "core/numpy.h"
 #include "format/torch_parts.h"
 
-static bool numpy_name(const ckpt_value *global, const char *name)
+/* from_numpy - function NAME of numpy's, in whichever module it has lived. */
+static bool from_numpy(const ckpt_value *global, const char *name)
 {
-    ckpt_str m = value_module(global);
-    return str_is(value_name(global), name) &&
-           (str_is(m, "numpy.core.multiarray") || str_is(m, "numpy._core.multiarray") || str_is(m, "numpy.core.numeric") ||
-            str_is(m, "numpy._core.numeric") || str_is(m, "numpy"));
-}
-
-struct np_dtype {
-    ckpt_dtype dtype; /* NP: another one, by its code */
-    bool big;
-    ckpt_str code;
-};
-
-static ckpt_dtype by_code(ckpt_str code)
-{
-    static const struct {
-        const char *code;
-        ckpt_dtype dtype;
-    } codes[] = {{"f8", CKPT_DT_F64}, {"f4", CKPT_DT_F32}, {"f2", CKPT_DT_F16}, {"i8", CKPT_DT_I64}, {"i4", CKPT_DT_I32},
-                 {"i2", CKPT_DT_I16}, {"i1", CKPT_DT_I8},  {"u8", CKPT_DT_U64}, {"u4", CKPT_DT_U32}, {"u2", CKPT_DT_U16},
-                 {"u1", CKPT_DT_U8},  {"b1", CKPT_DT_BOOL}, {"c8", CKPT_DT_C64}, {"c16", CKPT_DT_C128}};
-    for (size_t i = 0; i < sizeof codes / sizeof *codes; i++)
-        if (str_is(code, codes[i].code))
-            return codes[i].dtype;
-    return CKPT_DT_NP;
-}
-
-static bool read_dtype(const ckpt_value *v, struct np_dtype *out)
-{
-    ckpt_str order;
-    if (!v || v->type != CKPT_V_CALL || !value_is_global(v->u.call_->callable, "numpy", "dtype") ||
-        !value_text(value_arg(v, 0), &out->code))
-        return false;
-    const ckpt_value *state = value_state(v), *fields = state ? value_item(state, 4) : NULL;
-    out->big = state && value_item(state, 1) && value_text(value_item(state, 1), &order) && str_is(order, ">");
-    out->dtype = fields && fields->type != CKPT_V_NONE ? CKPT_DT_NP : by_code(out->code);
-    return true;
+    static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (value_is_global(global, modules[i], name))
+            return true;
+    return false;
 }
 
 /* dense_strides - of a row-major or column-major array. */
@@ -68,30 +39,32 @@ static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool
 }
 
 /* array_storage - the array's bytes as a storage of its own. */
-static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct np_dtype *d, ckpt_tensor *t)
+static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct numpy_dtype *d, ckpt_tensor *t)
 {
     source *bytes = NULL;
     CKPT_TRY(value_bytes(g, data, &bytes));
     if (!bytes)
         return graph_fail(g, v, "a numpy array's data are bytes");
     uint64_t need;
-    if (!dtype_bytes(d->dtype, t->elements, &need) || need != bytes->size) {
+    ckpt_dtype dtype = (ckpt_dtype)t->dtype;
+    if (!dtype_bytes(dtype, t->elements, &need) || need != bytes->size) {
+        uint64_t has = bytes->size;
         source_unref(bytes);
         return graph_fail(g, v, "a numpy array of %llu elements of %s has %llu bytes", (unsigned long long)t->elements,
-                          ckpt_dtype_name(d->dtype), (unsigned long long)bytes->size);
+                          ckpt_dtype_name(dtype), (unsigned long long)has);
     }
-    struct storage s = {.src = bytes, .dtype = d->dtype, .numel = t->elements, .pid = NULL};
+    struct storage s = {.src = bytes, .dtype = dtype, .numel = t->elements, .pid = NULL};
     s.s.nbytes = bytes->size;
     s.s.file_offset = source_pos(bytes, 0);
     s.s.key = arena_printf(g->f->a, "numpy@%llu", (unsigned long long)v->offset);
-    s.swap = d->big && dtype_info(d->dtype)->swap_bytes > 1 ? dtype_info(d->dtype)->swap_bytes : 0;
+    s.swap = d->big_endian && dtype_info(dtype)->swap_bytes > 1 ? dtype_info(dtype)->swap_bytes : 0;
     CKPT_TRY(table_storage(&g->f->table, &s, &t->storage, g->err));
     t->has_data = true;
     return CKPT_OK;
 }
 
 /* array_storage_once - arrays reached by two ways share their storage. */
-static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct np_dtype *d,
+static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct numpy_dtype *d,
                                       ckpt_tensor *t)
 {
     ckpt_file *f = g->f;
@@ -108,22 +81,22 @@ static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, cons
 static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape, const ckpt_value *dtype, bool fortran,
                          const ckpt_value *data, struct meaning *m)
 {
-    struct np_dtype d;
+    struct numpy_dtype d;
     uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
-    if (!read_dtype(dtype, &d))
+    if (!dtype || !numpy_dtype_of(dtype, &d))
         return graph_fail(g, v, "a numpy array's dtype is not understood");
     CKPT_TRY(uint_tuple(g, shape, "shape", &t->ndim, &sizes));
     m->is_tensor = t->has_shape = true;
     t->kind = CKPT_NDARRAY;
-    t->dtype = (uint16_t)d.dtype;
+    t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NP : numpy_torch_dtype(&d));
     t->shape = sizes;
     t->elements = 1;
     for (uint32_t k = 0; k < t->ndim; k++)
         if (!checked_mul(t->elements, sizes[k], &t->elements))
             return graph_fail(g, v, "the product of a numpy array's sizes does not fit 64 bits");
-    if (d.dtype == CKPT_DT_NP) {
-        t->note = arena_printf(g->f->a, "numpy dtype %.*s", STR_ARG(d.code));
+    if (t->dtype == CKPT_DT_NP) {
+        t->note = arena_printf(g->f->a, "numpy dtype %s of %u bytes", numpy_name(&d), d.bytes);
         return t->note.ptr ? CKPT_OK : fail_memory(g->err);
     }
     if (!(t->stride = dense_strides(g->f->a, sizes, t->ndim, fortran)))
@@ -143,12 +116,12 @@ ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *
         return CKPT_OK;
     const ckpt_value *fn = v->u.call_->callable, *state = value_state(v);
     ckpt_str order;
-    if (numpy_name(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
+    if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
         return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)), value_item(state, 4), m);
-    if (numpy_name(fn, "_frombuffer") && value_nargs(v) >= 4)
+    if (from_numpy(fn, "_frombuffer") && value_nargs(v) >= 4)
         return array(g, v, value_arg(v, 2), value_arg(v, 1),
                      value_text(value_arg(v, 3), &order) && str_is(order, "F"), value_arg(v, 0), m);
-    if (numpy_name(fn, "scalar") && value_nargs(v) >= 2)
+    if (from_numpy(fn, "scalar") && value_nargs(v) >= 2)
         return array(g, v, NULL, value_arg(v, 0), false, value_arg(v, 1), m);
     return CKPT_OK;
 }

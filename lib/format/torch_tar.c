@@ -289,7 +289,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
     struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
-    struct torch_storages st = {.user = t, .find = no_storage, .object = object};
+    struct torch_storages st = {.user = t, .find = no_storage, .object = object, .stream = s};
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
