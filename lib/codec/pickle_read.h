@@ -8,8 +8,9 @@
 /* pickle_read - runs the pickle that begins at POS of SRC (which must outlive
  * the nodes: large strings stay there as spans) and must end before END. On
  * success *ROOT is what STOP returned and *NEXT the offset behind STOP. FACTS
- * may be NULL. Node offsets count from SRC's byte 0; errors tell absolute ones.
- * MAX_DEPTH bounds the nesting that consumers may meet. */
+ * may be NULL; it is filled in as far as the machine came, failure included.
+ * Node offsets count from SRC's byte 0; errors tell absolute ones. One node may
+ * stand for equal None, bools, small ints and empty tuples. */
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,
                         ckpt_value **root, uint64_t *next, ckpt_error *err);
 

@@ -1,0 +1,329 @@
+/* pickle_atoms.c - the opcodes that push a constant: they read the stream and
+ * leave what is on the stack alone. */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "codec/pickle_machine.h"
+#include "codec/pickle_ops.h"
+#include "codec/pickle_text.h"
+
+#define LONGEST_LINE ((size_t)256 << 20) /* a numpy array in protocol 0 is one line */
+
+#define bad(m, ...) machine_bad(m, CKPT_EFORMAT, __VA_ARGS__)
+
+/* -------------------------------------------------------------- constants */
+
+static ckpt_value *constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
+{
+    if (!*slot && (*slot = node(m, type)) && type == CKPT_V_BOOL)
+        (*slot)->u.b = b;
+    return *slot;
+}
+
+bool push_none(struct machine *m)
+{
+    return push(m, constant(m, &m->none, CKPT_V_NONE, false));
+}
+
+bool push_bool(struct machine *m, bool b)
+{
+    return push(m, constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
+}
+
+static bool push_float(struct machine *m, double f)
+{
+    ckpt_value *v = node(m, CKPT_V_FLOAT);
+    if (v)
+        v->u.f = f;
+    return push(m, v);
+}
+
+bool push_binfloat(struct machine *m)
+{
+    const unsigned char *b = take(m, 8);
+    if (!b)
+        return false;
+    uint64_t bits = load_u64be(b);
+    double f;
+    memcpy(&f, &bits, sizeof f);
+    return push_float(m, f);
+}
+
+/* push_integer - the number in N bytes of little-endian two's complement. */
+static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
+{
+    n = integer_trim(at, n);
+    if (n <= 8)
+        return push(m, machine_int(m, integer_small(at, n)));
+    ckpt_value *v = node(m, CKPT_V_BIGINT);
+    char *copy = v ? machine_chars(m, n) : NULL;
+    if (!copy)
+        return false;
+    memcpy(copy, at, n);
+    v->u.str = str_of(copy, n);
+    return push(m, v);
+}
+
+static bool negative(struct machine *m, int32_t n)
+{
+    return bad(m, "has a length of %" PRId32 "; it cannot be negative", n);
+}
+
+/* A long that does not fit the window: copied first, then looked at. */
+static bool huge_integer(struct machine *m, uint32_t n)
+{
+    if (n > machine_left(m))
+        return machine_skip(m, n); /* says what is missing */
+    char *copy = machine_chars(m, n);
+    for (uint32_t done = 0; copy && done < n;) {
+        uint32_t part = n - done < READER_WINDOW ? n - done : READER_WINDOW;
+        const unsigned char *b = take(m, part);
+        if (!b)
+            return false;
+        memcpy(copy + done, b, part);
+        done += part;
+    }
+    size_t used = copy ? integer_trim((const unsigned char *)copy, n) : 0;
+    if (!copy)
+        return false;
+    if (used <= 8)
+        return push(m, machine_int(m, integer_small((const unsigned char *)copy, used)));
+    ckpt_value *v = node(m, CKPT_V_BIGINT);
+    if (v)
+        v->u.str = str_of(copy, used);
+    return push(m, v);
+}
+
+bool push_long(struct machine *m, size_t width)
+{
+    const unsigned char *b = take(m, width);
+    if (!b)
+        return false;
+    uint32_t n = width == 1 ? b[0] : load_u32le(b);
+    if (width == 4 && n > INT32_MAX)
+        return negative(m, (int32_t)n);
+    if (n > READER_WINDOW)
+        return huge_integer(m, n);
+    b = take(m, n);
+    return b && push_integer(m, b, n);
+}
+
+/* ------------------------------------------------------------------ lines */
+
+/* machine_line - up to a newline, which is taken too; .ptr NULL after a failure. */
+ckpt_str machine_line(struct machine *m, size_t max)
+{
+    for (;;) {
+        size_t have = (size_t)(m->lim - m->p);
+        const char *at = (const char *)m->p, *nl = have ? memchr(at, '\n', have) : NULL;
+        size_t n = nl ? (size_t)(nl - at) : have;
+        if (n > max) {
+            bad(m, "has a line of more than %zu bytes", max);
+            return str_of(NULL, 0);
+        }
+        if (nl) {
+            m->p += n + 1;
+            return str_of(at, n);
+        }
+        if (machine_left(m) == have) {
+            machine_bad(m, CKPT_ETRUNCATED, "needs a line; the %zu bytes left hold no newline", have);
+            return str_of(NULL, 0);
+        }
+        if (!machine_more(m, have + 1))
+            return str_of(NULL, 0);
+    }
+}
+
+bool push_int_line(struct machine *m)
+{
+    ckpt_str s = machine_line(m, READER_WINDOW - 1);
+    int64_t i;
+    if (!s.ptr)
+        return false;
+    if (m->op == PICKLE_INT && s.len == 2 && s.ptr[0] == '0' && (s.ptr[1] == '0' || s.ptr[1] == '1'))
+        return push_bool(m, s.ptr[1] == '1');
+    if (m->op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
+        s.len--;
+    if (text_int(s, &i))
+        return push(m, machine_int(m, i));
+    unsigned char *bytes = malloc(s.len / 2 + 16);
+    if (!bytes) {
+        m->status = fail_memory(m->err);
+        return false;
+    }
+    size_t n = text_bigint(s, bytes);
+    bool ok = n == TEXT_BAD ? bad(m, "has '%.*s' where an integer belongs", STR_ARG(s))
+                            : push_integer(m, bytes, n);
+    free(bytes);
+    return ok;
+}
+
+bool push_float_line(struct machine *m)
+{
+    ckpt_str s = machine_line(m, READER_WINDOW - 1);
+    double f;
+    if (!s.ptr)
+        return false;
+    if (!text_float(s, &f))
+        return bad(m, "has '%.*s' where a number belongs", STR_ARG(s));
+    return push_float(m, f);
+}
+
+static bool decoded(struct machine *m, ckpt_str s)
+{
+    bool bytes = m->op == PICKLE_STRING;
+    size_t n = bytes ? text_string(s, NULL) : text_unicode(s, NULL);
+    if (n == TEXT_BAD)
+        return bad(m, "has '%.*s', %s", STR_ARG(s), bytes ? "no quoted text" : "a broken escape in it");
+    char *at = machine_chars(m, n);
+    ckpt_value *v = at ? node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
+    if (!v)
+        return false;
+    if (bytes)
+        text_string(s, at);
+    else
+        text_unicode(s, at);
+    v->u.str = str_of(at, n);
+    return push(m, v);
+}
+
+static bool no_line(struct machine *m, bool too_long)
+{
+    if (too_long)
+        return machine_bad(m, CKPT_ELIMIT, "has a line of more than %zu bytes", LONGEST_LINE);
+    m->status = fail_memory(m->err);
+    return false;
+}
+
+/* A line that is not in the window as a whole: collected first. */
+static bool long_line(struct machine *m)
+{
+    buf b;
+    bool ok = true, end = false;
+    buf_init(&b, LONGEST_LINE);
+    while (ok && !end) {
+        if (m->p == m->lim && !machine_more(m, 1))
+            break;
+        size_t have = (size_t)(m->lim - m->p);
+        const unsigned char *nl = memchr(m->p, '\n', have);
+        size_t n = nl ? (size_t)(nl - m->p) : have;
+        buf_put(&b, m->p, n);
+        m->p += nl ? n + 1 : n;
+        end = nl != NULL;
+        if (!buf_ok(&b))
+            ok = no_line(m, b.len + n > LONGEST_LINE);
+    }
+    ok = ok && end && decoded(m, buf_view(&b));
+    buf_free(&b);
+    return ok;
+}
+
+bool push_text_line(struct machine *m)
+{
+    const unsigned char *nl = m->p == m->lim ? NULL : memchr(m->p, '\n', (size_t)(m->lim - m->p));
+    if (!nl)
+        return long_line(m);
+    ckpt_str s = str_of((const char *)m->p, (size_t)(nl - m->p));
+    m->p = nl + 1;
+    return decoded(m, s);
+}
+
+/* ---------------------------------------------------------- text and bytes */
+
+/* How many bytes at the end of AT begin a character that goes on behind it. */
+static size_t split_character(const unsigned char *at, size_t n)
+{
+    for (size_t k = 1; k <= 3 && k <= n; k++) {
+        unsigned char c = at[n - k];
+        if (c >= 0xc0)
+            return k < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : 2u) ? k : 0;
+        if (c < 0x80)
+            return 0;
+    }
+    return 0;
+}
+
+static bool not_utf8(struct machine *m)
+{
+    return bad(m, "has text that is not UTF-8");
+}
+
+static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
+{
+    while (n) {
+        size_t part = n < READER_WINDOW ? (size_t)n : READER_WINDOW;
+        uint64_t here;
+        const unsigned char *b = take(m, part);
+        if (!b)
+            return false;
+        size_t rest = part < n ? split_character(b, part) : 0;
+        if (!utf8_check(str_of((const char *)b, part - rest), true, &here))
+            return not_utf8(m);
+        m->p -= rest;
+        n -= part - rest;
+        *count += here;
+    }
+    return true;
+}
+
+static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
+{
+    ckpt_value *v = node_sized(m, type, sizeof(struct value_span));
+    if (!v)
+        return false;
+    struct value_span *s = (struct value_span *)(v + 1);
+    *s = (struct value_span){m->r.src, machine_here(m), n, 0};
+    v->flags |= VALUE_SPAN;
+    v->u.span = s;
+    if (n > machine_left(m) || type != CKPT_V_STR) {
+        s->count = n;
+        return machine_skip(m, n) && push(m, v);
+    }
+    return count_characters(m, n, &s->count) && push(m, v);
+}
+
+static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
+{
+    if (n > MACHINE_COPY)
+        return push_span(m, type, n);
+    const unsigned char *b = take(m, (size_t)n);
+    if (!b)
+        return false;
+    ckpt_str s = str_of((const char *)b, (size_t)n);
+    if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
+        return not_utf8(m);
+    ckpt_value *v = node(m, type);
+    char *copy = v ? machine_chars(m, s.len) : NULL;
+    if (!copy)
+        return false;
+    if (n)
+        memcpy(copy, b, s.len);
+    v->u.str = str_of(copy, s.len);
+    return push(m, v);
+}
+
+bool push_text1(struct machine *m, ckpt_value_type type)
+{
+    const unsigned char *b = take(m, 1);
+    return b && push_text(m, type, b[0]);
+}
+
+bool push_text4(struct machine *m, ckpt_value_type type)
+{
+    const unsigned char *b = take(m, 4);
+    if (!b)
+        return false;
+    uint32_t n = load_u32le(b);
+    if (m->op == PICKLE_BINSTRING && n > INT32_MAX)
+        return negative(m, (int32_t)n);
+    return push_text(m, type, n);
+}
+
+bool push_text8(struct machine *m, ckpt_value_type type)
+{
+    const unsigned char *b = take(m, 8);
+    return b && push_text(m, type, load_u64le(b));
+}

@@ -1,0 +1,410 @@
+/* pickle_machine.c - see pickle_machine.h. What grows while a pickle is read and
+ * is of no use after it (stack, marks, memo) is malloc'ed; each of its elements
+ * was paid for by at least one byte of the pickle. */
+#include "codec/pickle_machine.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "codec/pickle_ops.h"
+
+#define FIRST_WINDOW 4096u
+#define FIRST_SLAB 1024u
+#define LAST_SLAB 16384u
+#define DENSE_MEMO 1024u /* indexes below this, or below twice the puts so far, are an array */
+
+bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
+{
+    char text[320];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    const struct pickle_op *op = pickle_op(m->op);
+    m->status = fail(m->err, status, source_pos(m->r.src, m->at), "%s%s%s", op ? op->name : "", op ? " " : "",
+                     text);
+    return false;
+}
+
+bool machine_memory(struct machine *m)
+{
+    if (!arena_full(m->a)) {
+        m->status = fail_memory(m->err);
+        return false;
+    }
+    machine_bad(m, CKPT_ELIMIT, "goes beyond the memory that metadata may take (%" PRIu64 " bytes are taken)",
+                arena_used(m->a));
+    fail_hint(m->err, "raise the limit if you trust this file");
+    return false;
+}
+
+bool machine_underflow(struct machine *m, size_t n)
+{
+    size_t have = m->top - m->fence;
+    return machine_bad(m, CKPT_EFORMAT, "takes %zu value%s from the stack, where %zu %s%s", n,
+                       n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
+                       m->nmarks ? " above the last MARK" : "");
+}
+
+bool machine_more(struct machine *m, size_t n)
+{
+    uint64_t pos = machine_here(m), left = m->r.end - pos;
+    if (n > left)
+        return machine_bad(m, CKPT_ETRUNCATED, "needs %zu more bytes, %" PRIu64 " are left", n, left);
+    size_t size = m->want > n ? m->want : n;
+    if (size > left)
+        size = (size_t)left;
+    const unsigned char *at = reader_skip(&m->r, pos - m->r.pos) ? reader_peek(&m->r, size) : NULL;
+    if (!at) {
+        m->status = m->r.status;
+        return false;
+    }
+    m->want = m->want < READER_WINDOW / 2 ? m->want * 2 : READER_WINDOW;
+    m->p = at;
+    m->lim = at + size;
+    m->lim_pos = pos + size;
+    return true;
+}
+
+bool machine_skip(struct machine *m, uint64_t n)
+{
+    uint64_t left = machine_left(m);
+    if (n > left)
+        return machine_bad(m, CKPT_ETRUNCATED, "needs %" PRIu64 " more bytes, %" PRIu64 " are left", n, left);
+    if (n <= (size_t)(m->lim - m->p)) {
+        m->p += n;
+        return true;
+    }
+    m->lim_pos = machine_here(m) + n;
+    m->p = m->lim;
+    return true;
+}
+
+void *machine_slab(struct machine *m, size_t n)
+{
+    void *own = NULL;
+    if (n > FIRST_SLAB && !(own = arena_alloc(m->a, n)))
+        machine_memory(m);
+    if (n > FIRST_SLAB)
+        return own;
+    m->slab = arena_alloc(m->a, m->slab_size);
+    m->slab_left = m->slab ? m->slab_size : 0;
+    if (m->slab && m->slab_size < LAST_SLAB)
+        m->slab_size *= 2;
+    if (m->slab)
+        return grab(m, n);
+    machine_memory(m);
+    return NULL;
+}
+
+/* Room for N characters and a NUL. */
+char *machine_chars(struct machine *m, size_t n)
+{
+    size_t size = n + 1;
+    char *at = NULL;
+    if (size > m->chars_left && size <= FIRST_SLAB) {
+        m->chars = arena_alloc(m->a, m->chars_size);
+        m->chars_left = m->chars ? m->chars_size : 0;
+        if (m->chars && m->chars_size < LAST_SLAB)
+            m->chars_size *= 2;
+    }
+    if (size <= m->chars_left) {
+        at = m->chars;
+        m->chars += size;
+        m->chars_left -= size;
+    } else if (size > FIRST_SLAB && n < SIZE_MAX) {
+        at = arena_alloc(m->a, size);
+    }
+    if (!at)
+        machine_memory(m);
+    return at;
+}
+
+bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
+{
+    void *old;
+    uint64_t more = *cap ? 2 * (uint64_t)*cap : 64, bytes;
+    size_t n;
+    memcpy(&old, array, sizeof old);
+    void *at = checked_mul(more, size, &bytes) && checked_size(bytes, &n) ? realloc(old, n) : NULL;
+    if (!at) {
+        m->status = fail_memory(m->err);
+        return false;
+    }
+    memcpy(array, &at, sizeof at);
+    *cap = (size_t)more;
+    return true;
+}
+
+bool machine_mark(struct machine *m)
+{
+    if (m->nmarks == m->cap_marks && !machine_grow(m, &m->marks, &m->cap_marks, sizeof *m->marks))
+        return false;
+    m->marks[m->nmarks++] = m->top;
+    m->fence = m->top;
+    return true;
+}
+
+bool machine_unmark(struct machine *m, size_t *from)
+{
+    if (m->nmarks == 0)
+        return machine_bad(m, CKPT_EFORMAT, "goes back to a MARK, and none is on the stack");
+    *from = m->marks[--m->nmarks];
+    m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
+    return true;
+}
+
+/* ------------------------------------------------------------------- memo */
+
+static ckpt_value *memo_at(const struct machine *m, uint64_t index)
+{
+    if (index < m->memo_cap && m->memo[index])
+        return m->memo[index];
+    uint32_t far = m->sparse ? map_get_num(m->sparse, index) : MAP_NONE;
+    return far == MAP_NONE ? NULL : m->far[far];
+}
+
+/* memo_reach - makes the array reach INDEX, if that is worth it. */
+static bool memo_reach(struct machine *m, uint64_t index)
+{
+    uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
+    while (index >= m->memo_cap && index < worth) {
+        size_t old = m->memo_cap;
+        if (!machine_grow(m, &m->memo, &m->memo_cap, sizeof *m->memo))
+            return false;
+        memset(m->memo + old, 0, (m->memo_cap - old) * sizeof *m->memo);
+    }
+    return true;
+}
+
+static bool memo_far(struct machine *m, uint64_t index, ckpt_value *v)
+{
+    if (!m->sparse && !(m->sparse = map_new(64))) {
+        m->status = fail_memory(m->err);
+        return false;
+    }
+    if (m->nfar >= MAP_NONE)
+        return machine_bad(m, CKPT_ELIMIT, "is one memo entry too many");
+    if (m->nfar == m->cap_far && !machine_grow(m, &m->far, &m->cap_far, sizeof(ckpt_value *)))
+        return false;
+    m->far[m->nfar] = v;
+    if (!map_set_num(m->sparse, index, (uint32_t)m->nfar++)) {
+        m->status = fail_memory(m->err);
+        return false;
+    }
+    return true;
+}
+
+bool machine_put(struct machine *m, uint64_t index)
+{
+    if (!need(m, 1))
+        return false;
+    bool known = memo_at(m, index) != NULL;
+    if (index >= m->memo_cap && !memo_reach(m, index))
+        return false;
+    ckpt_value *v = m->stack[m->top - 1];
+    if (index < m->memo_cap)
+        m->memo[index] = v;
+    else if (!memo_far(m, index, v))
+        return false;
+    m->memo_count += !known;
+    return true;
+}
+
+bool machine_get(struct machine *m, uint64_t index)
+{
+    ckpt_value *v = memo_at(m, index);
+    if (!v)
+        return machine_bad(m, CKPT_EFORMAT, "asks for memo entry %" PRIu64 ", which was never put", index);
+    v->flags |= VALUE_SHARED;
+    return push(m, v);
+}
+
+/* ------------------------------------------------------------------ nodes */
+
+void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
+{
+    size_t want, more;
+    if (add <= *cap - n)
+        return old;
+    if (add > UINT32_MAX - n) {
+        machine_bad(m, CKPT_ELIMIT, "makes a container of more than %" PRIu32 " items", UINT32_MAX);
+        return NULL;
+    }
+    want = n + add;
+    more = *cap > want / 2 ? (*cap < UINT32_MAX / 2 ? 2 * (size_t)*cap : UINT32_MAX) : want;
+    void *at = more <= FIRST_SLAB / size ? grab(m, more * size) : arena_array(m->a, more, size);
+    if (!at) {
+        if (m->status == CKPT_OK)
+            machine_memory(m);
+        return NULL;
+    }
+    if (n)
+        memcpy(at, old, n * size);
+    *cap = (uint32_t)more;
+    return at;
+}
+
+ckpt_value *machine_int(struct machine *m, int64_t i)
+{
+    ckpt_value **slot = i >= 0 && i < (int64_t)MACHINE_INTS
+                            ? &m->small[i]
+                            : &m->ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56];
+    if (*slot && (*slot)->u.i == i)
+        return *slot;
+    ckpt_value *v = node(m, CKPT_V_INT);
+    if (v) {
+        v->u.i = i;
+        *slot = v;
+    }
+    return v;
+}
+
+static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
+{
+    char *at = machine_chars(m, s.len);
+    if (!at)
+        return false;
+    if (s.len)
+        memcpy(at, s.ptr, s.len);
+    *out = str_of(at, s.len);
+    return true;
+}
+
+ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
+{
+    if (module.len == 0 || name.len == 0) {
+        machine_bad(m, CKPT_EFORMAT, "names nothing: module '%.*s', name '%.*s'", STR_ARG(module),
+                    STR_ARG(name));
+        return NULL;
+    }
+    size_t hash = module.len * 7 + name.len * 31 + (unsigned char)name.ptr[0] * 5
+                  + (unsigned char)name.ptr[name.len / 2] * 3 + (unsigned char)name.ptr[name.len - 1];
+    ckpt_str **slot = &m->names[hash % MACHINE_GLOBALS], *both = *slot;
+    if (!both || !str_eq(both[0], module) || !str_eq(both[1], name)) {
+        both = grab(m, 2 * sizeof *both);
+        if (!both || !text_copy(m, module, &both[0]) || !text_copy(m, name, &both[1]))
+            return NULL;
+        *slot = both;
+    }
+    ckpt_value *v = node(m, CKPT_V_GLOBAL);
+    if (!v)
+        return NULL;
+    v->u.global.module_name = both;
+    if (m->protocol >= 4 && memchr(name.ptr, '.', name.len))
+        v->flags |= VALUE_DOTTED;
+    struct pickle_facts *f = m->facts;
+    return machine_note(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
+}
+
+ckpt_value *machine_tuple(struct machine *m, size_t n)
+{
+    ckpt_value **from = m->stack + (m->top - n), *v;
+    if (n == 0) {
+        if (!m->unit)
+            m->unit = node(m, CKPT_V_TUPLE);
+        return m->unit;
+    }
+    if (n >= UINT32_MAX) {
+        machine_bad(m, CKPT_ELIMIT, "makes a tuple of more than %" PRIu32 " items", UINT32_MAX);
+        return NULL;
+    }
+    v = node_sized(m, CKPT_V_TUPLE, n * sizeof *from);
+    if (!v)
+        return NULL;
+    v->u.seq.items = (ckpt_value **)(v + 1);
+    v->u.seq.n = v->u.seq.cap = (uint32_t)n;
+    memcpy(v->u.seq.items, from, n * sizeof *from);
+    return v;
+}
+
+ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value *callable, ckpt_value *args)
+{
+    ckpt_value *v = node_sized(m, CKPT_V_CALL, sizeof(struct value_call));
+    if (!v)
+        return NULL;
+    struct value_call *c = (struct value_call *)(v + 1);
+    v->call = (uint8_t)how;
+    v->u.call_ = c;
+    c->callable = callable;
+    c->args = args;
+    struct pickle_facts *f = m->facts;
+    return machine_note(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
+}
+
+/* ------------------------------------------------------------------ facts */
+
+bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap, ckpt_value *v)
+{
+    if (!m->noting)
+        return true;
+    if (*n == *cap && !machine_grow(m, list, cap, sizeof **list))
+        return false;
+    (*list)[(*n)++] = v;
+    return true;
+}
+
+bool machine_mutates(struct machine *m, const ckpt_value *target)
+{
+    struct pickle_facts *f = m->facts;
+    bool plain = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT || target->type == CKPT_V_SET;
+    if (!m->noting || (plain && m->op != PICKLE_BUILD))
+        return true;
+    if (f->nmutations == f->cap_mutations
+        && !machine_grow(m, &f->mutations, &f->cap_mutations, sizeof *f->mutations))
+        return false;
+    f->mutations[f->nmutations++] = (struct pickle_mutation){m->at, m->op, target};
+    return true;
+}
+
+/* settle - moves a malloc'ed array of N to the arena, where it has its exact
+ * size; it is empty if that fails. */
+static void settle(struct machine *m, void *array, size_t *n, size_t *cap, size_t size)
+{
+    void *old, *at = NULL;
+    memcpy(&old, array, sizeof old);
+    if (*n && (at = arena_array(m->a, *n, size)))
+        memcpy(at, old, *n * size);
+    if (*n && !at && m->status == CKPT_OK)
+        machine_memory(m);
+    if (!at)
+        *n = 0;
+    *cap = *n;
+    memcpy(array, &at, sizeof at);
+    free(old);
+}
+
+ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
+                         struct pickle_facts *facts, ckpt_error *err)
+{
+    *m = (struct machine){.a = a, .err = err, .lim_pos = pos, .at = pos, .op = PICKLE_STOP};
+    m->want = FIRST_WINDOW;
+    m->slab_size = m->chars_size = FIRST_SLAB;
+    m->frame_end = UINT64_MAX;
+    m->noting = facts != NULL;
+    m->facts = facts ? facts : &m->unwanted;
+    ckpt_str record = facts ? facts->record : str_of("", 0);
+    *m->facts = (struct pickle_facts){.record = record, .protocol = -1};
+    memset(m->facts->first_use, 0xff, sizeof m->facts->first_use);
+    m->status = reader_init(&m->r, src, pos, end, err);
+    m->p = m->lim = m->r.win;
+    return m->status;
+}
+
+void machine_free(struct machine *m)
+{
+    struct pickle_facts *f = m->facts;
+    settle(m, &f->globals, &f->nglobals, &f->cap_globals, sizeof *f->globals);
+    settle(m, &f->calls, &f->ncalls, &f->cap_calls, sizeof *f->calls);
+    settle(m, &f->persids, &f->npersids, &f->cap_persids, sizeof *f->persids);
+    settle(m, &f->mutations, &f->nmutations, &f->cap_mutations, sizeof *f->mutations);
+    reader_free(&m->r);
+    map_free(m->sparse);
+    free(m->far);
+    free(m->memo);
+    free(m->marks);
+    free(m->stack);
+}

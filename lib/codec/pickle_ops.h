@@ -1,0 +1,26 @@
+/* pickle_ops.h - the 68 opcodes by name. */
+#ifndef CODEC_PICKLE_OPS_H
+#define CODEC_PICKLE_OPS_H
+
+#include <stdint.h>
+
+enum pickle_opcode {
+#define OP(name, code, protocol, argument) PICKLE_##name = code,
+#include "codec/pickle_ops.def"
+#undef OP
+};
+
+enum pickle_argument {
+    PICKLE_ARG_NONE, PICKLE_ARG_U1, PICKLE_ARG_U2, PICKLE_ARG_U4, PICKLE_ARG_U8, PICKLE_ARG_I4, PICKLE_ARG_F8,
+    PICKLE_ARG_LINE, PICKLE_ARG_LINES, PICKLE_ARG_B1, PICKLE_ARG_B4, PICKLE_ARG_B8, PICKLE_ARG_BI4
+};
+
+struct pickle_op {
+    const char *name; /* as pickletools spells it */
+    uint8_t code, protocol, argument;
+};
+
+/* pickle_op - what is known of an opcode; NULL: it is none. */
+const struct pickle_op *pickle_op(uint8_t code);
+
+#endif
