@@ -1,0 +1,491 @@
+/*
+ * safetensors.c - reading the format of Hugging Face models.
+ *
+ * OFFSET  SIZE  DESCRIPTION
+ * 0       8     N, little-endian: length of the header
+ * 8       N     header: one JSON object in UTF-8, white space allowed around it
+ * 8+N     rest  the data: tensors back to back, row-major, little-endian
+ *
+ * Header: "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} for
+ * every tensor, offsets counted from 8+N; beside them an optional
+ * "__metadata__": {"key": "text"} (or null). An entry may also be the array
+ * [dtype, shape, data_offsets]. Source: the safetensors README and the
+ * acceptance of its Rust reader (Metadata::validate in tensor.rs).
+ *
+ * Refused: anything in the data that belongs to no tensor or to two, sizes that
+ * disagree with dtype and shape, header or data cut off, unknown dtypes, a
+ * field given twice, __metadata__ given twice or with values that are no text.
+ * A tensor given twice is legal for the Rust reader, and the last one counts;
+ * a notice says so.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/map.h"
+#include "codec/json_scan.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/safetensors.h"
+
+/* One tensor as the header tells it. */
+struct entry {
+    ckpt_str name;
+    const uint64_t *shape;
+    uint64_t begin, end; /* in the data */
+    uint64_t at;         /* of its name: absolute, for messages */
+    uint32_t ndim;
+    uint32_t order;      /* in the header */
+    uint16_t dtype;
+};
+
+struct header {
+    ckpt_file *f;
+    json_scan j;
+    uint64_t data, ndata; /* where the data begin, and how many they are */
+    struct entry *entries;
+    size_t n, cap;
+    map *names;
+    bool has_metadata;
+    ckpt_error *err;
+};
+
+static bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+/* A header length with zeros above 32 bits and JSON behind it: nothing else
+ * begins like that. Lengths beyond the file are a download cut off, and said to
+ * be so by read. Asked before pickle and zip: a header of 640 bytes begins
+ * with the bytes of a protocol 2 pickle, one of 67324752 with those of a zip. */
+static bool probe(const struct probe *p)
+{
+    if (p->directory || p->nhead < 10 || load_u32le(p->head + 4) != 0 || load_u32le(p->head) < 2)
+        return false;
+    size_t i = 8;
+    if (p->nhead > 11 && memcmp(p->head + 8, "\xef\xbb\xbf{", 4) == 0)
+        return true;
+    while (i < p->nhead && json_space(p->head[i]))
+        i++;
+    if (i >= p->nhead || p->head[i] != '{')
+        return false;
+    for (i++; i < p->nhead && json_space(p->head[i]);)
+        i++;
+    return i >= p->nhead || p->head[i] == '"' || p->head[i] == '}' || load_u32le(p->head) <= p->size - 8;
+}
+
+/* ------------------------------------------------------------- the header */
+
+static ckpt_status unexpected(struct header *h, enum json_event e, const char *what, const char *allowed)
+{
+    if (e == JSON_ERROR)
+        return h->err->status;
+    return json_fail(&h->j, "%s is not %s", what, allowed);
+}
+
+static ckpt_status read_dtype(struct header *h, struct entry *x)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_STRING)
+        return unexpected(h, e, "dtype", "a text");
+    x->dtype = (uint16_t)dtype_by_safetensors(h->j.str);
+    if (x->dtype == CKPT_DT_NONE)
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have", STR_ARG(x->name),
+                         STR_ARG(h->j.str));
+    return CKPT_OK;
+}
+
+/* How many numbers the array that was just opened can hold at most. */
+static size_t count_items(const json_scan *j)
+{
+    const unsigned char *end = memchr(j->text + j->pos, ']', j->len - j->pos);
+    size_t n = 1;
+    for (const unsigned char *p = j->text + j->pos; end && p < end; p++)
+        n += *p == ',';
+    return n;
+}
+
+static ckpt_status read_shape(struct header *h, struct entry *x)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_ARRAY)
+        return unexpected(h, e, "shape", "an array");
+    size_t cap = count_items(&h->j);
+    uint64_t *shape = arena_array(h->f->a, cap, sizeof *shape);
+    if (!shape)
+        return fail_memory(h->err);
+    x->shape = shape;
+    x->ndim = 0;
+    while ((e = json_next(&h->j)) == JSON_NUMBER && x->ndim < cap)
+        if (!json_uint(&h->j, &shape[x->ndim++]))
+            return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64", STR_ARG(x->name),
+                             STR_ARG(h->j.str));
+    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "shape", "an array of numbers");
+}
+
+static ckpt_status read_offsets(struct header *h, struct entry *x)
+{
+    enum json_event e = json_next(&h->j);
+    uint64_t *to[2] = {&x->begin, &x->end};
+    size_t n = 0;
+    if (e != JSON_ARRAY)
+        return unexpected(h, e, "data_offsets", "an array");
+    while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
+        if (!json_uint(&h->j, to[n++]))
+            return json_fail(&h->j, "tensor \"%.*s\" has data offset %.*s; offsets are whole numbers below 2^64",
+                             STR_ARG(x->name), STR_ARG(h->j.str));
+    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : unexpected(h, e, "data_offsets", "two numbers");
+}
+
+static ckpt_status (*const read_field[3])(struct header *, struct entry *) = {read_dtype, read_shape, read_offsets};
+static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
+
+static ckpt_status read_object(struct header *h, struct entry *x)
+{
+    bool have[3] = {false};
+    enum json_event e;
+    while ((e = json_next(&h->j)) == JSON_KEY) {
+        size_t k = 0;
+        while (k < 3 && !str_is(h->j.str, field_name[k]))
+            k++;
+        if (k == 3) { /* a field we do not know is no harm */
+            if (!json_skip(&h->j, json_next(&h->j)))
+                return h->err->status;
+            continue;
+        }
+        if (have[k])
+            return json_fail(&h->j, "tensor \"%.*s\" has two fields \"%s\"", STR_ARG(x->name), field_name[k]);
+        have[k] = true;
+        CKPT_TRY(read_field[k](h, x));
+    }
+    if (e != JSON_OBJECT_END)
+        return h->err->status;
+    for (size_t k = 0; k < 3; k++)
+        if (!have[k])
+            return json_fail(&h->j, "tensor \"%.*s\" has no field \"%s\"", STR_ARG(x->name), field_name[k]);
+    return CKPT_OK;
+}
+
+static ckpt_status read_array(struct header *h, struct entry *x)
+{
+    for (size_t k = 0; k < 3; k++)
+        CKPT_TRY(read_field[k](h, x));
+    enum json_event e = json_next(&h->j);
+    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "a tensor's array", "[dtype, shape, data_offsets]");
+}
+
+static struct entry *new_entry(struct header *h)
+{
+    if (h->n == h->cap) {
+        size_t cap = h->cap ? h->cap * 2 : 64; /* bounded by the header's length */
+        struct entry *grown = realloc(h->entries, cap * sizeof *grown);
+        if (!grown)
+            return NULL;
+        h->entries = grown;
+        h->cap = cap;
+    }
+    h->entries[h->n] = (struct entry){.order = (uint32_t)h->n};
+    return &h->entries[h->n++];
+}
+
+static ckpt_status read_tensor(struct header *h)
+{
+    if (h->n >= h->f->limits.max_tensors)
+        return fail(h->err, CKPT_ELIMIT, source_pos(h->f->src, 8 + h->j.at), "more than %llu tensors", (unsigned long long)h->f->limits.max_tensors);
+    struct entry *x = new_entry(h);
+    uint32_t before;
+    if (!x)
+        return fail_memory(h->err);
+    x->name = h->j.str;
+    x->at = source_pos(h->f->src, 8 + h->j.at);
+    if (!map_put(h->names, x->name, x->order, &before))
+        return fail_memory(h->err);
+    if (before != MAP_NONE) { /* the map keeps the first; it stands for the last */
+        file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
+        x->order = before;
+    }
+    enum json_event e = json_next(&h->j);
+    if (e == JSON_OBJECT)
+        CKPT_TRY(read_object(h, x));
+    else if (e == JSON_ARRAY)
+        CKPT_TRY(read_array(h, x));
+    else
+        return unexpected(h, e, "a tensor's entry", "an object with dtype, shape and data_offsets");
+    if (before != MAP_NONE) {
+        h->entries[before] = *x;
+        h->n--;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status put_metadata(struct header *h, map *seen, ckpt_str key, ckpt_str text)
+{
+    ckpt_value *meta = h->f->metadata, *k = value_str(h->f->a, key), *v = value_str(h->f->a, text);
+    uint32_t before;
+    if (!k || !v || !map_put(seen, key, value_count(meta), &before))
+        return fail_memory(h->err);
+    if (before != MAP_NONE) {
+        meta->u.dict.pairs[before].val = v;
+        return CKPT_OK;
+    }
+    return value_put(h->f->a, meta, k, v) ? CKPT_OK : fail_memory(h->err);
+}
+
+static ckpt_status read_pairs(struct header *h, map *seen)
+{
+    enum json_event e;
+    while ((e = json_next(&h->j)) == JSON_KEY) {
+        ckpt_str key = h->j.str;
+        if ((e = json_next(&h->j)) != JSON_STRING)
+            return unexpected(h, e, "a value of __metadata__", "a text");
+        CKPT_TRY(put_metadata(h, seen, key, h->j.str));
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
+}
+
+static ckpt_status read_metadata(struct header *h)
+{
+    if (h->has_metadata)
+        return json_fail(&h->j, "the header has two __metadata__");
+    h->has_metadata = true;
+    enum json_event e = json_next(&h->j);
+    if (e == JSON_NULL)
+        return CKPT_OK;
+    if (e != JSON_OBJECT)
+        return unexpected(h, e, "__metadata__", "an object of texts");
+    map *seen = map_new(16);
+    h->f->metadata = value_new(h->f->a, CKPT_V_DICT, 0);
+    ckpt_status st = seen && h->f->metadata ? read_pairs(h, seen) : fail_memory(h->err);
+    map_free(seen);
+    return st;
+}
+
+static ckpt_status read_header(struct header *h)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_OBJECT)
+        return unexpected(h, e, "the header", "a JSON object");
+    while ((e = json_next(&h->j)) == JSON_KEY)
+        CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
+    if (e == JSON_OBJECT_END)
+        e = json_next(&h->j);
+    return e == JSON_END ? CKPT_OK : h->err->status;
+}
+
+/* --------------------------------------------------------------- the data */
+
+static int by_offset(const void *pa, const void *pb)
+{
+    const struct entry *a = pa, *b = pb;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return (a->order > b->order) - (a->order < b->order);
+}
+
+static void sort_entries(struct header *h)
+{
+    for (size_t i = 1; i < h->n; i++)
+        if (by_offset(&h->entries[i - 1], &h->entries[i]) > 0) {
+            qsort(h->entries, h->n, sizeof *h->entries, by_offset);
+            return;
+        }
+}
+
+#define LL(n) ((unsigned long long)(n))
+
+static ckpt_status cut_off(const struct header *h, const struct entry *x)
+{
+    uint64_t want = x->end;
+    for (size_t i = 0; i < h->n; i++)
+        if (h->entries[i].end > want)
+            want = h->entries[i].end;
+    (void)fail(h->err, CKPT_ETRUNCATED, x->at, "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu",
+               STR_ARG(x->name), LL(x->begin), LL(x->end), LL(h->ndata));
+    if (checked_add(want, h->data, &want))
+        fail_hint(h->err, "the download or copy stopped early: the header describes %llu bytes, this file has %llu; get it again",
+                  LL(want), LL(h->f->nbytes));
+    return CKPT_ETRUNCATED;
+}
+
+/* bits = product of the sizes, left to right as the reference does it, times
+ * the width; whole bytes only. */
+static ckpt_status check_size(const struct header *h, const struct entry *x)
+{
+    uint64_t bits = 1;
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < x->ndim; k++)
+        ok = checked_mul(bits, x->shape[k], &bits);
+    unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
+    if (!ok || !checked_mul(bits, width, &bits))
+        return fail(h->err, CKPT_EFORMAT, x->at, "the sizes of tensor \"%.*s\" multiply to more than 2^64 bits", STR_ARG(x->name));
+    if (bits % 8)
+        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" has %llu bits, which is no whole number of bytes", STR_ARG(x->name),
+                    LL(bits));
+    if (bits / 8 != x->end - x->begin)
+        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" needs %llu bytes for its shape, its data_offsets %llu..%llu hold %llu",
+                    STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
+    return CKPT_OK;
+}
+
+static ckpt_status check_entry(const struct header *h, const struct entry *x, const struct entry *prev)
+{
+    uint64_t start = prev ? prev->end : 0;
+    if (x->end < x->begin)
+        return fail(h->err, CKPT_EFORMAT, x->at, "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
+                    LL(x->end), LL(x->begin));
+    if (x->begin < start)
+        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
+                    STR_ARG(x->name), LL(x->begin), STR_ARG(prev->name), LL(start));
+    if (x->begin > start)
+        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
+                    STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
+    if (x->end > h->ndata)
+        return cut_off(h, x);
+    return check_size(h, x);
+}
+
+static ckpt_status check_entries(const struct header *h)
+{
+    const struct entry *prev = NULL;
+    for (size_t i = 0; i < h->n; i++) {
+        CKPT_TRY(check_entry(h, &h->entries[i], prev));
+        prev = &h->entries[i];
+    }
+    uint64_t end = prev ? prev->end : 0;
+    if (end != h->ndata)
+        return fail(h->err, CKPT_EFORMAT, source_pos(h->f->src, h->data + end), "%llu bytes behind the last tensor belong to none", LL(h->ndata - end));
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------- the rows */
+
+/* torch's float4 tensor counts bytes, the header counts values: two a byte. */
+static ckpt_status halve_last(const struct header *h, const struct entry *x, const uint64_t **shape)
+{
+    uint64_t *copy = arena_array(h->f->a, x->ndim, sizeof *copy);
+    if (!copy)
+        return fail_memory(h->err);
+    if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
+        return fail(h->err, CKPT_EUNSUPPORTED, x->at, "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
+                    STR_ARG(x->name));
+    memcpy(copy, x->shape, x->ndim * sizeof *copy);
+    copy[x->ndim - 1] /= 2;
+    *shape = copy;
+    return CKPT_OK;
+}
+
+static ckpt_status add_storage(const struct header *h, const struct entry *x, uint64_t elements, uint32_t *index)
+{
+    struct storage s = {.dtype = x->dtype, .numel = elements};
+    s.s.nbytes = x->end - x->begin;
+    s.s.key = x->name;
+    s.off = h->data + x->begin;
+    s.s.file_offset = source_pos(h->f->src, s.off);
+    s.src = source_ref(h->f->src);
+    return table_storage(&h->f->table, &s, index, h->err);
+}
+
+static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path, struct step *step)
+{
+    ckpt_file *f = h->f;
+    struct row r = {.steps = step};
+    ckpt_value *key = value_str(f->a, x->name), *val = value_new(f->a, CKPT_V_TENSOR, x->at);
+    *path = (ckpt_path_elem){.str = x->name};
+    *step = (struct step){.node = f->root, .index = value_count(f->root)};
+    if (!key || !val || !value_put(f->a, f->root, key, val))
+        return fail_memory(h->err);
+    r.t = (ckpt_tensor){.path = path, .npath = 1, .dtype = x->dtype, .kind = CKPT_DENSE, .ndim = x->ndim, .shape = x->shape,
+                        .has_shape = true, .has_data = true, .value = val};
+    if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
+        CKPT_TRY(halve_last(h, x, &r.t.shape));
+    CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
+    return table_row(&f->table, &r, &val->row, h->err);
+}
+
+/* The arrays have their final size at once: nothing is left behind by growing. */
+static ckpt_status add_rows(const struct header *h)
+{
+    ckpt_file *f = h->f;
+    struct table *t = &f->table;
+    ckpt_path_elem *paths = arena_array(f->a, h->n, sizeof *paths);
+    struct step *steps = arena_array(f->a, h->n, sizeof *steps);
+    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, h->n, sizeof *t->rows);
+    t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, h->n, sizeof *t->storages);
+    f->root = value_new(f->a, CKPT_V_DICT, 0);
+    if (!paths || !steps || !f->root || (h->n && (!t->rows || !t->storages)))
+        return fail_memory(h->err);
+    for (size_t i = 0; i < h->n; i++)
+        CKPT_TRY(add_row(h, &h->entries[i], &paths[i], &steps[i]));
+    return h->n ? CKPT_OK : file_leaf(f, paths, 0, f->root, h->err);
+}
+
+/* What the metadata tell about the file as a whole. */
+static ckpt_status describe(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str framework;
+    f->producer = STR_LIT("safetensors");
+    if (!f->metadata)
+        return CKPT_OK;
+    if (value_text(value_get(f->metadata, "format"), &framework))
+        f->producer = arena_printf(f->a, "safetensors, format=%.*s", STR_ARG(framework));
+    if (value_get(f->metadata, "DCP_SHARDING_INFO"))
+        file_notice(f, "one rank's part of a distributed checkpoint: shapes are those of the parts");
+    return f->producer.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* ------------------------------------------------------------------- read */
+
+static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+{
+    unsigned char bytes[8];
+    CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
+    *n = load_u64le(bytes);
+    if (*n > SAFETENSORS_MAX_HEADER)
+        return fail(err, CKPT_EFORMAT, 0, "a header of %llu bytes; the format allows %u", LL(*n), SAFETENSORS_MAX_HEADER);
+    if (*n > f->limits.max_header)
+        return fail(err, CKPT_ELIMIT, 0, "a header of %llu bytes; the limit is %llu", LL(*n), LL(f->limits.max_header));
+    if (!range_within(8, *n, f->src->size)) {
+        (void)fail(err, CKPT_ETRUNCATED, 8, "the header needs %llu bytes, the file has %llu behind its length", LL(*n),
+                   LL(f->src->size - 8));
+        fail_hint(err, "the download or copy stopped early: get the file again");
+        return CKPT_ETRUNCATED;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
+{
+    uint64_t n;
+    ckpt_error own;
+    struct header h = {.f = f, .err = err ? err : &own};
+    CKPT_TRY(header_length(f, &n, h.err));
+    file_budget(f, n);
+    char *text = arena_alloc(f->a, (size_t)n);
+    if (!text)
+        return fail_memory(h.err);
+    CKPT_TRY(source_read(f->src, 8, text, (size_t)n, h.err));
+    f->flat = true;
+    h.data = 8 + n;
+    h.ndata = f->src->size - h.data;
+    json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, h.err);
+    h.names = map_new((size_t)n / 128);
+    ckpt_status st = h.names ? read_header(&h) : fail_memory(h.err);
+    map_free(h.names);
+    if (st == CKPT_OK) {
+        sort_entries(&h);
+        st = check_entries(&h);
+    }
+    if (st == CKPT_OK)
+        st = add_rows(&h);
+    free(h.entries);
+    return st == CKPT_OK ? describe(f, h.err) : st;
+}
+
+const struct format format_safetensors = {
+    .name = "safetensors",
+    .title = "safetensors",
+    .suffixes = ".safetensors",
+    .probe = probe,
+    .read = read_file,
+    .write = safetensors_write,
+};

@@ -1,0 +1,14 @@
+/* safetensors.h - what the two halves of the format share. */
+#ifndef FORMAT_SAFETENSORS_H
+#define FORMAT_SAFETENSORS_H
+
+#include "format/format.h"
+
+#define SAFETENSORS_MAX_HEADER 100000000u
+/* Beyond this the Hub's own clients refuse to parse a header. */
+#define SAFETENSORS_HUB_HEADER 25000000u
+
+/* safetensors_write - safetensors_write.c: the format's write. */
+ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+
+#endif

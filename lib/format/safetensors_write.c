@@ -1,0 +1,438 @@
+/*
+ * safetensors_write.c - writing the bytes that the official library writes for
+ * the same tensors.
+ *
+ * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has
+ * as st_rank, then name by its bytes; compact JSON, __metadata__ first, fields
+ * dtype, shape, data_offsets; spaces up to a multiple of eight. Its metadata
+ * come out in the order of a hash table, so only one key can be matched byte
+ * for byte; ours are sorted.
+ *
+ * `format` goes with any other metadata: transformers refuses a file whose
+ * metadata lack it, and reads one without metadata.
+ *
+ * Refused rather than bent: tensors without plain bytes, types the format has
+ * no name for, two tensors of one joined name, a tensor named __metadata__
+ * (which the official writer accepts and its reader refuses), names that are
+ * not UTF-8.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "codec/json_scan.h"
+#include "core/dtype.h"
+#include "core/stream.h"
+#include "format/safetensors.h"
+#include "format/ties.h"
+#include "io/sink.h"
+
+struct item {
+    ckpt_str name;
+    uint32_t row;
+    uint64_t begin;
+};
+
+struct pair {
+    ckpt_str key, text;
+};
+
+struct writer {
+    ckpt_plan *p;
+    const ckpt_write_options *opts;
+    struct item *items;
+    size_t n;
+    uint64_t data; /* bytes of all tensors */
+    uint64_t done;
+    struct pair *meta;
+    size_t nmeta;
+    size_t aliases; /* how many the plan had before us */
+    buf header;     /* length and padding included */
+};
+
+static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row) { return &w->p->file->table.rows[row].t; }
+
+/* ------------------------------------------------------- what can be held */
+
+/* Why a row cannot be written; NULL when it can. */
+static const char *unfit(const ckpt_tensor *t)
+{
+    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
+        return "is no plain tensor";
+    if (!t->has_data || !t->has_shape)
+        return "has no bytes";
+    if (!d->safetensors)
+        return "has a type that safetensors lacks";
+    return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
+}
+
+static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry *first, size_t others, ckpt_error *err)
+{
+    const ckpt_tensor *t = tensor_of(w, first->row);
+    char more[48] = "";
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s", STR_ARG(first->name),
+               ckpt_kind_name((ckpt_kind)t->kind), t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
+    fail_hint(err, "--drop '%.*s' leaves it out; a .pth output keeps it", STR_ARG(first->name));
+    return CKPT_ELOSSY;
+}
+
+/* A part of a composite that was itself left out goes with it, and is named. */
+static ckpt_status orphan(const struct writer *w, const struct plan_entry *e, bool *is, ckpt_error *err)
+{
+    const ckpt_tensor *t = tensor_of(w, e->row);
+    *is = t->part_of != CKPT_NO_TENSOR;
+    if (!*is || w->p->keep[t->part_of])
+        return CKPT_OK;
+    return plan_dropped(w->p, e->name, str_c("tensor"), "part of a tensor that is left out", err);
+}
+
+/* Entries that are to be written, in the items. A composite's parts follow it,
+ * so whatever is refused for a part was refused for its composite first. */
+static ckpt_status collect(struct writer *w, const bool *drop, ckpt_error *err)
+{
+    const struct plan_entry *first = NULL;
+    size_t others = 0;
+    for (size_t i = 0; i < w->p->nentries; i++) {
+        const struct plan_entry *e = &w->p->entries[i];
+        bool part;
+        if (drop[i])
+            continue;
+        CKPT_TRY(orphan(w, e, &part, err));
+        if (part)
+            continue;
+        if (!unfit(tensor_of(w, e->row)))
+            w->items[w->n++] = (struct item){.name = e->name, .row = e->row};
+        else if (first)
+            others++;
+        else
+            first = e;
+    }
+    return first ? refuse_unfit(w, first, others, err) : CKPT_OK;
+}
+
+static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
+{
+    buf b;
+    buf_init(&b, 4096);
+    for (uint32_t k = 0; k < t->npath; k++) {
+        buf_byte(&b, '[');
+        if (t->path[k].is_int)
+            buf_printf(&b, "%lld", (long long)t->path[k].num);
+        else
+            json_quote(&b, t->path[k].str);
+        buf_byte(&b, ']');
+    }
+    ckpt_str text = arena_str(w->p->a, buf_view(&b));
+    buf_free(&b);
+    return text.ptr ? text : str_of("", 0);
+}
+
+static ckpt_status collision(struct writer *w, const struct item *a, const struct item *b, ckpt_error *err)
+{
+    ckpt_str pa = path_text(w, tensor_of(w, a->row)), pb = path_text(w, tensor_of(w, b->row));
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s", STR_ARG(a->name),
+               STR_ARG(pa), STR_ARG(pb));
+    fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
+    return CKPT_EEXIST;
+}
+
+static ckpt_status check_names(struct writer *w, ckpt_error *err)
+{
+    map *seen = map_new(w->n);
+    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
+        uint32_t other;
+        ckpt_str name = w->items[i].name;
+        if (str_is(name, "__metadata__"))
+            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a tensor is called __metadata__, which safetensors reserves");
+        else if (!utf8_check(name, false, NULL))
+            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
+        else if (!map_put(seen, name, (uint32_t)i, &other))
+            st = fail_memory(err);
+        else if (other != MAP_NONE)
+            st = collision(w, &w->items[other], &w->items[i], err);
+    }
+    map_free(seen);
+    return st;
+}
+
+/* Values beside the tensors have no place in the format. */
+static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    size_t before = p->ndropped;
+    for (size_t i = 0; i < p->file->nleaves; i++) {
+        const ckpt_leaf *leaf = &p->file->leaves[i];
+        char type[128];
+        if (leaf->npath <= p->root_depth || !plan_below_root(p, leaf->path, leaf->npath))
+            continue;
+        ckpt_value_type_name(leaf->value, type, sizeof type);
+        CKPT_TRY(plan_dropped(p, leaf->name, str_c(type), "not a tensor", err));
+    }
+    if (p->ndropped == before || !w->opts->strict)
+        return CKPT_OK;
+    const ckpt_dropped *d = &p->dropped[before];
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; safetensors holds tensors only",
+               STR_ARG(d->path), STR_ARG(d->type), p->ndropped - before - 1);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
+static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
+{
+    if (w->n || (w->p->file->table.nrows == 0 && w->p->ndropped == 0 && w->p->file->root))
+        return CKPT_OK;
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
+    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
+    return CKPT_ENOTFOUND;
+}
+
+/* --------------------------------------------------------------- metadata */
+
+static int by_key(const void *pa, const void *pb)
+{
+    return str_compare(((const struct pair *)pa)->key, ((const struct pair *)pb)->key);
+}
+
+static bool has_key(const struct writer *w, size_t n, ckpt_str key)
+{
+    const struct pair probe = {.key = key};
+    return n && bsearch(&probe, w->meta, n, sizeof probe, by_key);
+}
+
+static size_t own_metadata(struct writer *w)
+{
+    uint32_t n = 0;
+    const value_pair *pairs = w->p->file->metadata ? value_pairs(w->p->file->metadata, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++) {
+        struct pair *m = &w->meta[w->nmeta];
+        w->nmeta += value_text(pairs[i].key, &m->key) && value_text(pairs[i].val, &m->text);
+    }
+    if (w->nmeta)
+        qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
+    return w->nmeta;
+}
+
+/* What the input has, aliases that do not hide any of it, and `format`. */
+static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    uint32_t n = p->file->metadata ? value_count(p->file->metadata) : 0;
+    w->meta = calloc((size_t)n + (p->naliases - w->aliases) + 1, sizeof *w->meta);
+    if (!w->meta)
+        return fail_memory(err);
+    size_t own = own_metadata(w);
+    bool format = has_key(w, own, STR_LIT("format"));
+    for (size_t i = w->aliases; i < p->naliases; i++)
+        if (!has_key(w, own, p->aliases[i].name) && !str_is(p->aliases[i].name, "format"))
+            w->meta[w->nmeta++] = (struct pair){p->aliases[i].name, p->aliases[i].of};
+    if (!format && (w->nmeta || !p->file->flat || p->file->torch_load))
+        w->meta[w->nmeta++] = (struct pair){STR_LIT("format"), STR_LIT("pt")};
+    if (w->nmeta)
+        qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------- layout */
+
+/* qsort has no argument for the table, so the rank goes with the item. */
+struct ranked {
+    struct item item;
+    uint8_t rank;
+};
+
+static int by_rank(const void *pa, const void *pb)
+{
+    const struct ranked *a = pa, *b = pb;
+    return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : str_compare(a->item.name, b->item.name);
+}
+
+static ckpt_status place(struct writer *w, ckpt_error *err)
+{
+    struct ranked *r = calloc(w->n + 1, sizeof *r);
+    if (!r)
+        return fail_memory(err);
+    for (size_t i = 0; i < w->n; i++)
+        r[i] = (struct ranked){w->items[i], dtype_info((ckpt_dtype)tensor_of(w, w->items[i].row)->dtype)->st_rank};
+    qsort(r, w->n, sizeof *r, by_rank);
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->n; i++) {
+        w->items[i] = r[i].item;
+        w->items[i].begin = w->data;
+        ok = checked_add(w->data, tensor_of(w, w->items[i].row)->nbytes, &w->data);
+    }
+    free(r);
+    return ok ? CKPT_OK : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
+}
+
+static void put_entry(struct writer *w, const struct item *x)
+{
+    const ckpt_tensor *t = tensor_of(w, x->row);
+    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    json_quote(&w->header, x->name);
+    buf_printf(&w->header, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        uint64_t size = t->shape[k]; /* doubled, a packed one still fits: its bytes do */
+        if (k + 1 == t->ndim && !checked_mul(size, d->st_last_mul, &size))
+            w->header.failed = true;
+        buf_printf(&w->header, k ? ",%llu" : "%llu", (unsigned long long)size);
+    }
+    buf_printf(&w->header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)x->begin,
+               (unsigned long long)(x->begin + t->nbytes));
+}
+
+static void put_metadata(struct writer *w)
+{
+    buf_text(&w->header, "\"__metadata__\":{");
+    for (size_t i = 0; i < w->nmeta; i++) {
+        if (i)
+            buf_byte(&w->header, ',');
+        json_quote(&w->header, w->meta[i].key);
+        buf_byte(&w->header, ':');
+        json_quote(&w->header, w->meta[i].text);
+    }
+    buf_byte(&w->header, '}');
+}
+
+static ckpt_status make_header(struct writer *w, ckpt_error *err)
+{
+    buf *b = &w->header;
+    buf_u64le(b, 0);
+    buf_byte(b, '{');
+    if (w->nmeta)
+        put_metadata(w);
+    for (size_t i = 0; i < w->n; i++) {
+        if (i || w->nmeta)
+            buf_byte(b, ',');
+        put_entry(w, &w->items[i]);
+    }
+    buf_byte(b, '}');
+    while (b->len % 8 && buf_ok(b))
+        buf_byte(b, ' ');
+    if (!buf_ok(b))
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the header would have more than the %u bytes that the format allows",
+                    SAFETENSORS_MAX_HEADER);
+    size_t n = b->len - 8;
+    for (size_t i = 0; i < 8; i++)
+        b->data[i] = (unsigned char)(n >> 8 * i);
+    if (n > SAFETENSORS_HUB_HEADER)
+        plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n, SAFETENSORS_HUB_HEADER);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ bytes */
+
+static void crc_notice(void *user, const char *fmt, ...)
+{
+    ckpt_plan *p = user;
+    va_list ap;
+    va_start(ap, fmt);
+    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
+    va_end(ap);
+}
+
+static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
+{
+    w->done += n;
+    if (w->opts->progress && w->opts->progress(w->opts->user, w->done, w->data))
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return CKPT_OK;
+}
+
+static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk, ckpt_error *err)
+{
+    struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
+    stream *s = NULL;
+    size_t got = 1;
+    uint64_t before = w->done;
+    ckpt_status st = stream_open(&w->p->file->table, x->row, &o, &s, err);
+    while (st == CKPT_OK && got) {
+        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
+        if (st == CKPT_OK && got)
+            st = sink_write(out, chunk, got, err);
+        if (st == CKPT_OK && got)
+            st = report(w, got, err);
+    }
+    stream_close(s);
+    if (st == CKPT_OK && w->done - before != tensor_of(w, x->row)->nbytes)
+        st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu", (unsigned long long)(w->done - before),
+                  (unsigned long long)tensor_of(w, x->row)->nbytes);
+    if (st != CKPT_OK && st != CKPT_ECANCELLED)
+        fail_where(err, "%.*s", STR_ARG(x->name));
+    return st;
+}
+
+static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
+{
+    uint64_t size;
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    if (!chunk)
+        return fail_memory(err);
+    ckpt_status st = checked_add(w->header.len, w->data, &size) ? sink_reserve(out, size, err)
+                                                                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes");
+    if (st == CKPT_OK)
+        st = sink_write(out, w->header.data, w->header.len, err);
+    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
+        st = copy_tensor(w, &w->items[i], out, chunk, err);
+    free(chunk);
+    return st;
+}
+
+static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
+{
+    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
+    sink *out;
+    if (w->opts->dry_run)
+        return CKPT_OK;
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_all(w, out, err);
+    if (st == CKPT_OK)
+        st = file_unchanged(w->p->file, err);
+    if (st == CKPT_OK)
+        return sink_commit(out, err);
+    sink_abort(out);
+    return st;
+}
+
+static ckpt_status prepare(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    bool *drop = calloc(p->nentries + 1, sizeof *drop);
+    w->items = calloc(p->nentries + 1, sizeof *w->items);
+    w->aliases = p->naliases;
+    ckpt_status st = drop && w->items ? ties_resolve(p, w->opts->ties, drop, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = collect(w, drop, err);
+    free(drop);
+    CKPT_TRY(st);
+    CKPT_TRY(check_names(w, err));
+    CKPT_TRY(drop_leaves(w, err));
+    CKPT_TRY(check_not_empty(w, err));
+    CKPT_TRY(make_metadata(w, err));
+    CKPT_TRY(place(w, err));
+    return make_header(w, err);
+}
+
+ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    struct writer w = {.p = p, .opts = job->opts};
+    CKPT_TRY(plan_entries(p, err));
+    buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
+    ckpt_status st = prepare(&w, err);
+    if (st == CKPT_OK)
+        st = emit(&w, job->path, err);
+    if (st == CKPT_OK)
+        st = plan_output(p, job->path, err);
+    if (st == CKPT_OK) {
+        job->result->tensors += w.n;
+        job->result->bytes += w.header.len + w.data;
+    }
+    buf_free(&w.header);
+    free(w.items);
+    free(w.meta);
+    return st;
+}
