@@ -241,6 +241,8 @@ ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, c
     return zip_writer_put(w, bytes.ptr, bytes.len, err);
 }
 
+uint32_t zip_writer_crc(const zip_writer *w) { return w->crc; }
+
 /* put_ends - zip64 end record, its locator, end record. */
 static void put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end)
 {

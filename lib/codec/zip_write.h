@@ -15,6 +15,8 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
 ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err);
 /* zip_writer_member - begin, put, all at once. */
 ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, ckpt_error *err);
+/* zip_writer_crc - CRC-32 of the last member that is complete. */
+uint32_t zip_writer_crc(const zip_writer *w);
 /* zip_writer_finish - directory, zip64 end record, locator, end record. W stays to be freed. */
 ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err);
 void zip_writer_free(zip_writer *w);

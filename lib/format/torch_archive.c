@@ -1,0 +1,315 @@
+/*
+ * torch_archive.c - records, pickles and storages in torch's archives.
+ *
+ *   <top>/data.pkl          one pickle (torch.save, TorchScript)
+ *   <top>/data/<key>        the whole of one storage, nothing else
+ *   <top>/tensors/<key>     the same, torch 1.4
+ *   <top>/byteorder         "little" or "big"; absent before 2.1: little
+ *
+ * Refused: a storage that has no record, two records of one name (readers
+ * disagree on which one counts), a byte order that is neither. A record that is
+ * longer than its persistent id states keeps to what the id states, as torch's
+ * reader did up to 2.9; a shorter one is refused by whoever asked for it.
+ */
+#include "format/torch_archive.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/pickle_read.h"
+#include "core/dtype.h"
+
+#define CHUNK (64u * 1024u)
+
+static ckpt_str folder_of(ckpt_str name)
+{
+    while (name.len && name.ptr[name.len - 1] != '/')
+        name.len--;
+    return name;
+}
+
+static bool same_letters(ckpt_str s, const char *lower)
+{
+    size_t n = strlen(lower);
+    for (size_t i = 0; s.len == n && i < n; i++)
+        if ((s.ptr[i] >= 'A' && s.ptr[i] <= 'Z' ? s.ptr[i] - 'A' + 'a' : s.ptr[i]) != lower[i])
+            return false;
+    return s.len == n;
+}
+
+bool torch_archive_top(const zip *z, ckpt_str *top, bool *many)
+{
+    ckpt_str first = z->n ? z->entries[0].name : str_of("", 0);
+    size_t slash = str_find(first, STR_LIT("/"), 0), found = 0;
+    first.len = slash == SIZE_MAX ? 0 : slash + 1;
+    *many = false;
+    for (size_t i = 0; i < z->n; i++) {
+        ckpt_str name = z->entries[i].name, folder = folder_of(name);
+        if (!same_letters(str_skip(name, folder.len), "data.pkl"))
+            continue;
+        if (str_eq(folder, first)) {
+            *top = folder;
+            *many = false;
+            return true;
+        }
+        *many = *many || (found && !str_eq(folder, *top));
+        if (found++ == 0)
+            *top = folder;
+    }
+    return found > 0;
+}
+
+static void archive_free(void *user)
+{
+    struct torch_archive *ta = user;
+    for (size_t i = 0; i < ta->nkept; i++)
+        source_unref(ta->kept[i]);
+    zip_close(ta->z);
+    buf_free(&ta->name);
+    free(ta);
+}
+
+/* An archive whose storages all say CRC 0 was written without. */
+static bool storages_say_zero(const struct torch_archive *ta)
+{
+    ckpt_str folder = buf_view(&ta->name);
+    for (size_t i = 0; i < ta->z->n; i++) {
+        const struct zip_entry *e = &ta->z->entries[i];
+        if (e->crc && str_starts(e->name, folder))
+            return false;
+    }
+    return true;
+}
+
+static void start_name(struct torch_archive *ta, const char *name)
+{
+    ta->name.len = 0;
+    buf_str(&ta->name, ta->top);
+    buf_text(&ta->name, name);
+}
+
+static bool has_folder(struct torch_archive *ta, const char *folder)
+{
+    start_name(ta, folder);
+    for (size_t i = 0; i < ta->z->n; i++)
+        if (str_starts(ta->z->entries[i].name, buf_view(&ta->name)))
+            return true;
+    return false;
+}
+
+ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive **out, ckpt_error *err)
+{
+    struct torch_archive *ta = calloc(1, sizeof *ta);
+    if (!ta)
+        return fail_memory(err);
+    ta->f = f;
+    ta->z = f->probe->z;
+    ta->top = top;
+    ta->suffix = "";
+    buf_init(&ta->name, 1u << 20);
+    f->container = ta;
+    f->container_free = archive_free;
+    ta->used = arena_array(f->a, ta->z->n, sizeof *ta->used);
+    if (!ta->used)
+        return fail_memory(err);
+    ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
+    start_name(ta, ta->storage);
+    ta->crc_none = storages_say_zero(ta);
+    *out = ta;
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ records */
+
+int64_t torch_archive_find(struct torch_archive *ta, const char *name)
+{
+    start_name(ta, name);
+    return buf_ok(&ta->name) ? zip_find_fold(ta->z, buf_view(&ta->name)) : -1;
+}
+
+bool torch_archive_has(struct torch_archive *ta, const char *name) { return torch_archive_find(ta, name) >= 0; }
+
+static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_error *err)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    if (!e->duplicate)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header), "two records have this name; readers disagree on which one counts");
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    return CKPT_EFORMAT;
+}
+
+ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out, ckpt_error *err)
+{
+    int64_t i = torch_archive_find(ta, name);
+    *out = str_of(NULL, 0);
+    if (i < 0 || ta->z->entries[i].usize > max)
+        return CKPT_OK;
+    CKPT_TRY(unambiguous(ta, (size_t)i, err));
+    return zip_load(ta->z, (size_t)i, max, out, err);
+}
+
+ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
+{
+    ckpt_str s;
+    int64_t i = torch_archive_find(ta, "byteorder");
+    CKPT_TRY(torch_archive_text(ta, "byteorder", 16, &s, err));
+    ckpt_str word = s;
+    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r' || word.ptr[word.len - 1] == ' '))
+        word.len--;
+    if (i < 0 || str_is(word, "little")) {
+        if (i >= 0 && word.len != s.len)
+            ta->f->torch_load_why = STR_LIT("the record byteorder ends in a line break");
+        return CKPT_OK;
+    }
+    ta->big_endian = str_is(word, "big");
+    if (ta->big_endian)
+        return CKPT_OK;
+    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header), "the byte order is \"%.*s\", neither little nor big",
+               STR_ARG(word));
+    fail_where(err, "%.*sbyteorder", STR_ARG(ta->top));
+    return CKPT_EFORMAT;
+}
+
+/* ------------------------------------------------------------------ pickles */
+
+/* check_crc - a pickle is read whole, so its checksum must hold. */
+static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
+{
+    uint32_t crc = 0;
+    unsigned char *chunk = z->crc_none ? NULL : malloc(CHUNK);
+    if (z->crc_none)
+        return CKPT_OK;
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    for (uint64_t at = 0, n; st == CKPT_OK && at < s->size; at += n) {
+        n = s->size - at < CHUNK ? s->size - at : CHUNK;
+        st = source_read(s, at, chunk, (size_t)n, err);
+        if (st == CKPT_OK)
+            crc = crc32_update(crc, chunk, (size_t)n);
+    }
+    free(chunk);
+    if (st != CKPT_OK || crc == e->crc)
+        return st;
+    (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data), "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
+    fail_hint(err, "the file is damaged; fetch it again");
+    return CKPT_ECHECKSUM;
+}
+
+static ckpt_status keep(struct torch_archive *ta, source *s, ckpt_error *err)
+{
+    source **grown = arena_grow(ta->f->a, ta->kept, ta->nkept, &ta->cap_kept, ta->nkept + 1, sizeof *grown);
+    if (!grown) {
+        source_unref(s);
+        return fail_memory(err);
+    }
+    ta->kept = grown;
+    grown[ta->nkept++] = s;
+    return CKPT_OK;
+}
+
+static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *e, source *s, ckpt_value **root, ckpt_error *err)
+{
+    uint64_t next;
+    struct pickle_facts *facts = file_pickle(ta->f, e->name);
+    if (!facts)
+        return fail_memory(err);
+    CKPT_TRY(check_crc(ta->z, e, s, err));
+    CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
+    if (next < s->size)
+        file_notice(ta->f, "%.*s: %llu bytes behind the end of the pickle are not looked at", STR_ARG(e->name),
+                    (unsigned long long)(s->size - next));
+    return CKPT_OK;
+}
+
+ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    source *s;
+    file_budget(ta->f, e->usize);
+    CKPT_TRY(unambiguous(ta, i, err));
+    CKPT_TRY(zip_data(ta->z, i, err));
+    CKPT_TRY(zip_member(ta->z, i, &s, err));
+    CKPT_TRY(keep(ta, s, err));
+    ckpt_status st = run_pickle(ta, e, s, root, err);
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(e->name));
+    return st;
+}
+
+/* ----------------------------------------------------------------- storages */
+
+/* stated_bytes - what the persistent id says; packed quantised classes count bytes. */
+static bool stated_bytes(const struct torch_pid *pid, uint64_t *out)
+{
+    if (dtype_info(pid->dtype)->block_elems == 1)
+        return dtype_bytes(pid->dtype, pid->numel, out);
+    *out = pid->numel;
+    return true;
+}
+
+static ckpt_status no_record(const struct torch_archive *ta, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
+        s->src = source_mem("", 0, CKPT_NO_OFFSET);
+        return s->src ? CKPT_OK : fail_memory(err);
+    }
+    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record of a storage of %llu elements is missing",
+               (unsigned long long)pid->numel);
+    fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
+    fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
+    return CKPT_ETRUNCATED;
+}
+
+/* from_record - storage S out of entry I, which may be longer than stated. */
+static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i, struct storage *s, ckpt_error *err)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    uint64_t need;
+    CKPT_TRY(unambiguous(ta, i, err));
+    CKPT_TRY(zip_member(ta->z, i, &s->src, err));
+    s->s.nbytes = e->usize;
+    s->s.has_crc = !ta->crc_none;
+    s->crc = e->crc;
+    s->s.file_offset = source_pos(s->src, 0);
+    ta->used[i] = true;
+    if (!stated_bytes(pid, &need) || need >= e->usize)
+        return CKPT_OK;
+    s->s.nbytes = need;
+    s->s.has_crc = false; /* it is one of the whole record */
+    ta->f->unaccounted += e->usize - need;
+    file_notice(ta->f, "%.*s holds %llu bytes, %llu more than its storage; torch 2.10 and later refuse it", STR_ARG(e->name),
+                (unsigned long long)e->usize, (unsigned long long)(e->usize - need));
+    return CKPT_OK;
+}
+
+static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    struct torch_archive *ta = user;
+    if (str_is(pid->location, "meta"))
+        return CKPT_OK;
+    start_name(ta, ta->storage);
+    buf_str(&ta->name, pid->key);
+    buf_text(&ta->name, ta->suffix);
+    if (!buf_ok(&ta->name))
+        return fail_memory(err);
+    int64_t i = zip_find(ta->z, buf_view(&ta->name));
+    if (i < 0 && pid->numel)
+        i = zip_find_fold(ta->z, buf_view(&ta->name));
+    return i < 0 ? no_record(ta, pid, s, err) : from_record(ta, pid, (size_t)i, s, err);
+}
+
+struct torch_storages torch_archive_storages(struct torch_archive *ta)
+{
+    return (struct torch_storages){.user = ta, .find = find_storage, .big_endian = ta->big_endian};
+}
+
+void torch_archive_account(struct torch_archive *ta)
+{
+    start_name(ta, ta->storage);
+    for (size_t i = 0; i < ta->z->n; i++) {
+        const struct zip_entry *e = &ta->z->entries[i];
+        if (!ta->used[i] && str_starts(e->name, buf_view(&ta->name)) && str_ends(e->name, str_c(ta->suffix)))
+            (void)checked_add(ta->f->unaccounted, e->usize, &ta->f->unaccounted);
+    }
+}

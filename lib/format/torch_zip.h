@@ -1,0 +1,40 @@
+/* torch_zip.h - what the parts of the format share. */
+#ifndef FORMAT_TORCH_ZIP_H
+#define FORMAT_TORCH_ZIP_H
+
+#include "base/buf.h"
+#include "format/format.h"
+
+/* Entries of one container that are left out. */
+struct torch_mask {
+    bool *out;
+    uint32_t n;
+};
+
+/* A plan on its way into an archive. */
+struct torch_writer {
+    ckpt_plan *p;
+    const ckpt_write_options *opts;
+    map *storage_of;   /* PERSID (or _load_from_bytes) node -> index into found */
+    const struct storage **found;
+    size_t nfound, cap_found;
+    map *number_of;    /* storage -> its number in the archive */
+    const struct storage **order;
+    size_t n, cap;
+    map *rewritten;    /* node -> index into news */
+    const ckpt_value **news;
+    size_t nnews, cap_news;
+    map *left_out;     /* container -> index into masks */
+    struct torch_mask *masks;
+    size_t nmasks, cap_masks;
+    buf pickle;
+    uint64_t total, done; /* bytes of the storages */
+};
+
+/* torch_zip_write - torch_zip_write.c: the format's write. */
+ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+/* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and order with the
+ * storages that it names. */
+ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);
+
+#endif

@@ -1,0 +1,534 @@
+/*
+ * torch_zip_pickle.c - the data.pkl of an archive that is written.
+ *
+ * The graph goes out as it came but for: edits of the plan; objects that the
+ * file says have a state dict instead; storages, which get new numbers, whose
+ * bytes are made little-endian, and whose class becomes UntypedStorage (and
+ * their tensors _rebuild_tensor_v3) where only torch's C++ writer uses that
+ * class; views of legacy storages, which become offsets; storages inside bytes
+ * objects (torch.storage._load_from_bytes), which become records.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "codec/pickle_write.h"
+#include "core/dtype.h"
+#include "format/torch_graph.h"
+#include "format/torch_zip.h"
+
+/* ------------------------------------------------------- which storage it is */
+
+static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, const struct storage *s, ckpt_error *err)
+{
+    const struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1, sizeof *grown);
+    if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
+        return fail_memory(err);
+    w->found = grown;
+    grown[w->nfound++] = s;
+    return CKPT_OK;
+}
+
+static const struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
+{
+    uint32_t i = map_get_num(w->storage_of, map_ptr(node));
+    return i == MAP_NONE ? NULL : w->found[i];
+}
+
+/* note_pickle - the storages that one pickle of file F names. */
+static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts, ckpt_error *err)
+{
+    for (size_t i = 0; f->storage_keys && i < facts->npersids; i++) {
+        struct torch_pid pid;
+        uint32_t at = torch_pid_parse(f, facts->persids[i], &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+        if (at != MAP_NONE)
+            CKPT_TRY(note_storage(w, facts->persids[i], &f->table.storages[at], err));
+    }
+    for (size_t i = 0; i < facts->ncalls; i++) {
+        const ckpt_value *c = facts->calls[i];
+        if (value_calls(c, "torch.storage", "_load_from_bytes", 1) && c->row < f->table.nstorages &&
+            f->table.storages[c->row].pid == c)
+            CKPT_TRY(note_storage(w, c, &f->table.storages[c->row], err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        CKPT_TRY(note_pickle(w, f, f->pickles[i], err));
+    for (size_t k = 0; k < f->nparts; k++)
+        for (size_t i = 0; i < f->parts[k]->npickles; i++)
+            CKPT_TRY(note_pickle(w, f->parts[k], f->parts[k]->pickles[i], err));
+    return CKPT_OK;
+}
+
+/* number - of storage S in the archive, given on first use. */
+static ckpt_status number(struct torch_writer *w, const struct storage *s, uint32_t *out, ckpt_error *err)
+{
+    *out = map_get_num(w->number_of, map_ptr(s));
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    const struct storage **grown = arena_grow(w->p->a, w->order, w->n, &w->cap, w->n + 1, sizeof *grown);
+    if (!grown || !map_set_num(w->number_of, map_ptr(s), (uint32_t)w->n))
+        return fail_memory(err);
+    w->order = grown;
+    *out = (uint32_t)w->n;
+    grown[w->n++] = s;
+    return checked_add(w->total, s->s.nbytes, &w->total) ? CKPT_OK
+                                                          : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
+}
+
+/* ------------------------------------------------------------ what is left out */
+
+static uint32_t entries_of(const ckpt_value *v)
+{
+    if (v->type != CKPT_V_CALL)
+        return value_count(v);
+    return v->u.call_->npairs > v->u.call_->nitems ? v->u.call_->npairs : v->u.call_->nitems;
+}
+
+/* mask_of - the entries of container NODE that are not kept; NULL: no memory. */
+static struct torch_mask *mask_of(struct torch_writer *w, const ckpt_value *node)
+{
+    uint32_t i = map_get_num(w->left_out, map_ptr(node));
+    if (i != MAP_NONE)
+        return &w->masks[i];
+    struct torch_mask *grown = arena_grow(w->p->a, w->masks, w->nmasks, &w->cap_masks, w->nmasks + 1, sizeof *grown);
+    struct torch_mask mask = {.n = entries_of(node)};
+    mask.out = grown ? arena_array(w->p->a, mask.n, sizeof *mask.out) : NULL;
+    if (!mask.out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
+        return NULL;
+    w->masks = grown;
+    grown[w->nmasks] = mask;
+    return &grown[w->nmasks++];
+}
+
+static const struct step *last_step(const struct row *r)
+{
+    const struct step *s = r->steps && r->t.npath ? &r->steps[r->t.npath - 1] : NULL;
+    return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
+}
+
+/* leave_out - rows that the plan does not keep take their entries with them,
+ * unless another row that is kept is the same entry, reached another way. */
+static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    for (int kept = 0; kept < 2; kept++)
+        for (size_t i = 0; i < p->file->table.nrows; i++) {
+            const struct step *s = last_step(&p->file->table.rows[i]);
+            if (!s || (bool)kept != p->keep[i] || (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
+                continue;
+            struct torch_mask *mask = mask_of(w, s->node);
+            if (!mask)
+                return fail_memory(err);
+            if (s->index < mask->n)
+                mask->out[s->index] = !kept;
+        }
+    return CKPT_OK;
+}
+
+static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct torch_writer *w = user;
+    const struct edit *e = plan_edit_find(w->p, v);
+    uint32_t mask = w->nmasks ? map_get_num(w->left_out, map_ptr(v)) : MAP_NONE;
+    if (mask != MAP_NONE && i < w->masks[mask].n && w->masks[mask].out[i])
+        return false;
+    if (!e || i >= e->n)
+        return true;
+    *text = e->names[i];
+    return !e->dropped[i];
+}
+
+/* --------------------------------------------------------------- storages out */
+
+/* by_class - is this a storage class that torch.load knows by name? The others
+ * are what the C++ writer makes up from the dtype's name. */
+static bool by_class(ckpt_dtype dt)
+{
+    switch (dt) {
+    case CKPT_DT_F64: case CKPT_DT_F32: case CKPT_DT_F16: case CKPT_DT_BF16: case CKPT_DT_I64: case CKPT_DT_I32:
+    case CKPT_DT_I16: case CKPT_DT_I8: case CKPT_DT_U8: case CKPT_DT_BOOL: case CKPT_DT_C64: case CKPT_DT_C128:
+    case CKPT_DT_QI8: case CKPT_DT_QU8: case CKPT_DT_QI32: case CKPT_DT_QU4X2: case CKPT_DT_QU2X4:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* put_storage - the persistent id of S, as elements of DTYPE; MODULE and KLASS
+ * name its class, or are empty for that of the dtype. */
+static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, const struct storage *s, ckpt_dtype dtype, ckpt_str module,
+                               ckpt_str klass, ckpt_error *err)
+{
+    char key[16];
+    uint32_t n;
+    const struct dtype_info *d = dtype_info(dtype);
+    uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1; /* packed ones count bytes */
+    bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") || !by_class(dtype) ||
+                   s->s.nbytes % item != 0;
+    CKPT_TRY(number(w, s, &n, err));
+    (void)snprintf(key, sizeof key, "%u", n);
+    pickle_put_op(pw, '(');
+    pickle_put_text(pw, STR_LIT("storage"));
+    if (untyped)
+        pickle_put_global(pw, STR_LIT("torch.storage"), STR_LIT("UntypedStorage"));
+    else
+        pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
+    pickle_put_text(pw, str_c(key));
+    pickle_put_text(pw, s->s.location.len ? s->s.location : STR_LIT("cpu"));
+    pickle_put_uint(pw, untyped ? s->s.nbytes : s->s.nbytes / item);
+    pickle_put_op(pw, 't');
+    pickle_put_op(pw, 'Q');
+    return CKPT_OK;
+}
+
+static void put_ordered_dict(pickle_writer *pw)
+{
+    pickle_put_global(pw, STR_LIT("collections"), STR_LIT("OrderedDict"));
+    pickle_put_op(pw, ')');
+    pickle_put_op(pw, 'R');
+}
+
+static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
+{
+    uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), run = 1;
+    if (!stride)
+        return fail_memory(err);
+    for (uint32_t k = t->ndim; k-- > 0;) {
+        stride[k] = t->stride ? t->stride[k] : run;
+        if (t->shape[k] && !checked_mul(run, t->shape[k], &run))
+            run = 0; /* only where another size is 0: then no stride matters */
+    }
+    pickle_put_op(pw, '(');
+    for (uint32_t k = 0; k < t->ndim; k++)
+        pickle_put_uint(pw, t->shape[k]);
+    pickle_put_op(pw, 't');
+    pickle_put_op(pw, '(');
+    for (uint32_t k = 0; k < t->ndim; k++)
+        pickle_put_uint(pw, stride[k]);
+    pickle_put_op(pw, 't');
+    free(stride);
+    return CKPT_OK;
+}
+
+static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
+{
+    if (!t->conj && !t->neg)
+        return;
+    pickle_put_op(pw, '}');
+    pickle_put_op(pw, '(');
+    if (t->conj) {
+        pickle_put_text(pw, STR_LIT("conj"));
+        pickle_put_bool(pw, true);
+    }
+    if (t->neg) {
+        pickle_put_text(pw, STR_LIT("neg"));
+        pickle_put_bool(pw, true);
+    }
+    pickle_put_op(pw, 'u');
+}
+
+/* put_tensor - a row as a call of _rebuild_tensor_v2, or _v3 for dtypes whose
+ * storages have no class of their own. */
+static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
+{
+    const struct storage *s = &w->p->file->table.storages[t->storage];
+    ckpt_dtype dtype = (ckpt_dtype)t->dtype;
+    const struct dtype_info *d = dtype_info(dtype);
+    bool v3 = !by_class(dtype) || s->s.nbytes % d->block_bytes != 0;
+    if (t->parameter) {
+        pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
+        pickle_put_op(pw, '(');
+    }
+    pickle_put_global(pw, STR_LIT("torch._utils"), v3 ? STR_LIT("_rebuild_tensor_v3") : STR_LIT("_rebuild_tensor_v2"));
+    pickle_put_op(pw, '(');
+    CKPT_TRY(put_storage(w, pw, s, dtype, str_of("", 0), v3 ? STR_LIT("UntypedStorage") : str_of("", 0), err));
+    pickle_put_uint(pw, t->storage_offset);
+    CKPT_TRY(put_shape(pw, t, err));
+    pickle_put_bool(pw, t->requires_grad && !t->parameter);
+    put_ordered_dict(pw);
+    if (v3)
+        pickle_put_global(pw, STR_LIT("torch"), str_c(d->name));
+    put_view_bits(pw, t);
+    pickle_put_op(pw, 't');
+    pickle_put_op(pw, 'R');
+    if (t->parameter) {
+        pickle_put_bool(pw, t->requires_grad);
+        put_ordered_dict(pw);
+        pickle_put_op(pw, 't');
+        pickle_put_op(pw, 'R');
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t row, ckpt_error *err)
+{
+    const ckpt_tensor *t = &w->p->file->table.rows[row].t;
+    const char *lacks = NULL;
+    if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE)
+        lacks = "is no plain tensor";
+    else if (!t->has_data || !t->has_shape)
+        lacks = "has no bytes";
+    else if (t->dtype == CKPT_DT_NP || t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
+        lacks = "has a type that torch lacks";
+    if (!lacks && t->kind == CKPT_STORAGE)
+        return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype, str_of("", 0), str_of("", 0), err);
+    if (!lacks)
+        return put_tensor(w, pw, t, err);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it", STR_ARG(t->name),
+               ckpt_kind_name((ckpt_kind)t->kind), ckpt_dtype_name((ckpt_dtype)t->dtype), lacks);
+    fail_hint(err, "--drop '%.*s' leaves it out", STR_ARG(t->name));
+    return CKPT_ELOSSY;
+}
+
+/* put_class - what is left of a legacy module id (class, file, source): torch
+ * takes the class and leaves the text aside. */
+static bool put_class(pickle_writer *pw, const ckpt_value *pid)
+{
+    ckpt_str tag;
+    const ckpt_value *first = pid ? value_item(pid, 0) : NULL, *klass = first;
+    if (first && value_text(first, &tag))
+        klass = str_is(tag, "module") ? value_item(pid, 1) : NULL;
+    if (!klass || klass->type != CKPT_V_GLOBAL)
+        return false;
+    pickle_put_global(pw, value_module(klass), value_name(klass));
+    return true;
+}
+
+/* put_pid - a persistent id of the input that names a storage. */
+static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, const struct storage *s, ckpt_error *err)
+{
+    struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
+    const ckpt_value *klass = v->u.pid ? value_item(v->u.pid, 1) : NULL;
+    if (!s->src)
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
+    if (v->u.pid)
+        (void)torch_pid_parse(w->p->file, v, &pid);
+    return put_storage(w, pw, s, pid.dtype, klass && klass->type == CKPT_V_GLOBAL ? value_module(klass) : str_of("", 0), pid.klass, err);
+}
+
+static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
+{
+    struct torch_writer *w = user;
+    const struct storage *s = v->type == CKPT_V_PERSID ? storage_of(w, v) : NULL;
+    if (s)
+        return put_pid(w, pw, v, s, err);
+    if (v->row < w->p->file->table.nrows && w->p->file->table.rows[v->row].t.value == v)
+        return put_row(w, pw, v->row, err);
+    if (v->type == CKPT_V_PERSID && put_class(pw, v->u.pid))
+        return CKPT_OK;
+    return fail(err, CKPT_ELOSSY, v->offset, "a persistent id that names no storage of the file cannot be written");
+}
+
+/* ------------------------------------------------------------ calls rewritten */
+
+/* The arguments of a call that rebuilds a tensor over one storage. */
+struct rebuilt {
+    const char *name;         /* what will be called */
+    ckpt_value *args[9];
+    uint32_t n;
+};
+
+static ckpt_value *ordered_dict(struct torch_writer *w) { return value_ordered_dict(w->p->a); }
+
+static ckpt_value *torch_name(struct torch_writer *w, ckpt_dtype dt)
+{
+    return value_global(w->p->a, STR_LIT("torch"), str_c(dtype_info(dt)->name), 0);
+}
+
+static ckpt_value *boolean(struct torch_writer *w, bool b)
+{
+    ckpt_value *v = value_new(w->p->a, CKPT_V_BOOL, 0);
+    if (v)
+        v->u.b = b;
+    return v;
+}
+
+/* as_meta - a view of a storage without bytes: dtype, size, stride are all. */
+static void as_meta(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+{
+    ckpt_value *grad = r->n > 4 ? r->args[4] : boolean(w, false);
+    *r = (struct rebuilt){"_rebuild_meta_tensor_no_storage", {torch_name(w, dtype), r->args[2], r->args[3], grad}, 4};
+}
+
+static void as_v3(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
+{
+    ckpt_value *metadata = r->n > 6 ? r->args[6] : NULL;
+    r->args[4] = r->n > 4 ? r->args[4] : boolean(w, false);
+    r->args[5] = r->n > 5 ? r->args[5] : ordered_dict(w);
+    r->args[6] = torch_name(w, dtype);
+    r->args[7] = metadata;
+    r->n = metadata ? 8 : 7;
+    r->name = "_rebuild_tensor_v3";
+}
+
+/* shift_view - the offset within a legacy view, counted from its storage. */
+static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
+{
+    int64_t off;
+    uint64_t sum;
+    if (!value_integer(r->args[1], &off) || off < 0 || !checked_add((uint64_t)off, by, &sum) || sum > INT64_MAX)
+        return false;
+    r->args[1] = value_int(w->p->a, (int64_t)sum);
+    return r->args[1] != NULL;
+}
+
+/* rebuild - rewrites R, a call of NAME over storage node NODE; false: as it is. */
+static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
+{
+    struct torch_pid pid;
+    const struct storage *s = storage_of(w, node);
+    bool v3 = str_is(name, "_rebuild_tensor_v3");
+    bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
+    if (!s || node->type != CKPT_V_PERSID || !torch_pid_parse(w->p->file, node, &pid) || r->n < 4)
+        return false;
+    bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
+    ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
+    if (!s->src && (v2 || v3))
+        as_meta(w, r, dtype);
+    else if (v2 && !by_class(pid.dtype))
+        as_v3(w, r, dtype);
+    else
+        return changed;
+    return true;
+}
+
+static bool rebuilds_over_storage(const ckpt_value *callable)
+{
+    ckpt_str name = value_name(callable);
+    return str_is(value_module(callable), "torch._utils") &&
+           (str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor_v3") || str_is(name, "_rebuild_tensor") ||
+            str_is(name, "_rebuild_qtensor"));
+}
+
+/* rewrite_args - FUNC(*ARGS) as another call; *FUNC and *ARGS stay when nothing
+ * needs to change. */
+static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_value **args, ckpt_error *err)
+{
+    struct rebuilt r = {NULL, {NULL}, 0};
+    if (!rebuilds_over_storage(*func) || !*args || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
+        return CKPT_OK;
+    for (r.n = 0; r.n < value_count(*args); r.n++)
+        r.args[r.n] = value_item(*args, r.n);
+    if (!r.n || !rebuild(w, value_name(*func), r.args[0], &r))
+        return CKPT_OK;
+    for (uint32_t i = 0; i < r.n; i++)
+        if (!r.args[i])
+            return fail_memory(err);
+    if (r.name)
+        *func = value_global(w->p->a, STR_LIT("torch._utils"), str_c(r.name), 0);
+    *args = value_tuple(w->p->a, r.n, r.args);
+    return *func && *args ? CKPT_OK : fail_memory(err);
+}
+
+/* rewrite_typed - _rebuild_from_type_v2(func, class, args, state): the inner call. */
+static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ckpt_value **args, ckpt_error *err)
+{
+    ckpt_value *func = value_arg(v, 0), *inner = value_arg(v, 2);
+    CKPT_TRY(rewrite_args(w, &func, &inner, err));
+    if (func == value_arg(v, 0) && inner == value_arg(v, 2))
+        return CKPT_OK;
+    ckpt_value *items[4] = {func, value_arg(v, 1), inner, value_arg(v, 3)};
+    *args = value_tuple(w->p->a, 4, items);
+    return *args ? CKPT_OK : fail_memory(err);
+}
+
+/* rewrite - the node to write for CALL V, V itself mostly. */
+static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out, ckpt_error *err)
+{
+    const struct value_call *c = v->u.call_;
+    ckpt_value *func = c->callable, *args = c->args, *made = NULL;
+    *out = v;
+    if (storage_of(w, v)) {
+        made = value_new(w->p->a, CKPT_V_PERSID, v->offset);
+        *out = made;
+        return made ? note_storage(w, made, storage_of(w, v), err) : fail_memory(err);
+    }
+    if (value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4))
+        CKPT_TRY(rewrite_typed(w, v, &args, err));
+    else
+        CKPT_TRY(rewrite_args(w, &func, &args, err));
+    if (func == c->callable && args == c->args)
+        return CKPT_OK;
+    made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
+    for (uint32_t i = 0; made && i < c->nstates; i++)
+        if (!value_build(w->p->a, made, c->states[i]))
+            made = NULL;
+    if (!made)
+        return fail_memory(err);
+    made->flags = v->flags;
+    *out = made;
+    return CKPT_OK;
+}
+
+static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by, ckpt_error *err)
+{
+    const ckpt_value **grown = arena_grow(w->p->a, w->news, w->nnews, &w->cap_news, w->nnews + 1, sizeof *grown);
+    if (!grown || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nnews))
+        return fail_memory(err);
+    w->news = grown;
+    grown[w->nnews++] = by;
+    return CKPT_OK;
+}
+
+/* rewrite_calls - every call of the input is looked at once, before the pickle
+ * is written, because a node that is reached twice must be replaced by one. */
+static ckpt_status rewrite_calls(struct torch_writer *w, const ckpt_file *f, ckpt_error *err)
+{
+    for (size_t k = 0; k < f->npickles; k++)
+        for (size_t i = 0; i < f->pickles[k]->ncalls; i++) {
+            const ckpt_value *v = f->pickles[k]->calls[i], *by;
+            if (v->type != CKPT_V_CALL)
+                continue;
+            CKPT_TRY(rewrite(w, v, &by, err));
+            if (by != v)
+                CKPT_TRY(note_rewritten(w, v, by, err));
+        }
+    return CKPT_OK;
+}
+
+static const ckpt_value *replace(void *user, const ckpt_value *v)
+{
+    const struct torch_writer *w = user;
+    const ckpt_value *by = file_replacement(w->p->file, v);
+    uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
+    return i == MAP_NONE ? by : w->news[i];
+}
+
+/* ------------------------------------------------------------------- pickle */
+
+/* table_root - an ordered dict of the plan's tensors, for a file without a graph. */
+static ckpt_status table_root(struct torch_writer *w, const ckpt_value **out, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    ckpt_value *dict = value_ordered_dict(p->a);
+    if (!dict)
+        return fail_memory(err);
+    for (size_t i = 0; i < p->nentries; i++) {
+        ckpt_value *key = value_str(p->a, p->entries[i].name), *v = value_new(p->a, CKPT_V_TENSOR, 0);
+        if (!key || !v || !value_put(p->a, dict, key, v))
+            return fail_memory(err);
+        v->row = p->entries[i].row;
+        p->file->table.rows[v->row].t.value = v;
+    }
+    *out = dict;
+    return CKPT_OK;
+}
+
+ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
+{
+    struct pickle_hooks hooks = {.user = w, .replace = replace, .entry = entry, .leaf = leaf};
+    const ckpt_value *root = w->p->root;
+    ckpt_file *f = w->p->file;
+    CKPT_TRY(note_storages(w, f, err));
+    CKPT_TRY(rewrite_calls(w, f, err));
+    for (size_t k = 0; k < f->nparts; k++)
+        CKPT_TRY(rewrite_calls(w, f->parts[k], err));
+    CKPT_TRY(leave_out(w, err));
+    if (!root)
+        CKPT_TRY(table_root(w, &root, err));
+    return pickle_write(root, &hooks, &w->pickle, err);
+}

@@ -1,0 +1,222 @@
+/*
+ * torch_zip_write.c - a plan as a torch.save archive that torch.load takes in
+ * every mode (weights_only, mmap), from 1.6 on.
+ *
+ *   archive/data.pkl     protocol 2, only what the restricted unpickler accepts
+ *                        unless the input holds more
+ *   archive/byteorder    "little"
+ *   archive/data/<n>     storages 0, 1, 2 … in the order in which the pickle
+ *                        first names them, each once and whole
+ *   archive/version      "3\n"
+ *
+ * No .format_version and no .storage_alignment: with them torch >= 2.7 computes
+ * where storages lie, by a layout with data descriptors that this is not.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/zip_write.h"
+#include "format/torch_zip.h"
+
+#define TOP "archive"
+#define ALIGN 64u
+#define CHUNK (256u * 1024u)
+#define MAX_PICKLE (SIZE_MAX / 2)
+
+/* --------------------------------------------------------------------- bytes */
+
+static void swap_bytes(unsigned char *b, size_t n, uint8_t width)
+{
+    for (size_t i = 0; i + width <= n; i += width)
+        for (size_t k = 0; k < width / 2u; k++) {
+            unsigned char c = b[i + k];
+            b[i + k] = b[i + width - 1 - k];
+            b[i + width - 1 - k] = c;
+        }
+}
+
+static ckpt_status report(struct torch_writer *w, size_t n, ckpt_error *err)
+{
+    w->done += n;
+    if (w->opts->progress && w->opts->progress(w->opts->user, w->done, w->total))
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return CKPT_OK;
+}
+
+/* check_crc - CRC of what was read of S against the one its archive records. */
+static ckpt_status check_crc(struct torch_writer *w, const struct storage *s, uint32_t crc, ckpt_error *err)
+{
+    if (!s->s.has_crc || crc == s->crc)
+        return CKPT_OK;
+    if (w->p->file->ignore_crc) {
+        plan_notice(w->p, "storage %.*s has the CRC-32 %08x, its archive records %08x; ignored", STR_ARG(s->s.key), crc, s->crc);
+        return CKPT_OK;
+    }
+    (void)fail(err, CKPT_ECHECKSUM, s->s.file_offset, "the CRC-32 of storage %.*s is %08x, its archive records %08x",
+               STR_ARG(s->s.key), crc, s->crc);
+    fail_hint(err, "the file is damaged: get it again; --ignore-crc goes on all the same");
+    return CKPT_ECHECKSUM;
+}
+
+/* copy_storage - the bytes of S to ZW, or nowhere when that is NULL. */
+static ckpt_status copy_storage(struct torch_writer *w, const struct storage *s, zip_writer *zw, unsigned char *chunk, ckpt_error *err)
+{
+    uint32_t crc = 0;
+    bool own = s->s.has_crc && (s->swap || !zw); /* else the archive's writer computes it anyway */
+    source_sequential(s->src);
+    for (uint64_t at = 0, n; at < s->s.nbytes; at += n) {
+        n = s->s.nbytes - at < CHUNK ? s->s.nbytes - at : CHUNK;
+        CKPT_TRY(source_read(s->src, s->off + at, chunk, (size_t)n, err));
+        if (own)
+            crc = crc32_update(crc, chunk, (size_t)n);
+        if (s->swap)
+            swap_bytes(chunk, (size_t)n, s->swap);
+        if (zw)
+            CKPT_TRY(zip_writer_put(zw, chunk, (size_t)n, err));
+        CKPT_TRY(report(w, (size_t)n, err));
+    }
+    return check_crc(w, s, own || !zw ? crc : zip_writer_crc(zw), err);
+}
+
+static ckpt_status copy_storages(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
+{
+    unsigned char *chunk = malloc(CHUNK);
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
+        char name[32];
+        (void)snprintf(name, sizeof name, "data/%zu", i);
+        if (!zw && (!w->order[i]->s.has_crc || w->order[i]->crc_checked))
+            continue;
+        if (zw)
+            st = zip_writer_begin(zw, name, w->order[i]->s.nbytes, err);
+        if (st == CKPT_OK)
+            st = copy_storage(w, w->order[i], zw, chunk, err);
+    }
+    free(chunk);
+    return st;
+}
+
+/* archive_size - of the whole output, from names and sizes alone. */
+static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
+{
+    size_t n = w->n + 3, *lens = calloc(n, sizeof *lens);
+    uint64_t *sizes = calloc(n, sizeof *sizes);
+    bool ok = lens && sizes;
+    if (ok) {
+        char name[32];
+        size_t fixed[3] = {8, 9, 7};
+        uint64_t bytes[3] = {w->pickle.len, 6, 2};
+        for (size_t i = 0; i < n; i++) {
+            bool storage = i >= 2 && i < w->n + 2;
+            lens[i] = storage ? (size_t)snprintf(name, sizeof name, "data/%zu", i - 2) : fixed[i < 2 ? i : 2];
+            sizes[i] = storage ? w->order[i - 2]->s.nbytes : bytes[i < 2 ? i : 2];
+        }
+    }
+    ckpt_status st = !ok ? fail_memory(err)
+                     : zip_writer_size(TOP, ALIGN, n, lens, sizes, total)
+                         ? CKPT_OK
+                         : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
+    free(lens);
+    free(sizes);
+    return st;
+}
+
+static ckpt_status write_members(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
+{
+    CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
+    CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
+    CKPT_TRY(copy_storages(w, zw, err));
+    CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
+    return zip_writer_finish(zw, err);
+}
+
+/* What was written, read back. */
+typedef struct {
+    source s;
+    sink *out;
+} written;
+
+static ckpt_status written_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    return sink_read(((written *)s)->out, off, out, n, err);
+}
+
+static void written_close(source *s) { (void)s; }
+
+static const struct source_ops written_ops = {.read_at = written_read, .close = written_close};
+
+/* verify - our own reader must find every member in what was written. */
+static ckpt_status verify(const struct torch_writer *w, sink *out, uint64_t size, ckpt_error *err)
+{
+    written back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
+    arena *a = arena_new(UINT64_MAX);
+    zip *z = NULL;
+    ckpt_status st = a ? zip_open(&back.s, a, &z, err) : fail_memory(err);
+    if (st == CKPT_OK && (z->n != w->n + 3 || z->end != size || z->shift))
+        st = fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu", z->n, w->n + 3);
+    if (z)
+        zip_close(z);
+    arena_free(a);
+    return st;
+}
+
+static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t size, ckpt_error *err)
+{
+    zip_writer *zw;
+    CKPT_TRY(sink_reserve(out, size, err));
+    CKPT_TRY(zip_writer_new(out, TOP, ALIGN, &zw, err));
+    ckpt_status st = write_members(w, zw, err);
+    zip_writer_free(zw);
+    CKPT_TRY(st);
+    if (sink_tell(out) != size)
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu", (unsigned long long)sink_tell(out),
+                    (unsigned long long)size);
+    CKPT_TRY(verify(w, out, size, err));
+    return file_unchanged(w->p->file, err);
+}
+
+static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
+{
+    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
+    sink *out;
+    if (w->opts->dry_run)
+        return copy_storages(w, NULL, err);
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_archive(w, out, size, err);
+    if (st == CKPT_OK)
+        return sink_commit(out, err);
+    sink_abort(out);
+    return st;
+}
+
+ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    struct torch_writer w = {.p = p, .opts = job->opts};
+    uint64_t size = 0;
+    w.storage_of = map_new(p->file->table.nstorages);
+    w.number_of = map_new(p->file->table.nstorages);
+    w.rewritten = map_new(0);
+    w.left_out = map_new(0);
+    buf_init(&w.pickle, MAX_PICKLE);
+    ckpt_status st = w.storage_of && w.number_of && w.rewritten && w.left_out ? plan_entries(p, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = torch_zip_pickle(&w, err);
+    if (st == CKPT_OK)
+        st = archive_size(&w, &size, err);
+    if (st == CKPT_OK)
+        st = emit(&w, job->path, size, err);
+    if (st == CKPT_OK)
+        st = plan_output(p, job->path, err);
+    if (st == CKPT_OK) {
+        job->result->tensors += p->nentries;
+        job->result->bytes += size;
+    }
+    buf_free(&w.pickle);
+    map_free(w.storage_of);
+    map_free(w.number_of);
+    map_free(w.rewritten);
+    map_free(w.left_out);
+    return st;
+}
