@@ -1,0 +1,96 @@
+/* elements.c - see elements.h. torch stores a view's bytes as they were before
+ * conj() and its like, and beside them says what the view shows
+ * (torch/_utils.py set_tensor_metadata). */
+#include "core/elements.h"
+
+static void flip_signs(struct elements *e, const struct dtype_info *d, bool conj, bool neg)
+{
+    e->negation = NEGATE_FLIP;
+    for (size_t i = 0; i < sizeof e->flip; i++) {
+        bool sign = i % d->swap_bytes == (size_t)d->swap_bytes - 1;
+        bool imaginary = d->klass == 'c' && i % e->width >= e->width / 2u;
+        e->flip[i] = sign && (imaginary ? neg != conj : neg) ? 0x80 : 0;
+    }
+}
+
+ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj, bool neg, ckpt_error *err)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    *e = (struct elements){.width = (uint8_t)width, .swap = swap > 1 ? swap : 0};
+    if (e->swap && width % e->swap != 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "its storage is big-endian in units of %u bytes, its elements have %u", swap, width);
+    conj = conj && d->klass == 'c';
+    if (!conj && !neg)
+        return CKPT_OK;
+    if (dt == CKPT_DT_F8_E4M3FNUZ || dt == CKPT_DT_F8_E5M2FNUZ)
+        e->negation = NEGATE_FNUZ;
+    else if (d->klass == 'c' || (d->klass == 'f' && dt != CKPT_DT_F8_E8M0))
+        flip_signs(e, d, conj, neg);
+    else if (d->klass == 'i' || d->klass == 'u')
+        e->negation = NEGATE_INT;
+    else
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shows negated values, which %s does not have", d->name);
+    return CKPT_OK;
+}
+
+static void swap_bytes(unsigned char *p, size_t n, size_t width)
+{
+    switch (width) {
+    case 2:
+        for (uint16_t v; n; p += 2, n -= 2) {
+            memcpy(&v, p, 2);
+            v = __builtin_bswap16(v);
+            memcpy(p, &v, 2);
+        }
+        return;
+    case 4:
+        for (uint32_t v; n; p += 4, n -= 4) {
+            memcpy(&v, p, 4);
+            v = __builtin_bswap32(v);
+            memcpy(p, &v, 4);
+        }
+        return;
+    default:
+        for (; n >= width; p += width, n -= width)
+            for (size_t i = 0; i < width / 2; i++) {
+                unsigned char c = p[i];
+                p[i] = p[width - 1 - i];
+                p[width - 1 - i] = c;
+            }
+    }
+}
+
+/* negate_ints - two's complement, little-endian, any width. */
+static void negate_ints(unsigned char *p, size_t n, size_t width)
+{
+    for (; n; p += width, n -= width) {
+        unsigned carry = 1;
+        for (size_t i = 0; i < width; i++) {
+            carry += (unsigned char)~p[i];
+            p[i] = (unsigned char)carry;
+            carry >>= 8;
+        }
+    }
+}
+
+void elements_apply(const struct elements *e, unsigned char *bytes, size_t n)
+{
+    if (e->swap)
+        swap_bytes(bytes, n, e->swap);
+    switch ((enum negation)e->negation) {
+    case NEGATE_NOT:
+        return;
+    case NEGATE_FLIP:
+        for (size_t i = 0; i < n; i++)
+            bytes[i] ^= e->flip[i % sizeof e->flip];
+        return;
+    case NEGATE_INT:
+        negate_ints(bytes, n, e->width);
+        return;
+    case NEGATE_FNUZ: /* one zero only: the sign alone is NaN, whose negation is NaN */
+        for (size_t i = 0; i < n; i++)
+            bytes[i] ^= bytes[i] & 0x7F ? 0x80 : 0;
+        return;
+    }
+}

@@ -1,0 +1,300 @@
+/* stream.c - see stream.h. One contiguous run is read straight into the caller's
+ * buffer; any other view is gathered into a block of at most 4 MiB. */
+#include "core/stream.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "core/dtype.h"
+#include "core/elements.h"
+#include "core/gather.h"
+
+/* A row ready to be read. */
+struct look {
+    const ckpt_tensor *t;
+    struct storage *st;
+    uint64_t total; /* units of g.width bytes: elements, or bytes of packed types */
+    bool run;
+    struct gather g;
+    struct elements e;
+};
+
+struct stream {
+    struct look l;
+    struct stream_options o;
+    uint64_t next;        /* unit to be read next */
+    bool crc_on_the_way;
+    uint32_t crc;
+    unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
+    size_t block_cap, block_at, block_len;
+};
+
+static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
+{
+    return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a tensor of kind %s has no bytes of its own",
+                ckpt_kind_name((ckpt_kind)t->kind));
+}
+
+/* reaches - element index behind the last that the view shows; false: beyond 64 bits. */
+static bool reaches(const struct gather *g, uint64_t offset, uint64_t *end)
+{
+    uint64_t last = offset, by;
+    for (uint32_t k = 0; k < g->ndim; k++)
+        if (!checked_mul(g->dim[k].n - 1, g->dim[k].stride, &by) || !checked_add(last, by, &last))
+            return false;
+    return checked_add(last, 1, end);
+}
+
+static ckpt_status outside(const struct look *l, ckpt_error *err)
+{
+    return fail(err, CKPT_EFORMAT, source_pos(l->st->src, l->st->off),
+                "its view reaches beyond the %" PRIu64 " bytes of storage \"%.*s\"", l->st->s.nbytes,
+                STR_ARG(l->st->s.key));
+}
+
+/* look_run - elements one behind the other, packed types included. */
+static ckpt_status look_run(struct look *l, const struct dtype_info *d, ckpt_error *err)
+{
+    uint64_t off = 0;
+    if (l->t->storage_offset && !dtype_bytes((ckpt_dtype)l->t->dtype, l->t->storage_offset, &off))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "begins inside a byte: offset %" PRIu64 " of %s",
+                    l->t->storage_offset, d->name);
+    l->run = true;
+    if (d->block_elems != 1 || d->block_bytes == 0) {
+        l->g.width = 1;
+        l->total = l->t->nbytes;
+    }
+    if (!range_within(off, l->t->nbytes, l->st->s.nbytes))
+        return outside(l, err);
+    return checked_add(l->st->off, off, &l->g.at) ? CKPT_OK : outside(l, err);
+}
+
+static ckpt_status look_strided(struct look *l, const struct dtype_info *d, ckpt_error *err)
+{
+    uint64_t end, bytes, off;
+    if (d->block_elems != 1 || d->block_bytes == 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
+    if (!reaches(&l->g, l->t->storage_offset, &end) || !checked_mul(end, l->g.width, &bytes) || bytes > l->st->s.nbytes ||
+        !checked_mul(l->t->storage_offset, l->g.width, &off) || !checked_add(l->st->off, off, &l->g.at))
+        return outside(l, err);
+    return CKPT_OK;
+}
+
+static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_error *err)
+{
+    *l = (struct look){0};
+    if (row >= t->nrows)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no tensor %" PRIu32, row);
+    l->t = &t->rows[row].t;
+    if (!l->t->has_data || l->t->storage >= t->nstorages)
+        return no_bytes(l->t, err);
+    l->st = &t->storages[l->t->storage];
+    const struct dtype_info *d = dtype_info((ckpt_dtype)l->t->dtype);
+    if (!gather_init(&l->g, l->t))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "more than 2^64 elements");
+    l->g.src = l->st->src;
+    l->g.width = d->block_bytes ? d->block_bytes : 1;
+    l->total = l->t->elements;
+    if (l->total == 0) {
+        l->run = true;
+        return CKPT_OK;
+    }
+    if (!l->st->src)
+        return no_bytes(l->t, err);
+    CKPT_TRY(gather_is_run(&l->g) ? look_run(l, d, err) : look_strided(l, d, err));
+    return elements_init(&l->e, (ckpt_dtype)l->t->dtype, l->g.width, l->st->swap, l->t->conj, l->t->neg, err);
+}
+
+/* look_read - COUNT units from FIRST as they are stored. */
+static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
+{
+    if (l->run)
+        return source_read(l->g.src, l->g.at + first * l->g.width, out, (size_t)(count * l->g.width), err);
+    return gather_read(&l->g, first, count, out, err);
+}
+
+/* crc_is - holds the CRC computed over all of ST against the one recorded. */
+static ckpt_status crc_is(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err)
+{
+    if (crc == st->crc) {
+        st->crc_checked = true;
+        return CKPT_OK;
+    }
+    if (!o || !o->ignore_crc) {
+        fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
+             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 %08" PRIx32 ", the file records %08" PRIx32,
+             STR_ARG(st->s.key), st->s.nbytes, crc, st->crc);
+        fail_hint(err, "the data are damaged; --ignore-crc goes on with them");
+        return CKPT_ECHECKSUM;
+    }
+    st->crc_checked = true;
+    if (o->notice)
+        o->notice(o->user, "storage \"%.*s\": CRC-32 %08" PRIx32 ", the file records %08" PRIx32 "; ignored",
+                  STR_ARG(st->s.key), crc, st->crc);
+    return CKPT_OK;
+}
+
+static bool crc_open(const struct storage *st) { return st->s.has_crc && !st->crc_checked && st->src; }
+
+static ckpt_status read_through(struct storage *st, unsigned char *block, uint32_t *crc, ckpt_error *err)
+{
+    *crc = 0;
+    source_sequential(st->src);
+    for (uint64_t at = 0; at < st->s.nbytes;) {
+        uint64_t left = st->s.nbytes - at, from;
+        size_t n = left < STREAM_CHUNK ? (size_t)left : STREAM_CHUNK;
+        if (!checked_add(st->off, at, &from))
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage reaches beyond 2^64");
+        CKPT_TRY(source_read(st->src, from, block, n, err));
+        *crc = crc32_update(*crc, block, n);
+        at += n;
+    }
+    return CKPT_OK;
+}
+
+ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream_options *o, ckpt_error *err)
+{
+    if (storage >= t->nstorages)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "there is no storage %" PRIu32, storage);
+    struct storage *st = &t->storages[storage];
+    if (!crc_open(st))
+        return CKPT_OK;
+    unsigned char *block = malloc(STREAM_CHUNK);
+    uint32_t crc;
+    if (!block)
+        return fail_memory(err);
+    ckpt_status status = read_through(st, block, &crc, err);
+    free(block);
+    return status == CKPT_OK ? crc_is(st, crc, o, err) : status;
+}
+
+static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
+{
+    CKPT_TRY(look_at(&s->l, t, row, err));
+    const struct look *l = &s->l;
+    s->crc_on_the_way = crc_open(l->st) && l->run && l->total && l->g.at == l->st->off && l->t->nbytes == l->st->s.nbytes;
+    if (!s->crc_on_the_way)
+        CKPT_TRY(storage_check(t, l->t->storage, &s->o, err));
+    if (l->run && l->total * l->g.width > STREAM_CHUNK)
+        source_sequential(l->g.src);
+    if (l->run)
+        return CKPT_OK;
+    size_t most = gather_block(&l->g);
+    s->block_cap = l->total < most / l->g.width ? (size_t)l->total * l->g.width : most - most % l->g.width;
+    s->block = malloc(s->block_cap);
+    return s->block ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status named(const struct look *l, ckpt_status st, ckpt_error *err)
+{
+    if (st != CKPT_OK && l->t)
+        fail_where(err, "%.*s", STR_ARG(l->t->name));
+    return st;
+}
+
+ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out, ckpt_error *err)
+{
+    stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return fail_memory(err);
+    if (o)
+        s->o = *o;
+    ckpt_status st = named(&s->l, begin(s, t, row, err), err);
+    if (st != CKPT_OK) {
+        stream_close(s);
+        return st;
+    }
+    *out = s;
+    return CKPT_OK;
+}
+
+static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
+{
+    struct look *l = &s->l;
+    size_t n = (size_t)(units * l->g.width);
+    CKPT_TRY(look_read(l, s->next, units, out, err));
+    if (!s->crc_on_the_way)
+        return CKPT_OK;
+    s->crc = crc32_update(s->crc, out, n);
+    return s->next + units < l->total ? CKPT_OK : crc_is(l->st, s->crc, &s->o, err);
+}
+
+/* refill - the next block of gathered elements. */
+static ckpt_status refill(stream *s, ckpt_error *err)
+{
+    struct look *l = &s->l;
+    uint64_t units = s->block_cap / l->g.width;
+    if (units > l->total - s->next)
+        units = l->total - s->next;
+    s->block_at = s->block_len = 0;
+    CKPT_TRY(look_read(l, s->next, units, s->block, err));
+    s->block_len = (size_t)(units * l->g.width);
+    return CKPT_OK;
+}
+
+static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t *got, ckpt_error *err)
+{
+    struct look *l = &s->l;
+    uint64_t units = cap / l->g.width;
+    if (units > l->total - s->next)
+        units = l->total - s->next;
+    if (l->run) {
+        CKPT_TRY(next_run(s, out, units, err));
+    } else {
+        if (s->block_at == s->block_len)
+            CKPT_TRY(refill(s, err));
+        uint64_t ready = (s->block_len - s->block_at) / l->g.width;
+        units = units < ready ? units : ready;
+        memcpy(out, s->block + s->block_at, (size_t)(units * l->g.width));
+        s->block_at += (size_t)(units * l->g.width);
+    }
+    *got = (size_t)(units * l->g.width);
+    s->next += units;
+    elements_apply(&l->e, out, *got);
+    return CKPT_OK;
+}
+
+ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err)
+{
+    *got = 0;
+    if (s->next == s->l.total)
+        return CKPT_OK;
+    if (cap < s->l.g.width)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
+    return named(&s->l, next_chunk(s, out, cap, got, err), err);
+}
+
+void stream_close(stream *s)
+{
+    if (!s)
+        return;
+    gather_free(&s->l.g);
+    free(s->block);
+    free(s);
+}
+
+static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+{
+    size_t n;
+    uint64_t bytes;
+    if (!range_within(first, count, l->total) || !checked_mul(count, l->g.width, &bytes) || !checked_size(bytes, &n))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "elements %" PRIu64 " and %" PRIu64 " more are asked for, it has %" PRIu64, first, count, l->total);
+    if (count == 0)
+        return CKPT_OK;
+    CKPT_TRY(look_read(l, first, count, out, err));
+    elements_apply(&l->e, out, n);
+    return CKPT_OK;
+}
+
+ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+{
+    struct look l;
+    ckpt_status st = look_at(&l, t, row, err);
+    if (st == CKPT_OK)
+        st = read_part(&l, first, count, out, err);
+    gather_free(&l.g);
+    return named(&l, st, err);
+}

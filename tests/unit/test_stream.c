@@ -1,0 +1,375 @@
+/* Streams: any view of any storage against one element at a time, and the
+ * promises about byte order, signs and checksums. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "core/dtype.h"
+#include "core/elements.h"
+#include "core/stream.h"
+#include "unit.h"
+
+static uint32_t seed = 1;
+
+static uint32_t any(uint32_t below)
+{
+    seed = seed * 1664525 + 1013904223;
+    return (seed >> 8) % below;
+}
+
+/* One row on one storage of SIZE bytes, whose first lies at byte 64 of a source
+ * that ends with it and is guarded. */
+static struct row row;
+static struct storage storage;
+static struct table table;
+static unsigned char *guarded, *data;
+static size_t guarded_size;
+
+static void begin(ckpt_dtype dt, size_t size)
+{
+    unsigned char *b = malloc(size + 64);
+    for (size_t i = 0; i < size + 64; i++)
+        b[i] = (unsigned char)any(256);
+    guarded_size = size + 64;
+    guarded = unit_guard(b, guarded_size);
+    data = guarded + 64;
+    free(b);
+    row = (struct row){.t = {.name = STR_LIT("w"), .dtype = (uint16_t)dt, .has_shape = true, .has_data = true}};
+    storage = (struct storage){.src = source_mem(guarded, guarded_size, 0), .off = 64};
+    storage.s.nbytes = size;
+    storage.s.key = STR_LIT("key");
+    table = (struct table){.rows = &row, .nrows = 1, .storages = &storage, .nstorages = 1};
+}
+
+static void finish(void)
+{
+    source_unref(storage.src);
+    unit_guard_free(guarded, guarded_size);
+}
+
+static void shape(uint32_t ndim, const uint64_t *size, const uint64_t *stride, uint64_t offset)
+{
+    row.t.ndim = ndim;
+    row.t.shape = size;
+    row.t.stride = stride;
+    row.t.storage_offset = offset;
+    row.t.elements = 1;
+    for (uint32_t k = 0; k < ndim; k++)
+        row.t.elements *= size[k];
+    dtype_bytes((ckpt_dtype)row.t.dtype, row.t.elements, &row.t.nbytes);
+}
+
+/* naive - element I of the row, by the definition of a strided view. */
+static const unsigned char *naive(uint64_t i, size_t width)
+{
+    uint64_t at = row.t.storage_offset;
+    for (uint32_t k = row.t.ndim; k-- > 0; i /= row.t.shape[k])
+        at += i % row.t.shape[k] * row.t.stride[k];
+    return data + at * width;
+}
+
+static bool streams_right(size_t width)
+{
+    size_t size = (size_t)row.t.elements * width, cap = 16 + any(3) * any(300000), done = 0, got;
+    unsigned char *out = malloc(size + cap);
+    stream *s = NULL;
+    ckpt_error err;
+    bool ok = stream_open(&table, 0, NULL, &s, &err) == CKPT_OK;
+    do {
+        ok = ok && stream_next(s, out + done, cap, &got, &err) == CKPT_OK && got % width == 0 && done + got <= size;
+        done += ok ? got : 0;
+    } while (ok && got);
+    stream_close(s);
+    ok = ok && done == size;
+    for (uint64_t i = 0; ok && i < row.t.elements; i++)
+        ok = memcmp(out + i * width, naive(i, width), width) == 0;
+    free(out);
+    return ok;
+}
+
+static bool reads_right(size_t width)
+{
+    uint64_t first = any((uint32_t)row.t.elements + 1), count = row.t.elements - first;
+    count = count ? any((uint32_t)count + 1) : 0;
+    unsigned char *out = malloc((size_t)count * width + 1);
+    bool ok = stream_read(&table, 0, first, count, out, NULL) == CKPT_OK;
+    for (uint64_t i = 0; ok && i < count; i++)
+        ok = memcmp(out + i * width, naive(first + i, width), width) == 0;
+    free(out);
+    return ok;
+}
+
+static const ckpt_dtype by_width[] = {CKPT_DT_U8, CKPT_DT_BF16, CKPT_DT_F32, CKPT_DT_F64, CKPT_DT_C128};
+
+/* random_view - up to 6 dimensions, strides 0, packed, permuted, overlapping or
+ * far apart; the storage is made to fit exactly. */
+static void random_view(uint64_t size[6], uint64_t stride[6])
+{
+    ckpt_dtype dt = by_width[any(5)];
+    uint32_t ndim = any(7);
+    uint64_t run = 1, last = any(2) * any(50), offset = last;
+    for (uint32_t k = 0; k < ndim; k++) {
+        size[k] = any(20) == 0 ? 0 : 1 + any(any(4) ? 6 : 30);
+        switch (any(6)) {
+        case 0:
+            stride[k] = 0;
+            break;
+        case 1:
+            stride[k] = any(700);
+            break;
+        default:
+            stride[k] = run;
+            run *= size[k] ? size[k] : 1;
+            run += any(5) == 0 ? any(3000) : 0;
+        }
+    }
+    for (uint32_t k = 0; k + 1 < ndim; k++) {
+        uint32_t j = k + any(ndim - k);
+        uint64_t n = size[k], s = stride[k];
+        size[k] = size[j], stride[k] = stride[j];
+        size[j] = n, stride[j] = s;
+    }
+    bool empty = false;
+    for (uint32_t k = 0; k < ndim; k++) {
+        empty = empty || size[k] == 0;
+        last += size[k] ? (size[k] - 1) * stride[k] : 0;
+    }
+    if (last > 20000000) {
+        size[0] = 0;
+        empty = true;
+        ndim = 1;
+    }
+    begin(dt, empty ? 0 : (size_t)(last + 1) * dtype_info(dt)->block_bytes);
+    shape(ndim, size, stride, offset);
+}
+
+static void random_views_equal_the_definition(void)
+{
+    for (int i = 0; i < 1500; i++) {
+        uint64_t size[6], stride[6];
+        random_view(size, stride);
+        size_t width = dtype_info((ckpt_dtype)row.t.dtype)->block_bytes;
+        if (row.t.elements < 2000000) {
+            CU_ASSERT(streams_right(width));
+            CU_ASSERT(reads_right(width));
+        }
+        finish();
+    }
+}
+
+/* Matrices larger than block and window, by columns, with gaps, repeated. */
+static void large_views_equal_the_definition(void)
+{
+    static const struct {
+        uint64_t size[3], stride[3];
+    } views[] = {
+        {{1, 700, 1500}, {0, 1, 700}},     /* transposed */
+        {{1, 3, 300001}, {0, 1, 3}},       /* a few long columns */
+        {{1, 300001, 3}, {0, 1, 300001}},
+        {{500, 2, 999}, {1, 500, 1000}},   /* permuted */
+        {{2, 1000, 1000}, {0, 1, 1001}},   /* repeated */
+        {{3, 200000, 1}, {200100, 1, 7}},  /* long runs apart */
+        {{1, 50, 40000}, {0, 1, 50}},
+        {{1000, 1000, 1}, {1, 1, 1}},      /* overlapping windows */
+    };
+    for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
+        uint64_t last = 0;
+        for (int k = 0; k < 3; k++)
+            last += (views[v].size[k] - 1) * views[v].stride[k];
+        begin(v % 2 ? CKPT_DT_F32 : CKPT_DT_F16, (size_t)(last + 1) * (v % 2 ? 4 : 2));
+        shape(3, views[v].size, views[v].stride, 0);
+        CU_ASSERT(streams_right(v % 2 ? 4 : 2));
+        CU_ASSERT(reads_right(v % 2 ? 4 : 2));
+        finish();
+    }
+}
+
+static void odd_shapes(void)
+{
+    uint64_t size[100], stride[100];
+    begin(CKPT_DT_I16, 24);
+    shape(0, NULL, NULL, 3);
+    unsigned char out[24];
+    CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
+    CU_ASSERT(stream_read(&table, 0, 0, 2, out, NULL) == CKPT_EUSAGE);
+    CU_ASSERT(stream_read(&table, 0, UINT64_MAX, 2, out, NULL) == CKPT_EUSAGE);
+    CU_ASSERT(stream_read(&table, 1, 0, 0, out, NULL) == CKPT_EUSAGE);
+    for (int k = 0; k < 100; k++) {
+        size[k] = k == 40 ? 3 : k == 70 ? 2 : 1;
+        stride[k] = k == 40 ? 1 : k == 70 ? 4 : UINT64_MAX;
+    }
+    shape(100, size, stride, 1);
+    CU_ASSERT(streams_right(2));
+    size[40] = 0;
+    shape(100, size, stride, UINT64_MAX);
+    size_t got = 1;
+    stream *s = NULL;
+    CU_ASSERT(stream_open(&table, 0, NULL, &s, NULL) == CKPT_OK);
+    CU_ASSERT(stream_next(s, out, 16, &got, NULL) == CKPT_OK && got == 0);
+    stream_close(s);
+    finish();
+}
+
+static void views_beyond_the_storage_are_refused(void)
+{
+    static const struct {
+        uint64_t size[2], stride[2], offset;
+    } views[] = {
+        {{5, 5}, {5, 1}, 0}, {{4, 6}, {6, 1}, 1}, {{6, 4}, {1, 7}, 0}, {{2, 2}, {UINT64_MAX, 1}, 0},
+        {{2, 2}, {1, UINT64_MAX / 4}, 0}, {{1, 1}, {1, 1}, UINT64_MAX}, {{1, 1}, {1, 1}, 24}, {{2, 2}, {3, 1}, UINT64_MAX / 4},
+    };
+    ckpt_error err;
+    unsigned char out[128];
+    begin(CKPT_DT_F32, 24 * 4);
+    for (size_t v = 0; v < sizeof views / sizeof *views; v++) {
+        shape(2, views[v].size, views[v].stride, views[v].offset);
+        CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) != CKPT_OK);
+        CU_ASSERT(err.status == CKPT_EFORMAT || err.status == CKPT_EUNSUPPORTED);
+        CU_ASSERT(strstr(err.where, "w") != NULL);
+    }
+    row.t.has_data = false;
+    CU_ASSERT(stream_read(&table, 0, 0, 1, out, &err) == CKPT_ELOSSY);
+    finish();
+}
+
+static void packed_types_count_bytes(void)
+{
+    unsigned char out[16];
+    static const uint64_t two[] = {4, 4}, columns[] = {1, 4};
+    begin(CKPT_DT_QU4X2, 16);
+    shape(1, (uint64_t[]){12}, (uint64_t[]){1}, 4);
+    CU_ASSERT(row.t.nbytes == 6);
+    CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_OK && memcmp(out, data + 2, 6) == 0);
+    CU_ASSERT(stream_read(&table, 0, 4, 2, out, NULL) == CKPT_OK && memcmp(out, data + 6, 2) == 0);
+    CU_ASSERT(stream_read(&table, 0, 4, 3, out, NULL) == CKPT_EUSAGE);
+    row.t.storage_offset = 3;
+    CU_ASSERT(stream_read(&table, 0, 0, 6, out, NULL) == CKPT_EUNSUPPORTED);
+    shape(2, two, columns, 0);
+    CU_ASSERT(stream_read(&table, 0, 0, 1, out, NULL) == CKPT_EUNSUPPORTED);
+    finish();
+}
+
+static void apply(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
+{
+    struct elements e;
+    CU_ASSERT_FATAL(elements_init(&e, dt, dtype_info(dt)->block_bytes, swap, conj, neg, NULL) == CKPT_OK);
+    elements_apply(&e, bytes, n);
+}
+
+static void signs_and_byte_order(void)
+{
+    float c[] = {1, 2, -3, -4}, f[] = {1, -2};
+    double d[] = {1, -2};
+    int32_t i[] = {1, -2, 0, INT32_MIN};
+    int8_t b[] = {1, -2, 0, INT8_MIN};
+    unsigned char z[] = {0x00, 0x80, 0x01, 0x81}, h[] = {0, 0x3C, 0, 0xBC}, s[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    apply(CKPT_DT_C64, 0, true, false, c, sizeof c);
+    CU_ASSERT(c[0] == 1 && c[1] == -2 && c[2] == -3 && c[3] == 4);
+    apply(CKPT_DT_C64, 0, true, true, c, sizeof c);
+    CU_ASSERT(c[0] == -1 && c[1] == -2 && c[2] == 3 && c[3] == 4);
+    apply(CKPT_DT_C64, 0, false, true, c, sizeof c);
+    CU_ASSERT(c[0] == 1 && c[1] == 2 && c[2] == -3 && c[3] == -4);
+    apply(CKPT_DT_F32, 0, true, true, f, sizeof f);
+    CU_ASSERT(f[0] == -1 && f[1] == 2);
+    apply(CKPT_DT_C128, 0, true, false, d, sizeof d);
+    CU_ASSERT(d[0] == 1 && d[1] == 2);
+    apply(CKPT_DT_C32, 0, true, false, h, sizeof h);
+    CU_ASSERT(h[1] == 0x3C && h[3] == 0x3C);
+    apply(CKPT_DT_I32, 0, true, true, i, sizeof i);
+    CU_ASSERT(i[0] == -1 && i[1] == 2 && i[2] == 0 && i[3] == INT32_MIN);
+    apply(CKPT_DT_I8, 0, false, true, b, sizeof b);
+    CU_ASSERT(b[0] == -1 && b[1] == 2 && b[2] == 0 && b[3] == INT8_MIN);
+    apply(CKPT_DT_F8_E5M2FNUZ, 0, false, true, z, sizeof z);
+    CU_ASSERT(memcmp(z, "\x00\x80\x81\x01", 4) == 0);
+    apply(CKPT_DT_C64, 4, false, false, s, 8);
+    CU_ASSERT(memcmp(s, "\4\3\2\1\10\7\6\5", 8) == 0);
+    apply(CKPT_DT_I64, 8, false, false, s, 8);
+    CU_ASSERT(memcmp(s, "\5\6\7\10\1\2\3\4", 8) == 0);
+    apply(CKPT_DT_F16, 2, false, true, s, 8);
+    CU_ASSERT(memcmp(s, "\6\205\10\207\2\201\4\203", 8) == 0);
+    struct elements e;
+    CU_ASSERT(elements_init(&e, CKPT_DT_BOOL, 1, 0, true, true, NULL) == CKPT_EUNSUPPORTED);
+    CU_ASSERT(elements_init(&e, CKPT_DT_BOOL, 1, 0, true, false, NULL) == CKPT_OK);
+    CU_ASSERT(elements_init(&e, CKPT_DT_U8, 1, 4, false, false, NULL) == CKPT_EUNSUPPORTED);
+}
+
+/* A column of a big-endian matrix, conjugated: order and signs follow the gather. */
+static void gathered_elements_are_changed_too(void)
+{
+    unsigned char out[32], want[32];
+    begin(CKPT_DT_C64, 64);
+    storage.swap = 4;
+    row.t.conj = true;
+    shape(1, (uint64_t[]){4}, (uint64_t[]){2}, 1);
+    for (int i = 0; i < 4; i++)
+        for (int b = 0; b < 8; b++)
+            want[8 * i + b] = (unsigned char)(data[8 + 16 * i + (b ^ 3)] ^ (b == 7 ? 0x80 : 0));
+    CU_ASSERT(stream_read(&table, 0, 0, 4, out, NULL) == CKPT_OK && memcmp(out, want, 32) == 0);
+    finish();
+}
+
+static int notices;
+
+static void count_notice(void *user, const char *fmt, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    CU_ASSERT(user == &notices && strstr(text, "\"key\"") && strstr(text, "deadbeef"));
+    notices++;
+}
+
+/* drain - the status that streaming the row ends with. */
+static ckpt_status drain(const struct stream_options *o, ckpt_error *err)
+{
+    stream *s = NULL;
+    unsigned char out[4096];
+    size_t got = 1;
+    ckpt_status st = stream_open(&table, 0, o, &s, err);
+    while (st == CKPT_OK && got)
+        st = stream_next(s, out, sizeof out, &got, err);
+    stream_close(s);
+    return st;
+}
+
+/* Whole rows check on the way, parts and empty rows before. */
+static void checksums_are_held_against_the_bytes(void)
+{
+    static const uint64_t whole[] = {25000}, part[] = {5000}, none[] = {0}, one[] = {1};
+    const uint64_t *const sizes[] = {whole, part, none};
+    struct stream_options ignore = {.ignore_crc = true, .notice = count_notice, .user = &notices};
+    ckpt_error err;
+    for (size_t i = 0; i < 3; i++) {
+        begin(CKPT_DT_F32, 100000);
+        shape(1, sizes[i], one, 0);
+        storage.s.has_crc = true;
+        storage.crc = crc32_update(0, data, 100000);
+        storage.swap = 4;
+        CU_ASSERT(drain(NULL, &err) == CKPT_OK && storage.crc_checked);
+        storage.crc_checked = false;
+        storage.crc = 0xDEADBEEF;
+        CU_ASSERT(drain(NULL, &err) == CKPT_ECHECKSUM && !storage.crc_checked);
+        CU_ASSERT(strstr(err.what, "\"key\"") && strstr(err.what, "deadbeef") && strstr(err.hint, "--ignore-crc"));
+        CU_ASSERT(storage_check(&table, 0, NULL, &err) == CKPT_ECHECKSUM);
+        notices = 0;
+        CU_ASSERT(drain(&ignore, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(drain(&ignore, &err) == CKPT_OK && notices == 1);
+        CU_ASSERT(storage_check(&table, 1, NULL, &err) == CKPT_EUSAGE);
+        finish();
+    }
+}
+
+void suite_stream(void)
+{
+    UNIT(random_views_equal_the_definition);
+    UNIT(large_views_equal_the_definition);
+    UNIT(odd_shapes);
+    UNIT(views_beyond_the_storage_are_refused);
+    UNIT(packed_types_count_bytes);
+    UNIT(signs_and_byte_order);
+    UNIT(gathered_elements_are_changed_too);
+    UNIT(checksums_are_held_against_the_bytes);
+}
