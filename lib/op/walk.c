@@ -162,6 +162,9 @@ static ckpt_status expand(struct walk *w, uint32_t at, ckpt_error *err)
     else
         CKPT_TRY(entries(w, at, v, err));
     if (v->type == CKPT_V_CALL) {
+        const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call_->args;
+        if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
+            CKPT_TRY(items(w, at, args->u.seq.items, args->u.seq.n, err));
         CKPT_TRY(items(w, at, v->u.call_->items, v->u.call_->nitems, err));
         CKPT_TRY(attributes(w, at, v, err));
     }

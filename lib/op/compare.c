@@ -1,0 +1,263 @@
+#include "op/compare.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "core/number.h"
+#include "core/stream.h"
+
+#define STEP 1024u /* elements turned into numbers at a time */
+
+/* One side: a stream, and what was read from it but not compared yet. */
+struct side {
+    ckpt_file *file;
+    uint32_t row;
+    stream *s;
+    unsigned char *buf;
+    size_t pos, len; /* bytes */
+    ckpt_dtype dtype;
+    size_t block_elems, block_bytes;
+    double num[2 * STEP];
+};
+
+struct totals {
+    const ckpt_diff_options *o;
+    struct comparison *c;
+    double sum;
+};
+
+bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    ckpt_dtype da = (ckpt_dtype)a->dtype, db = (ckpt_dtype)b->dtype;
+    if (!a->has_data || !b->has_data || a->elements != b->elements || a->ndim != b->ndim)
+        return false;
+    if (a->ndim && memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) != 0)
+        return false;
+    if ((a->kind == CKPT_QUANTIZED) != (b->kind == CKPT_QUANTIZED))
+        return false;
+    if (da == db)
+        return dtype_info(da)->block_bytes != 0 || a->nbytes == b->nbytes;
+    /* float4 pairs are compared with nothing but themselves */
+    return number_lanes(da) && number_lanes(db) && da != CKPT_DT_F4 && db != CKPT_DT_F4;
+}
+
+/* ---- reading */
+
+static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, ckpt_error *err)
+{
+    const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
+    struct stream_options o = {.ignore_crc = file->ignore_crc};
+    s->file = file;
+    s->row = row;
+    s->dtype = (ckpt_dtype)file->table.rows[row].t.dtype;
+    s->block_elems = info->block_bytes ? info->block_elems : 1;
+    s->block_bytes = info->block_bytes ? info->block_bytes : 1;
+    s->buf = malloc(STREAM_CHUNK);
+    return s->buf ? stream_open(&file->table, row, &o, &s->s, err) : fail_memory(err);
+}
+
+static void side_close(struct side *s)
+{
+    stream_close(s->s);
+    free(s->buf);
+}
+
+/* side_fill - reads on when everything read is compared; *N is the elements in
+ * hand, 0 at the end. */
+static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_error *err)
+{
+    ckpt_status st = CKPT_OK;
+    if (s->pos == s->len) {
+        s->pos = s->len = 0;
+        st = stream_next(s->s, s->buf, STREAM_CHUNK, &s->len, err);
+        *bytes += s->len;
+    }
+    if (st != CKPT_OK) {
+        fail_file(err, s->file->path);
+        return st;
+    }
+    *n = (s->len - s->pos) / s->block_bytes * s->block_elems;
+    return CKPT_OK;
+}
+
+static size_t side_bytes(const struct side *s, size_t elems) { return elems / s->block_elems * s->block_bytes; }
+
+/* ---- numbers */
+
+static void count(struct totals *t, double delta, double base)
+{
+    struct comparison *c = t->c;
+    double rel = delta / base;
+    bool finite = isfinite(delta);
+    if (finite)
+        t->sum += delta;
+    else
+        delta = rel = (double)INFINITY;
+    if (delta > c->max_abs)
+        c->max_abs = delta;
+    if (rel > c->max_rel) /* 0/0 is NaN and no maximum */
+        c->max_rel = rel;
+    c->differing += !finite || !(delta <= t->o->atol + t->o->rtol * base);
+}
+
+/* one - a pair whose bytes or dtypes differ. */
+static void one(struct totals *t, double a, double b)
+{
+    if (a == b)
+        return;
+    if (isnan(a) && isnan(b)) {
+        t->c->differing += !t->o->equal_nan;
+        return;
+    }
+    count(t, fabs(a - b), fabs(b));
+}
+
+static void one_complex(struct totals *t, const double a[2], const double b[2])
+{
+    if (a[0] == b[0] && a[1] == b[1])
+        return;
+    if ((isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]))) {
+        t->c->differing += !t->o->equal_nan;
+        return;
+    }
+    double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
+    count(t, hypot(re, im), hypot(b[0], b[1]));
+}
+
+/* wide - 64-bit integers: equal only when they are, their distance is exact. */
+static void wide(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb)
+{
+    uint64_t a = load_u64le(pa), b = load_u64le(pb);
+    bool a_less = dt == CKPT_DT_I64 ? (int64_t)a < (int64_t)b : a < b;
+    if (a != b)
+        count(t, (double)(a_less ? b - a : a - b), dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
+}
+
+static void wides(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        wide(t, dt, pa + 8 * i, pb + 8 * i);
+}
+
+/* to_complex - N numbers become N pairs with imaginary part 0, in place. */
+static void to_complex(double *num, size_t n)
+{
+    for (size_t i = n; i-- > 0;) {
+        double re = num[i];
+        num[2 * i] = re;
+        num[2 * i + 1] = 0;
+    }
+}
+
+/* Float4 holds two numbers in an element: the element differs once if either does. */
+static void pairs(struct totals *t, const double *a, const double *b, size_t n)
+{
+    for (size_t i = 0; i < 2 * n; i += 2) {
+        uint64_t before = t->c->differing;
+        one(t, a[i], b[i]);
+        one(t, a[i + 1], b[i + 1]);
+        if (t->c->differing > before)
+            t->c->differing = before + 1;
+    }
+}
+
+/* step - N <= STEP elements whose bytes or dtypes differ. */
+static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa, const unsigned char *pb, size_t n)
+{
+    bool ca = number_is_complex(a->dtype), cb = number_is_complex(b->dtype);
+    if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
+        wides(t, a->dtype, pa, pb, n);
+        return;
+    }
+    number_decode(a->dtype, pa, n, a->num);
+    number_decode(b->dtype, pb, n, b->num);
+    if (ca || cb) {
+        if (!ca)
+            to_complex(a->num, n);
+        if (!cb)
+            to_complex(b->num, n);
+        for (size_t i = 0; i < n; i++)
+            one_complex(t, a->num + 2 * i, b->num + 2 * i);
+    } else if (number_lanes(a->dtype) == 2) {
+        pairs(t, a->num, b->num, n);
+    } else {
+        for (size_t i = 0; i < n; i++)
+            one(t, a->num[i], b->num[i]);
+    }
+}
+
+/* opaque - elements that are no numbers: bytes that differ. */
+static void opaque(struct totals *t, const unsigned char *pa, const unsigned char *pb, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        t->c->differing += pa[i] != pb[i];
+}
+
+/* run - the next N elements of both sides. */
+static void run(struct totals *t, struct side *a, struct side *b, size_t n)
+{
+    const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;
+    size_t na = side_bytes(a, n), nb = side_bytes(b, n);
+    bool same = a->dtype == b->dtype;
+    a->pos += na;
+    b->pos += nb;
+    if (same && memcmp(pa, pb, na) == 0)
+        return;
+    t->c->identical = false;
+    if (!number_lanes(a->dtype)) {
+        opaque(t, pa, pb, n);
+        return;
+    }
+    for (size_t at = 0; at < n; at += STEP) {
+        size_t k = n - at < STEP ? n - at : STEP;
+        const unsigned char *qa = pa + side_bytes(a, at), *qb = pb + side_bytes(b, at);
+        if (!same || memcmp(qa, qb, side_bytes(a, k)) != 0)
+            step(t, a, b, qa, qb, k);
+    }
+}
+
+static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b, const struct compare_progress *progress, ckpt_error *err)
+{
+    for (;;) {
+        size_t na, nb;
+        uint64_t bytes = 0;
+        CKPT_TRY(side_fill(a, &na, &bytes, err));
+        CKPT_TRY(side_fill(b, &nb, &bytes, err));
+        if (bytes && progress->tick && progress->tick(progress->user, bytes))
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+        size_t n = na < nb ? na : nb, unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
+        if (n == 0 && na == nb)
+            return CKPT_OK;
+        n -= n % unit;
+        if (n == 0)
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one side ends before the other");
+        run(t, a, b, n);
+    }
+}
+
+ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, const ckpt_diff_options *opts,
+                         const struct compare_progress *progress, struct comparison *out, ckpt_error *err)
+{
+    struct side *sides = calloc(2, sizeof *sides);
+    uint64_t elements = a->table.rows[i].t.elements;
+    struct totals t = {.o = opts, .c = out};
+    if (!sides)
+        return fail_memory(err);
+    *out = (struct comparison){.identical = a->table.rows[i].t.dtype == b->table.rows[j].t.dtype};
+    ckpt_status st = side_open(&sides[0], a, i, err);
+    if (st != CKPT_OK)
+        fail_file(err, a->path);
+    if (st == CKPT_OK) {
+        st = side_open(&sides[1], b, j, err);
+        if (st != CKPT_OK)
+            fail_file(err, b->path);
+    }
+    if (st == CKPT_OK)
+        st = lockstep(&t, &sides[0], &sides[1], progress, err);
+    out->mean_abs = elements ? t.sum / (double)elements : 0;
+    side_close(&sides[0]);
+    side_close(&sides[1]);
+    free(sides);
+    return st;
+}

@@ -1,0 +1,32 @@
+/* compare.h - the values of two rows of one shape, streamed side by side. */
+#ifndef OP_COMPARE_H
+#define OP_COMPARE_H
+
+#include "core/file.h"
+
+struct comparison {
+    uint64_t differing; /* elements beyond the tolerance */
+    bool identical;     /* byte for byte */
+    double max_abs, max_rel, mean_abs;
+};
+
+/* Called with the bytes read since the last call; nonzero stops. */
+struct compare_progress {
+    int (*tick)(void *user, uint64_t bytes);
+    void *user;
+};
+
+/* compare_possible - can values of A and B be compared at all? */
+bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
+/* compare_rows - row I of A with row J of B, for which compare_possible() holds.
+ *
+ * Elements with the same bytes in the same dtype are equal, NaN included. Other
+ * elements are compared as numbers, complex ones by the modulus of their
+ * difference, 64-bit integers exactly; they are equal when |a-b| <= atol +
+ * rtol*|b|, or both are NaN and EQUAL_NAN. A difference that is not finite (a
+ * NaN or an infinity on one side) counts as infinite in max_abs and max_rel and
+ * stays out of mean_abs, which is over all elements. */
+ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, const ckpt_diff_options *opts,
+                         const struct compare_progress *progress, struct comparison *out, ckpt_error *err);
+
+#endif

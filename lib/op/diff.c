@@ -1,0 +1,334 @@
+/* Two files side by side: rows are joined by name, then compared. */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/dtype.h"
+#include "op/compare.h"
+
+struct named {
+    ckpt_str name; /* without the ignored prefix */
+    uint32_t row;
+};
+
+struct list {
+    struct named *rows;
+    size_t n;
+};
+
+/* One line of the result; a row of either side, or of both. */
+struct pair {
+    ckpt_str name;
+    uint32_t a, b;
+    uint32_t twin; /* of a row only in A: the pair of the row only in B that has its bytes */
+};
+
+struct diff {
+    ckpt_file *a, *b;
+    const ckpt_diff_options *o;
+    int (*event)(void *, const ckpt_diff_event *);
+    void *user;
+    struct pair *pairs;
+    size_t npairs;
+    uint64_t done, total; /* bytes, for progress */
+    ckpt_diff_totals *totals;
+};
+
+static const ckpt_tensor *row_a(const struct diff *d, const struct pair *p) { return &d->a->table.rows[p->a].t; }
+static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p) { return &d->b->table.rows[p->b].t; }
+
+/* ---- joining by name */
+
+static bool wanted(const ckpt_diff_options *o, ckpt_str name)
+{
+    for (size_t i = 0; i < o->nglobs; i++)
+        if (ckpt_glob_match(str_c(o->globs[i]), name))
+            return true;
+    return o->nglobs == 0;
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const struct named *a = x, *b = y;
+    int c = ckpt_natural_compare(a->name, b->name);
+    return c ? c : (a->row > b->row) - (a->row < b->row);
+}
+
+static ckpt_status list_rows(const ckpt_file *f, const ckpt_diff_options *o, struct list *l, ckpt_error *err)
+{
+    ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
+    l->rows = calloc(f->table.nrows + 1, sizeof *l->rows);
+    if (!l->rows)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < f->table.nrows; i++) {
+        ckpt_str name = f->table.rows[i].t.name;
+        if (name.len > prefix.len && str_starts(name, prefix))
+            name = str_skip(name, prefix.len);
+        if (wanted(o, name))
+            l->rows[l->n++] = (struct named){name, i};
+    }
+    qsort(l->rows, l->n, sizeof *l->rows, by_name);
+    return CKPT_OK;
+}
+
+static ckpt_status join(struct diff *d, const struct list *a, const struct list *b, ckpt_error *err)
+{
+    size_t i = 0, j = 0;
+    d->pairs = calloc(a->n + b->n + 1, sizeof *d->pairs);
+    if (!d->pairs)
+        return fail_memory(err);
+    while (i < a->n || j < b->n) {
+        int c = i == a->n ? 1 : j == b->n ? -1 : ckpt_natural_compare(a->rows[i].name, b->rows[j].name);
+        struct pair *p = &d->pairs[d->npairs++];
+        *p = (struct pair){.name = c <= 0 ? a->rows[i].name : b->rows[j].name, .a = CKPT_NO_TENSOR, .b = CKPT_NO_TENSOR,
+                           .twin = CKPT_NO_TENSOR};
+        if (c <= 0)
+            p->a = a->rows[i++].row;
+        if (c >= 0)
+            p->b = b->rows[j++].row;
+    }
+    return CKPT_OK;
+}
+
+/* ---- renamed? */
+
+/* A row of one side only, that might be one of the other. */
+struct lone {
+    const ckpt_tensor *t;
+    uint32_t pair;
+    bool from_b;
+    bool hashed;
+    uint8_t digest[CKPT_DIGEST_MAX];
+};
+
+static int by_form(const struct lone *a, const struct lone *b)
+{
+    if (a->t->dtype != b->t->dtype)
+        return a->t->dtype < b->t->dtype ? -1 : 1;
+    if (a->t->kind != b->t->kind)
+        return a->t->kind < b->t->kind ? -1 : 1;
+    if (a->t->ndim != b->t->ndim)
+        return a->t->ndim < b->t->ndim ? -1 : 1;
+    for (uint32_t i = 0; i < a->t->ndim; i++)
+        if (a->t->shape[i] != b->t->shape[i])
+            return a->t->shape[i] < b->t->shape[i] ? -1 : 1;
+    return 0;
+}
+
+static int by_bytes(const void *x, const void *y)
+{
+    const struct lone *a = x, *b = y;
+    int c = by_form(a, b);
+    if (!c)
+        c = memcmp(a->digest, b->digest, sizeof a->digest);
+    if (!c)
+        c = a->from_b - b->from_b;
+    return c ? c : (a->pair > b->pair) - (a->pair < b->pair);
+}
+
+static ckpt_str leaf(ckpt_str name)
+{
+    for (size_t i = name.len; i-- > 0;)
+        if (name.ptr[i] == '.')
+            return str_skip(name, i + 1);
+    return name;
+}
+
+/* match - rows A[0..na) and B[0..nb) have the same bytes. As many on both sides:
+ * one by one in order of names; else only those that end in the same word. */
+static void match(struct diff *d, const struct lone *a, size_t na, const struct lone *b, size_t nb)
+{
+    size_t j = 0;
+    for (size_t i = 0; i < na && j < nb; i++) {
+        struct pair *from = &d->pairs[a[i].pair];
+        if (na == nb)
+            from->twin = b[j++].pair;
+        else if (str_eq(leaf(from->name), leaf(d->pairs[b[j].pair].name)))
+            from->twin = b[j++].pair;
+    }
+}
+
+static size_t list_lone(const struct diff *d, struct lone *out)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < d->npairs; i++) {
+        const struct pair *p = &d->pairs[i];
+        bool from_b = p->a == CKPT_NO_TENSOR;
+        const ckpt_tensor *t = from_b ? row_b(d, p) : row_a(d, p);
+        if ((from_b || p->b == CKPT_NO_TENSOR) && t->has_data && t->nbytes)
+            out[n++] = (struct lone){.t = t, .pair = (uint32_t)i, .from_b = from_b};
+    }
+    return n;
+}
+
+/* hash_alike - digests of the rows whose form both sides have. */
+static ckpt_status hash_alike(struct diff *d, struct lone *l, size_t n, ckpt_error *err)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        bool both = false;
+        for (end = i + 1; end < n && by_form(&l[i], &l[end]) == 0; end++)
+            both |= l[end].from_b != l[i].from_b;
+        for (size_t k = i; both && k < end; k++) {
+            const struct pair *p = &d->pairs[l[k].pair];
+            CKPT_TRY(ckpt_digest_tensor(l[k].from_b ? d->b : d->a, l[k].from_b ? p->b : p->a, CKPT_XXH3, l[k].digest, err));
+            l[k].hashed = true;
+        }
+    }
+    return CKPT_OK;
+}
+
+static void match_alike(struct diff *d, const struct lone *l, size_t n)
+{
+    for (size_t i = 0, end; i < n; i = end) {
+        size_t split = i;
+        for (end = i; end < n && by_form(&l[i], &l[end]) == 0 && memcmp(l[i].digest, l[end].digest, sizeof l->digest) == 0; end++)
+            split += !l[end].from_b;
+        if (l[i].hashed)
+            match(d, l + i, split - i, l + split, end - split);
+    }
+}
+
+static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
+{
+    struct lone *l = calloc(d->npairs + 1, sizeof *l);
+    if (!l)
+        return fail_memory(err);
+    size_t n = list_lone(d, l);
+    qsort(l, n, sizeof *l, by_bytes);
+    ckpt_status st = hash_alike(d, l, n, err);
+    if (st == CKPT_OK) {
+        qsort(l, n, sizeof *l, by_bytes);
+        match_alike(d, l, n);
+    }
+    free(l);
+    return st;
+}
+
+/* ---- one pair */
+
+static int tick(void *user, uint64_t bytes)
+{
+    struct diff *d = user;
+    d->done += bytes;
+    return d->o->progress(d->o->user, d->done < d->total ? d->done : d->total, d->total);
+}
+
+static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    return a->has_shape == b->has_shape && a->ndim == b->ndim
+           && (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
+}
+
+/* same_form - what rows without comparable bytes agree in. Quantised ones carry
+ * their parameters in the note. */
+static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    if (a->kind != b->kind || a->has_data != b->has_data)
+        return false;
+    return a->kind != CKPT_QUANTIZED || str_eq(a->note, b->note);
+}
+
+static ckpt_status values(struct diff *d, const struct pair *p, ckpt_diff_event *e, ckpt_error *err)
+{
+    struct comparison c;
+    struct compare_progress progress = {d->o->progress ? tick : NULL, d};
+    ckpt_status st = compare_rows(d->a, p->a, d->b, p->b, d->o, &progress, &c, err);
+    if (st != CKPT_OK) {
+        fail_where(err, "%.*s", STR_ARG(p->name));
+        return st;
+    }
+    e->compared = true;
+    e->elements = row_a(d, p)->elements;
+    e->differing = c.differing;
+    e->max_abs = c.max_abs;
+    e->max_rel = c.max_rel;
+    e->mean_abs = c.mean_abs;
+    e->values_differ |= c.differing != 0;
+    e->within_tolerance = !c.identical && !e->values_differ && !e->dtype_differs;
+    return CKPT_OK;
+}
+
+static ckpt_status both(struct diff *d, const struct pair *p, ckpt_diff_event *e, ckpt_error *err)
+{
+    const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
+    e->dtype_differs = a->dtype != b->dtype;
+    e->shape_differs = !same_shape(a, b);
+    if (!d->o->keys_only) {
+        bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
+        e->values_differ = !numbers && !same_form(a, b);
+        if (!e->shape_differs && compare_possible(a, b))
+            CKPT_TRY(values(d, p, e, err));
+        else if (!e->shape_differs && a->has_data && b->has_data)
+            e->values_differ = true;
+    }
+    bool changed = e->dtype_differs || e->shape_differs || e->values_differ;
+    e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
+    (*(changed ? &d->totals->changed : &d->totals->same))++;
+    return CKPT_OK;
+}
+
+static ckpt_status emit(struct diff *d, const ckpt_diff_event *e, ckpt_error *err)
+{
+    return d->event && d->event(d->user, e) ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+}
+
+static ckpt_status one_pair(struct diff *d, const struct pair *p, ckpt_error *err)
+{
+    ckpt_diff_event e = {.name = p->name, .other = p->name, .a = p->a, .b = p->b};
+    if (p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR) {
+        CKPT_TRY(both(d, p, &e, err));
+        return emit(d, &e, err);
+    }
+    e.what = p->b == CKPT_NO_TENSOR ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
+    (*(e.what == CKPT_DIFF_ONLY_A ? &d->totals->only_a : &d->totals->only_b))++;
+    CKPT_TRY(emit(d, &e, err));
+    if (p->twin == CKPT_NO_TENSOR)
+        return CKPT_OK;
+    e.what = CKPT_DIFF_RENAMED;
+    e.b = d->pairs[p->twin].b;
+    e.other = d->pairs[p->twin].name;
+    d->totals->renamed++;
+    return emit(d, &e, err);
+}
+
+static void measure(struct diff *d)
+{
+    for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
+        const struct pair *p = &d->pairs[i];
+        if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || !compare_possible(row_a(d, p), row_b(d, p)))
+            continue;
+        if (!checked_add(d->total, row_a(d, p)->nbytes, &d->total)
+            || !checked_add(d->total, row_b(d, p)->nbytes, &d->total))
+            d->total = UINT64_MAX;
+    }
+}
+
+static ckpt_status run(struct diff *d, ckpt_error *err)
+{
+    struct list a = {0}, b = {0};
+    ckpt_status st = list_rows(d->a, d->o, &a, err);
+    if (st == CKPT_OK)
+        st = list_rows(d->b, d->o, &b, err);
+    if (st == CKPT_OK)
+        st = join(d, &a, &b, err);
+    free(a.rows);
+    free(b.rows);
+    CKPT_TRY(st);
+    if (!d->o->keys_only)
+        CKPT_TRY(find_renamed(d, err));
+    measure(d);
+    for (size_t i = 0; i < d->npairs; i++)
+        CKPT_TRY(one_pair(d, &d->pairs[i], err));
+    return CKPT_OK;
+}
+
+ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_event *),
+                      void *user, ckpt_diff_totals *totals, ckpt_error *err)
+{
+    static const ckpt_diff_options none;
+    ckpt_diff_totals own;
+    struct diff d = {.a = a, .b = b, .o = opts ? opts : &none, .event = event, .user = user, .totals = totals ? totals : &own};
+    *d.totals = (ckpt_diff_totals){0};
+    ckpt_status st = run(&d, err);
+    free(d.pairs);
+    return st;
+}

@@ -1,0 +1,299 @@
+/*
+ * torch.load(weights_only=True) runs the pickle on a machine of its own
+ * (torch/_weights_only_unpickler.py): 34 opcodes, names from a list, calls of
+ * listed names only, BUILD, APPEND and SETITEM on few types, and storages as
+ * the only persistent ids. This file holds what our machine noted while it read
+ * (struct pickle_facts) against those rules and names the first breach.
+ */
+#include "op/weights_only.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/utf8.h"
+
+enum makes { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
+
+static const struct allowed {
+    const char *name;
+    enum makes makes;
+} allowed[] = {
+#define ALLOWED(name, makes) {name, makes},
+#include "op/weights_only.def"
+#undef ALLOWED
+};
+
+/* The opcodes that the machine knows, by their characters. */
+static const unsigned char opcodes[] = {
+    0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M', 0x8a,
+    'G', 'X', 'U', 'c', 'R', 0x81, 'b', 'a', 'e', 's', 'u', 'Q', 'h', 'j', 'q', 'r',
+};
+
+struct breach {
+    uint64_t offset; /* UINT64_MAX: none */
+    char text[512];
+};
+
+static void CKPT_PRINTF(3, 4) object_to(struct breach *b, uint64_t offset, const char *fmt, ...)
+{
+    va_list ap;
+    if (offset >= b->offset)
+        return;
+    b->offset = offset;
+    va_start(ap, fmt);
+    (void)vsnprintf(b->text, sizeof b->text, fmt, ap);
+    va_end(ap);
+}
+
+/* ---- names */
+
+/* Modules that Python 3 calls otherwise, as far as a listed name can hide there. */
+static ckpt_str modern(ckpt_str module)
+{
+    if (str_is(module, "__builtin__"))
+        return STR_LIT("builtins");
+    if (str_is(module, "UserDict") || str_is(module, "UserList") || str_is(module, "UserString"))
+        return STR_LIT("collections");
+    return str_is(module, "copy_reg") ? STR_LIT("copyreg") : module;
+}
+
+/* compare - FULL, NUL-terminated, against MODULE.NAME. */
+static int compare(const char *full, ckpt_str module, ckpt_str name)
+{
+    ckpt_str f = str_c(full);
+    if (f.len <= module.len || !str_starts(f, module))
+        return str_eq(f, module) ? -1 : str_compare(f, module);
+    if (f.ptr[module.len] != '.')
+        return (unsigned char)f.ptr[module.len] < '.' ? -1 : 1;
+    return str_compare(str_skip(f, module.len + 1), name);
+}
+
+static enum makes lookup(const ckpt_value *global)
+{
+    ckpt_str module = modern(value_module(global)), name = value_name(global);
+    size_t lo = 0, hi = sizeof allowed / sizeof *allowed;
+    while (global->type == CKPT_V_GLOBAL && lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int c = compare(allowed[mid].name, module, name);
+        if (c == 0)
+            return allowed[mid].makes;
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return REFUSED;
+}
+
+static void full_name(const ckpt_value *global, char *out, size_t cap)
+{
+    char module[128], name[128];
+    (void)ckpt_text_escape(modern(value_module(global)), module, sizeof module);
+    (void)ckpt_text_escape(value_name(global), name, sizeof name);
+    (void)snprintf(out, cap, "%s.%s", module, name);
+}
+
+static void check_globals(const struct pickle_facts *p, struct breach *b)
+{
+    char name[260];
+    for (size_t i = 0; i < p->nglobals; i++) {
+        const ckpt_value *g = p->globals[i];
+        if (lookup(g) != REFUSED)
+            continue;
+        full_name(g, name, sizeof name);
+        object_to(b, g->offset, "GLOBAL %s at 0x%" PRIx64 " is not allowed by default", name, g->offset);
+        return;
+    }
+}
+
+/* ---- opcodes, calls, changes */
+
+static void check_opcodes(const struct pickle_facts *p, struct breach *b)
+{
+    for (unsigned op = 0; op < 256; op++) {
+        if (p->first_use[op] == UINT64_MAX || memchr(opcodes, (int)op, sizeof opcodes))
+            continue;
+        object_to(b, p->first_use[op], "opcode %u at 0x%" PRIx64 " is not supported%s", op, p->first_use[op],
+                  op == 0x95 ? " (pickle protocol 4 or 5)" : "");
+    }
+}
+
+static void check_calls(const struct pickle_facts *p, struct breach *b)
+{
+    char name[128];
+    for (size_t i = 0; i < p->ncalls; i++) {
+        const ckpt_value *c = p->calls[i];
+        if (lookup(c->u.call_->callable) != REFUSED)
+            continue;
+        (void)ckpt_value_type_name(c->u.call_->callable, name, sizeof name);
+        object_to(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is no allowed function",
+                  c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
+        return;
+    }
+}
+
+/* made - what kind of object V will be. */
+static enum makes made(const ckpt_value *v)
+{
+    if (v->type == CKPT_V_SET)
+        return TYPE;
+    return v->type == CKPT_V_CALL ? lookup(v->u.call_->callable) : REFUSED;
+}
+
+static bool may_change(const struct pickle_mutation *m)
+{
+    enum makes k = made(m->target);
+    if (m->opcode == 'b')
+        return k > OTHER;
+    if (m->opcode == 's' || m->opcode == 'u')
+        return m->target->type == CKPT_V_DICT || k == ORDERED_DICT || k == COUNTER;
+    return m->target->type == CKPT_V_LIST;
+}
+
+static void check_changes(const struct pickle_facts *p, struct breach *b)
+{
+    char name[128];
+    for (size_t i = 0; i < p->nmutations; i++) {
+        const struct pickle_mutation *m = &p->mutations[i];
+        if (may_change(m))
+            continue;
+        const char *op = m->opcode == 'b' ? "BUILD" : m->opcode == 's' || m->opcode == 'u' ? "SETITEMS" : "APPENDS";
+        (void)ckpt_value_type_name(m->target, name, sizeof name);
+        object_to(b, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
+        return;
+    }
+}
+
+static void check_persids(const struct pickle_facts *p, struct breach *b)
+{
+    ckpt_str tag;
+    for (size_t i = 0; i < p->npersids; i++) {
+        const ckpt_value *v = p->persids[i], *id = v->u.pid;
+        const ckpt_value *first = value_item(id, 0);
+        bool tuple = id->type == CKPT_V_TUPLE;
+        if (id->type == CKPT_V_INT || (tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage")))))
+            continue;
+        object_to(b, v->offset, "the persistent id at 0x%" PRIx64 " is no storage", v->offset);
+        return;
+    }
+}
+
+/* ---- text of Python 2 */
+
+struct texts {
+    const ckpt_value **todo;
+    size_t n, cap;
+    map *seen;
+};
+
+static bool push(struct texts *t, const ckpt_value *v)
+{
+    uint32_t old;
+    if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_GLOBAL
+        || v->type == CKPT_V_TENSOR)
+        return true;
+    if (!map_put_num(t->seen, map_ptr(v), 0, &old))
+        return false;
+    if (old != MAP_NONE)
+        return true;
+    if (t->n == t->cap) {
+        size_t cap = t->cap ? t->cap * 2 : 256;
+        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(t->todo, cap * sizeof *grown) : NULL;
+        if (!grown)
+            return false;
+        t->todo = grown;
+        t->cap = cap;
+    }
+    t->todo[t->n++] = v;
+    return true;
+}
+
+static bool push_pairs(struct texts *t, const ckpt_value *v)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!push(t, pairs[i].key) || !push(t, pairs[i].val))
+            return false;
+    return true;
+}
+
+static bool push_items(struct texts *t, ckpt_value *const *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!push(t, items[i]))
+            return false;
+    return true;
+}
+
+static bool push_children(struct texts *t, const ckpt_value *v)
+{
+    const struct value_call *c = v->u.call_;
+    switch (v->type) {
+    case CKPT_V_DICT: return push_pairs(t, v);
+    case CKPT_V_PERSID: return push(t, v->u.pid);
+    case CKPT_V_CALL:
+        return push(t, c->callable) && push(t, c->args) && push(t, c->kwargs) && push_pairs(t, v)
+               && push_items(t, c->items, c->nitems) && push_items(t, c->states, c->nstates);
+    case CKPT_V_LIST:
+    case CKPT_V_TUPLE:
+    case CKPT_V_SET:
+    case CKPT_V_FROZENSET: return push_items(t, v->u.seq.items, v->u.seq.n);
+    default: return true;
+    }
+}
+
+/* check_texts - torch.load decodes Python 2 strings as UTF-8. */
+static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b, ckpt_error *err)
+{
+    struct texts t = {.seen = map_new(0)};
+    bool ok = t.seen && push(&t, root);
+    for (size_t i = 0; ok && i < p->ncalls; i++) /* reach what the root does not */
+        ok = push(&t, p->calls[i]);
+    while (ok && t.n) {
+        const ckpt_value *v = t.todo[--t.n];
+        ckpt_str s;
+        if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
+            object_to(b, v->offset, "the Python 2 string at 0x%" PRIx64 " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
+                      v->offset);
+        ok = push_children(&t, v);
+    }
+    free(t.todo);
+    map_free(t.seen);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+/* ---- verdict */
+
+static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct breach *b, ckpt_error *err)
+{
+    check_opcodes(p, b);
+    check_globals(p, b);
+    check_calls(p, b);
+    check_changes(p, b);
+    check_persids(p, b);
+    return p->first_use['U'] == UINT64_MAX ? CKPT_OK : check_texts(f->root, p, b, err);
+}
+
+ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt_error *err)
+{
+    struct breach b = {.offset = UINT64_MAX};
+    *why = STR_LIT("");
+    *verdict = f->torch_load ? 1 : -1;
+    if (!f->torch_load)
+        return CKPT_OK;
+    if (f->torch_load_why.len) {
+        *verdict = 0;
+        *why = f->torch_load_why;
+        return CKPT_OK;
+    }
+    for (size_t i = 0; i < f->npickles && b.offset == UINT64_MAX; i++)
+        CKPT_TRY(check_pickle(f, f->pickles[i], &b, err));
+    if (b.offset == UINT64_MAX)
+        return CKPT_OK;
+    *verdict = 0;
+    *why = arena_str(f->a, str_c(b.text));
+    return why->ptr ? CKPT_OK : fail_memory(err);
+}

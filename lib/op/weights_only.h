@@ -1,0 +1,11 @@
+/* weights_only.h - would torch.load(weights_only=True) read this file? */
+#ifndef OP_WEIGHTS_ONLY_H
+#define OP_WEIGHTS_ONLY_H
+
+#include "core/file.h"
+
+/* weights_only_verdict - *VERDICT 1: it loads; 0: refused, and WHY (in F's arena)
+ * is the first thing that torch 2.15 would object to; -1: not a torch.load file. */
+ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt_error *err);
+
+#endif
