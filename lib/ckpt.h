@@ -309,6 +309,7 @@ typedef struct {
     uint64_t tensors; /* of that mapping that carry it */
     uint64_t of;      /* tensors of that mapping */
     bool anywhere;    /* found at inner components (_orig_mod.) */
+    bool certain;     /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
 typedef struct {

@@ -1,0 +1,38 @@
+/* cmd.h - what a subcommand is. cmd_<name>.c opens with its struct cmd; a line
+ * in cmds.def makes it known to main, help and completion. */
+#ifndef CLI_CMD_H
+#define CLI_CMD_H
+
+#include "ckpt.h"
+#include "opt.h"
+#include "out.h"
+
+/* Exit codes. NO only ever means "the answer is no". */
+enum { YES = 0, NO = 1, TROUBLE = 2 };
+
+#define ANY_NUMBER INT_MAX
+
+struct cmd {
+    const char *name;
+    const char *operands; /* "FILE…" as the usage line shows them */
+    const char *about;    /* one line, no full stop */
+    const struct opt *opts;
+    int min, max;         /* operands; may be checked further by run */
+    int (*run)(int n, char **operand);
+    const char *words;    /* operands that are words, not files: "bash|zsh|fish", or NULL */
+};
+
+#define CMD(name) extern const struct cmd cmd_##name;
+#include "cmds.def"
+#undef CMD
+
+/* cmd_list - all commands; ends with NULL. */
+extern const struct cmd *const cmd_list[];
+/* cmd_find - by exact name, or NULL. */
+const struct cmd *cmd_find(const char *name);
+/* cmd_overview - what `ckpt --help` prints. */
+void cmd_overview(FILE *to);
+/* cmd_unknown - complains about NAME, guessing what was meant. Returns TROUBLE. */
+int cmd_unknown(const char *name);
+
+#endif

@@ -1,0 +1,105 @@
+#include <string.h>
+
+#include "edit.h"
+#include "json.h"
+
+static int run(int n, char **operand);
+
+static struct list keep, drop;
+
+static const struct opt options[] = {
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
+    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
+    {0, "keep", "GLOB", OPT_LIST, &keep, "only tensors that match; repeatable"},
+    {0, "drop", "GLOB", OPT_LIST, &drop, "not the tensors that match; repeatable"},
+    {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties, "tensors that share bytes, where OUT cannot (default: drop)"},
+    {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard, "files of at most SIZE (5GB, 2GiB) and an index"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
+    WRITE_OPTIONS,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_convert = {"convert", "IN OUT", "write a checkpoint in another format", options, 1, 2, run, NULL};
+
+static ckpt_status select_tensors(ckpt_plan *p, ckpt_error *err)
+{
+    ckpt_status s = CKPT_OK;
+    for (size_t i = 0; s == CKPT_OK && i < keep.n; i++)
+        s = ckpt_plan_keep(p, keep.at[i], err);
+    for (size_t i = 0; s == CKPT_OK && i < drop.n; i++)
+        s = ckpt_plan_drop(p, drop.at[i], err);
+    return s;
+}
+
+static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
+{
+    json *j = json_schema("ckpt.convert.v1"), *list, *one;
+    json_text(j, "input", input);
+    list = json_add_array(j, "output");
+    for (size_t i = 0; i < r->noutputs; i++)
+        json_text(list, NULL, r->outputs[i]);
+    json_text(j, "format", r->format);
+    json_u64(j, "tensors", r->tensors);
+    json_u64(j, "bytes", r->bytes);
+    list = json_add_array(j, "dropped");
+    for (size_t i = 0; i < r->ndropped; i++) {
+        one = json_add_object(list, NULL);
+        json_str(one, "path", r->dropped[i].path);
+        json_str(one, "type", r->dropped[i].type);
+        json_str(one, "why", r->dropped[i].why);
+    }
+    list = json_add_array(j, "aliases");
+    for (size_t i = 0; i < r->naliases; i++) {
+        one = json_add_object(list, NULL);
+        json_str(one, "name", r->aliases[i].name);
+        json_str(one, "of", r->aliases[i].of);
+    }
+    if (writing.dry_run)
+        json_bool(j, "dry_run", true);
+    json_line(j, to);
+}
+
+static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
+{
+    ckpt_write_result r;
+    ckpt_error err;
+    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    /* A flat format holds one state dict: the weights, unless told otherwise. */
+    const char *format = edit_format(f, writing.output);
+    ckpt_status s = CKPT_OK;
+    if (!writing.root && format && strcmp(format, "safetensors") == 0)
+        s = ckpt_plan_root(p, "auto", &err);
+    if (s == CKPT_OK)
+        s = select_tensors(p, &err);
+    if (s != CKPT_OK) {
+        notices_of_plan(p, input);
+        return trouble(&err, input);
+    }
+    int status = edit_write(p, input, writing.output, &r);
+    if (status == YES && ui.json)
+        report_json(&r, input, to);
+    else if (status == YES && !ui.quiet)
+        edit_wrote(&r, writing.output, to);
+    return status;
+}
+
+static int run(int n, char **operand)
+{
+    ckpt_file *f;
+    ckpt_plan *p;
+    if (n == 2 && writing.output)
+        return usage_error("convert", "-o names the output already; '%s' is one operand too many", operand[1]);
+    if (n == 2)
+        writing.output = operand[1];
+    if (!writing.output)
+        return usage_error("convert", "convert needs IN and OUT");
+    if (!edit_plan(operand[0], writing.root, &f, &p))
+        return TROUBLE;
+    int status = convert(f, p, operand[0]);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    return status;
+}

@@ -1,0 +1,161 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "diff.h"
+#include "progress.h"
+
+static int run(int n, char **operand);
+
+static struct list globs;
+static bool markdown, git, ignore_crc;
+static ckpt_diff_options how = {.progress = progress_step};
+
+static const struct opt options[] = {
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; repeatable"},
+    {0, "rtol", "R", OPT_REAL, &how.rtol, "same when |a-b| <= A + R*|b|"},
+    {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
+    {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "one NaN equals any other"},
+    {0, "keys-only", NULL, OPT_FLAG, &how.keys_only, "names, dtypes and shapes; reads no data"},
+    {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "take P off the names on both sides first"},
+    {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
+    {0, "git", NULL, OPT_FLAG, &git, "be git's external diff: its seven arguments, always exit 0"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in a file is wrong"},
+    UI_JSON,
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "answer by exit code alone"},
+    {0},
+};
+
+const struct cmd cmd_diff = {"diff", "A B", "compare two checkpoints, of any two formats", options, 1, 9, run, NULL};
+
+static int collect(void *user, const ckpt_diff_event *e)
+{
+    struct report *r = user;
+    if (r->n == r->cap) {
+        r->cap = r->cap ? r->cap * 2 : 64;
+        r->events = mem_grow(r->events, r->cap, sizeof *r->events);
+    }
+    if (e->what != CKPT_DIFF_SAME || e->within_tolerance)
+        r->events[r->n++] = *e;
+    return 0;
+}
+
+static ckpt_status compare(struct report *r, ckpt_error *err)
+{
+    how.globs = globs.at;
+    how.nglobs = globs.n;
+    progress_begin("comparing");
+    ckpt_status s = ckpt_diff(r->a, r->b, &how, collect, r, &r->totals, err);
+    progress_end();
+    return s;
+}
+
+static int print(const struct report *r)
+{
+    bool equal = !r->totals.changed && !r->totals.only_a && !r->totals.only_b;
+    if (ui.json)
+        report_json(r, equal);
+    else if (markdown)
+        report_markdown(r);
+    else if (!ui.quiet)
+        report_text(r);
+    return equal ? YES : NO;
+}
+
+static int diff(const char *a, const char *b)
+{
+    struct report r = {.name_a = a, .name_b = b};
+    ckpt_error err;
+    int status = TROUBLE;
+    r.a = open_input(a, ignore_crc);
+    r.b = r.a ? open_input(b, ignore_crc) : NULL;
+    if (r.b)
+        status = compare(&r, &err) == CKPT_OK ? print(&r) : trouble(&err, NULL);
+    free(r.events);
+    ckpt_close(r.a);
+    ckpt_close(r.b);
+    return status;
+}
+
+/* ---------------------------------------------------------------------- git */
+
+static ckpt_file *git_open(const char *path, const char *side)
+{
+    char line[1400];
+    ckpt_error err;
+    ckpt_file *f;
+    if (ckpt_open(path, NULL, &f, &err) == CKPT_OK) {
+        ckpt_file_ignore_crc(f, ignore_crc);
+        return f;
+    }
+    err.file[0] = '\0'; /* git's temporary name says nothing */
+    printf("%s: ckpt cannot read this: %s\n", side, ckpt_error_text(&err, line, sizeof line));
+    return NULL;
+}
+
+static void git_one(const char *path, const char *what)
+{
+    struct totals sum = {0};
+    const ckpt_tensor *t;
+    struct text out = {0};
+    ckpt_file *f = git_open(path, what);
+    if (!f)
+        return;
+    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++)
+        totals_add(&sum, t);
+    text_noun(&out, sum.tensors, "tensor", "tensors");
+    text_add(&out, ", ");
+    text_size(&out, sum.bytes);
+    printf("%s: %s, %s\n", what, ckpt_file_title(f), out.ptr);
+    text_free(&out);
+    ckpt_close(f);
+}
+
+static void git_both(const char *old, const char *new)
+{
+    char line[1400];
+    ckpt_error err;
+    struct report r = {.name_a = "old", .name_b = "new"};
+    r.a = git_open(old, "old");
+    r.b = git_open(new, "new");
+    if (r.a && r.b && compare(&r, &err) == CKPT_OK)
+        report_text(&r);
+    else if (r.a && r.b)
+        printf("ckpt cannot compare these: %s\n", ckpt_error_text(&err, line, sizeof line));
+    free(r.events);
+    ckpt_close(r.a);
+    ckpt_close(r.b);
+}
+
+/* path old-file old-hex old-mode new-file new-hex new-mode [new-path note];
+ * one argument: the path is not merged. A nonzero exit would end git's diff. */
+static int git_diff(int n, char **operand)
+{
+    struct text name = {0};
+    if (n != 1 && n < 7)
+        return usage_error("diff", "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
+    text_name(&name, str_of(operand[n == 9 ? 7 : 0]));
+    if (n == 1) {
+        printf("* Unmerged path %s\n", name.ptr);
+        text_free(&name);
+        return YES;
+    }
+    printf("ckpt diff %s\n", name.ptr);
+    text_free(&name);
+    if (strcmp(operand[1], "/dev/null") == 0)
+        git_one(operand[4], "new file");
+    else if (strcmp(operand[4], "/dev/null") == 0)
+        git_one(operand[1], "deleted file");
+    else
+        git_both(operand[1], operand[4]);
+    return YES;
+}
+
+static int run(int n, char **operand)
+{
+    if (git)
+        return git_diff(n, operand);
+    if (n != 2)
+        return usage_error("diff", "diff needs two files, A and B");
+    return diff(operand[0], operand[1]);
+}

@@ -1,0 +1,134 @@
+#include <stdlib.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "progress.h"
+
+static int run(int n, char **operand);
+
+static bool xxh3, total, ignore_crc;
+
+static const struct opt options[] = {
+    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, not against forgery"},
+    {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_hash = {"hash", "FILE…", "digest each tensor and the whole, equal in any format", options, 1, ANY_NUMBER,
+                             run, NULL};
+
+struct job {
+    ckpt_file *f;
+    ckpt_algorithm alg;
+    size_t nbytes;    /* of a digest */
+    uint8_t *digests; /* CKPT_DIGEST_MAX per row */
+    uint8_t whole[CKPT_DIGEST_MAX];
+};
+
+static ckpt_status digest_all(struct job *j, ckpt_error *err)
+{
+    uint64_t done = 0, all = 0;
+    uint32_t n = ckpt_tensor_count(j->f);
+    for (uint32_t i = 0; i < n; i++)
+        all += ckpt_tensor_at(j->f, i)->has_data ? ckpt_tensor_at(j->f, i)->nbytes : 0;
+    progress_begin("hashing");
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(j->f, i);
+        if (!t->has_data)
+            continue;
+        ckpt_status s = ckpt_digest_tensor(j->f, i, j->alg, j->digests + (size_t)i * CKPT_DIGEST_MAX, err);
+        if (s != CKPT_OK) {
+            progress_end();
+            return s;
+        }
+        done += t->nbytes;
+        progress_step((void *)(uintptr_t)t->name.ptr, done, all);
+    }
+    progress_end();
+    return ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err);
+}
+
+static void print_text(const struct job *j, const uint32_t *rows, size_t n)
+{
+    struct text out = {0};
+    for (size_t i = 0; i < n && !total; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(j->f, rows[i]);
+        if (!t->has_data)
+            continue;
+        text_clear(&out);
+        text_hex(&out, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+        text_add(&out, "  ");
+        text_name(&out, t->name);
+        printf("%s\n", out.ptr);
+    }
+    text_clear(&out);
+    text_hex(&out, j->whole, j->nbytes);
+    text_add(&out, "  ");
+    text_name(&out, str_of(ckpt_file_path(j->f)));
+    printf("%s\n", out.ptr);
+    text_free(&out);
+}
+
+static void hex_json(json *to, const uint8_t *digest, size_t n)
+{
+    struct text hex = {0};
+    text_hex(&hex, digest, n);
+    json_text(to, "digest", hex.ptr);
+    text_free(&hex);
+}
+
+static void print_json(const struct job *j, const uint32_t *rows, size_t n)
+{
+    json *head = json_schema("ckpt.hash.v1"), *tail = json_object();
+    json_text(head, "file", ckpt_file_path(j->f));
+    json_text(head, "format", ckpt_file_format(j->f));
+    json_text(head, "algorithm", j->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
+    json_begin(head, "tensors", stdout);
+    for (size_t i = 0; i < n && !total; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(j->f, rows[i]);
+        if (!t->has_data)
+            continue;
+        json *row = json_object();
+        json_tensor(row, t);
+        hex_json(row, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
+        json_row(row, stdout);
+    }
+    hex_json(tail, j->whole, j->nbytes);
+    json_end(tail, stdout);
+}
+
+static int hash(const char *path)
+{
+    struct job j = {.alg = xxh3 ? CKPT_XXH3 : CKPT_SHA256, .nbytes = xxh3 ? 16 : 32};
+    ckpt_error err;
+    size_t n;
+    j.f = open_input(path, ignore_crc);
+    if (!j.f)
+        return TROUBLE;
+    j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
+    int status = digest_all(&j, &err) == CKPT_OK ? YES : trouble(&err, path);
+    if (status == YES) {
+        uint32_t *rows = rows_sorted(j.f, NULL, 0, false, &n);
+        if (ui.json)
+            print_json(&j, rows, n);
+        else
+            print_text(&j, rows, n);
+        free(rows);
+    }
+    free(j.digests);
+    ckpt_close(j.f);
+    return status;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    for (int i = 0; i < n; i++) {
+        int one = hash(operand[i]);
+        status = one > status ? one : status;
+    }
+    return status;
+}

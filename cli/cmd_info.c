@@ -1,0 +1,376 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "number.h"
+
+static int run(int n, char **operand);
+
+static const struct opt options[] = {
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_info = {"info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes", options, 1, ANY_NUMBER,
+                             run, NULL};
+
+enum { LABEL = 13, MANY_VALUES = 8 };
+
+struct facts {
+    ckpt_file *f;
+    ckpt_info info;
+    struct totals all, weights, by_dtype[CKPT_DT_COUNT];
+};
+
+static bool below(ckpt_str name, ckpt_str root)
+{
+    if (!root.len)
+        return true;
+    return name.len > root.len && memcmp(name.ptr, root.ptr, root.len) == 0 && name.ptr[root.len] == '.';
+}
+
+static void count(struct facts *x)
+{
+    const ckpt_tensor *t;
+    for (uint32_t i = 0; (t = ckpt_tensor_at(x->f, i)); i++) {
+        totals_add(&x->all, t);
+        if (t->dtype < CKPT_DT_COUNT)
+            totals_add(&x->by_dtype[t->dtype], t);
+        if (x->info.has_weights && below(t->name, x->info.weights_root))
+            totals_add(&x->weights, t);
+    }
+}
+
+/* -------------------------------------------------------------------- text */
+
+static void label(struct text *out, const char *word)
+{
+    text_clear(out);
+    size_t n = text_columns(word, strlen(word));
+    text_add(out, style_on(DIM));
+    text_add(out, word);
+    text_add(out, style_off(DIM));
+    text_addf(out, "%*s", (int)(n < LABEL ? LABEL - n : 2), "");
+}
+
+static void sums(struct text *out, const struct totals *sum)
+{
+    text_noun(out, sum->tensors, "tensor", "tensors");
+    text_add(out, ", ");
+    text_noun(out, sum->elements, "element", "elements");
+    text_add(out, ", ");
+    text_size(out, sum->bytes);
+}
+
+static void print_title(const struct facts *x, struct text *out)
+{
+    text_clear(out);
+    text_add(out, style_on(BOLD));
+    text_name(out, str_of(ckpt_file_path(x->f)));
+    text_add(out, style_off(BOLD));
+    text_addf(out, "   %s, ", ckpt_file_title(x->f));
+    if (x->info.producer.len) {
+        text_add(out, "written by ");
+        text_name(out, x->info.producer);
+        text_add(out, ", ");
+    }
+    text_size(out, ckpt_file_bytes(x->f));
+    puts(out->ptr);
+}
+
+static void print_weights(const struct facts *x, struct text *out)
+{
+    if (x->info.has_weights) {
+        label(out, "weights");
+        if (x->info.weights_root.len) {
+            text_name(out, x->info.weights_root);
+            text_add(out, "   ");
+        }
+        sums(out, &x->weights);
+        puts(out->ptr);
+    }
+    if (!x->info.has_weights || x->all.tensors != x->weights.tensors) {
+        label(out, "all");
+        sums(out, &x->all);
+        puts(out->ptr);
+    }
+}
+
+/* "fixed.pth" for "dir/model.pth". */
+static void fixed_name(struct text *out, const char *path)
+{
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    text_add(out, " -o fixed");
+    if (dot && strlen(dot) <= 12 && dot[strspn(dot, ".abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
+        text_add(out, dot);
+}
+
+static void print_wrappers(const struct facts *x, struct text *out)
+{
+    for (size_t i = 0; i < x->info.nwrappers; i++) {
+        const ckpt_wrapper *w = &x->info.wrappers[i];
+        bool deep = w->anywhere && w->prefix.len == 7 && memcmp(w->prefix.ptr, "module.", 7) == 0;
+        label(out, i ? "" : "prefix");
+        text_name(out, w->prefix);
+        text_add(out, w->tensors == w->of ? "   on all " : "   on ");
+        text_count(out, w->tensors);
+        if (w->tensors != w->of) {
+            text_add(out, " of ");
+            text_count(out, w->of);
+        }
+        if (w->where.len) {
+            text_add(out, " of ");
+            text_name(out, w->where);
+        }
+        text_addf(out, "   fix: ckpt strip %s ", deep ? "--anywhere module." : "--auto");
+        text_shell(out, ckpt_file_path(x->f));
+        fixed_name(out, ckpt_file_path(x->f));
+        puts(out->ptr);
+    }
+}
+
+static void print_optimizer(const struct facts *x, struct text *out)
+{
+    if (!x->info.optimizer.len)
+        return;
+    label(out, "optimizer");
+    if (x->info.optimizer_path.len) {
+        text_name(out, x->info.optimizer_path);
+        text_add(out, "   ");
+    }
+    text_name(out, x->info.optimizer);
+    puts(out->ptr);
+}
+
+/* A numpy scalar near the top is what training scripts keep their best score in. */
+static bool scalar(const struct facts *x, uint32_t row, struct text *out)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(x->f, row);
+    uint8_t bytes[32];
+    char shown[NUMBER_TEXT];
+    if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)
+        return false;
+    if (number_bytes((ckpt_dtype)t->dtype) != t->nbytes || ckpt_tensor_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
+        return false;
+    struct number v = number_decode((ckpt_dtype)t->dtype, bytes);
+    text_name(out, t->name);
+    text_addf(out, " = numpy %s %s", ckpt_dtype_name((ckpt_dtype)t->dtype), number_text(&v, shown));
+    return true;
+}
+
+static void print_values(const struct facts *x, struct text *out)
+{
+    const ckpt_leaf *leaf;
+    size_t shown = 0, more = 0;
+    label(out, "values");
+    for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
+        if (leaf->npath > 2 || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+            continue;
+        if (shown == MANY_VALUES) {
+            more++;
+            continue;
+        }
+        text_add(out, shown++ ? ", " : "");
+        text_name(out, leaf->name);
+        text_add(out, " = ");
+        text_value(out, leaf->value, 6);
+    }
+    struct text one = {0};
+    for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
+        text_clear(&one);
+        if (!scalar(x, i, &one))
+            continue;
+        if (shown == MANY_VALUES) {
+            more++;
+            continue;
+        }
+        text_add(out, shown++ ? ", " : "");
+        text_add(out, one.ptr);
+    }
+    text_free(&one);
+    if (more)
+        text_addf(out, " and %zu more: ckpt ls --values", more);
+    if (shown)
+        puts(out->ptr);
+}
+
+static int by_elements(const void *a, const void *b)
+{
+    const struct totals *x = *(const struct totals *const *)a, *y = *(const struct totals *const *)b;
+    if (x->elements != y->elements)
+        return x->elements > y->elements ? -1 : 1;
+    return x < y ? -1 : x > y;
+}
+
+static void print_dtypes(const struct facts *x, struct text *out)
+{
+    const struct totals *seen[CKPT_DT_COUNT];
+    size_t n = 0;
+    label(out, "dtypes");
+    for (int d = 1; d < CKPT_DT_COUNT; d++)
+        if (x->by_dtype[d].tensors)
+            seen[n++] = &x->by_dtype[d];
+    qsort(seen, n, sizeof *seen, by_elements);
+    for (size_t i = 0; i < n; i++) {
+        text_addf(out, "%s%s ", i ? ", " : "", ckpt_dtype_name((ckpt_dtype)(seen[i] - x->by_dtype)));
+        text_count(out, seen[i]->elements);
+    }
+    if (n)
+        puts(out->ptr);
+}
+
+static void print_rest(const struct facts *x, struct text *out)
+{
+    if (x->info.aliases) {
+        label(out, "ties");
+        text_noun(out, x->info.aliases, "name shows", "names show");
+        text_add(out, " the bytes of an earlier one");
+        puts(out->ptr);
+    }
+    if (x->info.unreferenced) {
+        label(out, "unused");
+        text_size(out, x->info.unreferenced);
+        text_add(out, " that no tensor shows");
+        puts(out->ptr);
+    }
+    if (x->info.executes_code) {
+        label(out, "code");
+        text_add(out, "carries code that loading runs; ckpt reads it as data");
+        puts(out->ptr);
+    }
+    if (x->info.weights_only >= 0) {
+        label(out, "load");
+        text_addf(out, "torch.load(weights_only=True) %s", x->info.weights_only ? "loads it" : "refuses it");
+        if (!x->info.weights_only && x->info.weights_only_why.len) {
+            text_add(out, ": ");
+            text_name(out, x->info.weights_only_why);
+        }
+        puts(out->ptr);
+    }
+}
+
+static void print_text(const struct facts *x)
+{
+    struct text out = {0};
+    print_title(x, &out);
+    print_weights(x, &out);
+    print_wrappers(x, &out);
+    print_optimizer(x, &out);
+    print_values(x, &out);
+    print_dtypes(x, &out);
+    print_rest(x, &out);
+    text_free(&out);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void wrappers_json(json *j, const ckpt_info *info)
+{
+    json *list = json_add_array(j, "wrappers");
+    for (size_t i = 0; i < info->nwrappers; i++) {
+        const ckpt_wrapper *w = &info->wrappers[i];
+        json *one = json_add_object(list, NULL);
+        json_str(one, "prefix", w->prefix);
+        json_str(one, "where", w->where);
+        json_u64(one, "tensors", w->tensors);
+        json_u64(one, "of", w->of);
+        json_bool(one, "anywhere", w->anywhere);
+    }
+}
+
+static void weights_json(json *j, const struct facts *x)
+{
+    if (!x->info.has_weights) {
+        json_null(j, "weights_root");
+        return;
+    }
+    json_str(j, "weights_root", x->info.weights_root);
+    json_str(j, "weights_why", x->info.weights_why);
+    json_totals(j, "weights", x->weights.tensors, x->weights.elements, x->weights.bytes);
+}
+
+static void optimizer_json(json *j, const ckpt_info *info)
+{
+    if (!info->optimizer.len) {
+        json_null(j, "optimizer");
+        return;
+    }
+    json *one = json_add_object(j, "optimizer");
+    json_str(one, "path", info->optimizer_path);
+    json_str(one, "what", info->optimizer);
+}
+
+static void values_json(json *j, const struct facts *x)
+{
+    json *list = json_add_array(j, "values");
+    const ckpt_leaf *leaf;
+    for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++)
+        if (leaf->npath <= 2 && !(x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+            json_leaf(json_add_object(list, NULL), leaf);
+}
+
+static void print_json(const struct facts *x)
+{
+    const ckpt_info *info = &x->info;
+    json *j = json_schema("ckpt.info.v1");
+    json_text(j, "file", ckpt_file_path(x->f));
+    json_text(j, "format", ckpt_file_format(x->f));
+    json_u64(j, "bytes", ckpt_file_bytes(x->f));
+    if (info->producer.len)
+        json_str(j, "producer", info->producer);
+    wrappers_json(j, info);
+    weights_json(j, x);
+    json *dtypes = json_add_object(j, "dtypes");
+    for (int d = 1; d < CKPT_DT_COUNT; d++)
+        if (x->by_dtype[d].tensors)
+            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), x->by_dtype[d].tensors, x->by_dtype[d].elements,
+                        x->by_dtype[d].bytes);
+    json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
+    optimizer_json(j, info);
+    values_json(j, x);
+    json_u64(j, "aliases", info->aliases);
+    json_u64(j, "unreferenced_bytes", info->unreferenced);
+    json_bool(j, "executes_code", info->executes_code);
+    if (info->weights_only < 0) {
+        json_null(j, "weights_only");
+    } else {
+        json *w = json_add_object(j, "weights_only");
+        json_bool(w, "ok", info->weights_only != 0);
+        json_str(w, "why", info->weights_only_why);
+    }
+    json_line(j, stdout);
+}
+
+static int inform(const char *path)
+{
+    struct facts x = {.f = open_input(path, false)};
+    ckpt_error err;
+    int status = YES;
+    if (!x.f)
+        return TROUBLE;
+    if (ckpt_inspect(x.f, &x.info, &err) != CKPT_OK) {
+        status = trouble(&err, path);
+    } else {
+        count(&x);
+        if (ui.json)
+            print_json(&x);
+        else
+            print_text(&x);
+    }
+    ckpt_close(x.f);
+    return status;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    for (int i = 0; i < n; i++) {
+        if (i && !ui.json)
+            putchar('\n');
+        int one = inform(operand[i]);
+        status = one > status ? one : status;
+    }
+    return status;
+}

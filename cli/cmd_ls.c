@@ -1,0 +1,378 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "progress.h"
+#include "tree.h"
+
+static int run(int n, char **operand);
+
+static struct list globs;
+static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
+static uint64_t depth;
+static int order;
+enum { NATURAL, IN_FILE };
+
+static const struct opt options[] = {
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' leaves out; repeatable"},
+    {'l', "long", NULL, OPT_FLAG, &wide, "also storage, offset, stride, ties, location"},
+    {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
+    {0, "depth", "N", OPT_COUNT, &depth, "sum up what lies deeper than N levels"},
+    {0, "values", NULL, OPT_FLAG, &values, "also what is not a tensor: epochs, options, …"},
+    {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated: name, dtype, bytes, shape"},
+    {0, "order", "natural|file", OPT_CHOICE, &order, "order of names (default: natural, layer.2 before layer.10)"},
+    {0, "text", NULL, OPT_FLAG, &as_text, "names, dtypes, shapes, digests for git's textconv; always exits 0"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on when a checksum is wrong"},
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER, run, NULL};
+
+/* -------------------------------------------------------------------- text */
+
+static void strides(struct text *out, const ckpt_tensor *t, const char *between)
+{
+    uint64_t *s = mem_new(t->ndim, sizeof *s), step = 1;
+    for (uint32_t i = t->ndim; i-- > 0;) {
+        s[i] = t->stride ? t->stride[i] : step;
+        step *= t->shape[i] ? t->shape[i] : 1;
+    }
+    text_dims(out, s, t->ndim, between);
+    free(s);
+}
+
+static void ties(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
+{
+    if (t->alias_of == CKPT_NO_TENSOR)
+        return;
+    text_add(out, "= ");
+    text_name(out, ckpt_tensor_at(f, t->alias_of)->name);
+}
+
+static void remark(struct text *out, const ckpt_tensor *t)
+{
+    const char *gap = "";
+    if (t->kind != CKPT_DENSE) {
+        text_add(out, ckpt_kind_name((ckpt_kind)t->kind));
+        gap = " ";
+    }
+    ckpt_str said[] = {t->klass, t->location, t->note};
+    for (size_t i = 0; i < sizeof said / sizeof *said; i++) {
+        if (!said[i].len)
+            continue;
+        text_add(out, gap);
+        text_name(out, said[i]);
+        gap = " ";
+    }
+    if (t->conj)
+        text_addf(out, "%sconj", gap);
+    if (t->neg)
+        text_addf(out, "%sneg", gap);
+}
+
+static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t)
+{
+    const ckpt_storage *s = t->storage == CKPT_NO_STORAGE ? NULL : ckpt_storage_at(f, t->storage);
+    if (s)
+        text_name(&w->text, s->key);
+    table_cell(w);
+    if (s)
+        text_addf(&w->text, "%llu", (unsigned long long)t->storage_offset);
+    table_cell(w);
+    if (t->has_shape && s)
+        strides(&w->text, t, ", ");
+    table_cell(w);
+    ties(&w->text, f, t);
+    table_cell(w);
+    remark(&w->text, t);
+    table_cell(w);
+}
+
+static void header(struct table *w)
+{
+    static const char *const head[] = {"NAME", "DTYPE", "SHAPE", "SIZE", "STORAGE", "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
+    table_row(w, BOLD);
+    for (unsigned i = 0; i < w->columns; i++) {
+        text_add(&w->text, head[i]);
+        table_cell(w);
+    }
+}
+
+static void print_table(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    struct table w = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
+    header(&w);
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        table_row(&w, PLAIN);
+        text_name(&w.text, t->name);
+        table_cell(&w);
+        text_dtype(&w.text, t);
+        table_cell(&w);
+        text_shape(&w.text, t);
+        table_cell(&w);
+        if (t->has_data)
+            text_size(&w.text, t->nbytes);
+        else
+            text_add(&w.text, "-");
+        table_cell(&w);
+        if (wide)
+            long_cells(&w, f, t);
+    }
+    table_print(&w, stdout, ui.tty);
+    table_free(&w);
+}
+
+static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    struct text out = {0};
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        text_clear(&out);
+        text_name(&out, t->name);
+        text_add(&out, "\t");
+        text_dtype(&out, t);
+        text_addf(&out, "\t%llu\t", (unsigned long long)(t->has_data ? t->nbytes : 0));
+        if (t->has_shape)
+            text_dims(&out, t->shape, t->ndim, ",");
+        if (wide) {
+            const ckpt_storage *s = t->storage == CKPT_NO_STORAGE ? NULL : ckpt_storage_at(f, t->storage);
+            text_add(&out, "\t");
+            if (s)
+                text_name(&out, s->key);
+            text_addf(&out, "\t%llu\t", (unsigned long long)t->storage_offset);
+            if (t->has_shape && s)
+                strides(&out, t, ",");
+            text_add(&out, "\t");
+            if (t->alias_of != CKPT_NO_TENSOR)
+                text_name(&out, ckpt_tensor_at(f, t->alias_of)->name);
+            text_addf(&out, "\t%s\t", ckpt_kind_name((ckpt_kind)t->kind));
+            text_name(&out, t->location);
+        }
+        text_add(&out, "\n");
+        fwrite(out.ptr, 1, out.len, stdout);
+    }
+    text_free(&out);
+}
+
+static void print_values(const ckpt_file *f)
+{
+    struct text out = {0};
+    const ckpt_leaf *leaf;
+    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++) {
+        if (!globs_pass(leaf->name, globs.at, globs.n))
+            continue;
+        text_clear(&out);
+        text_name(&out, leaf->name);
+        text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
+        text_value(&out, leaf->value, 100);
+        printf("%s\n", out.ptr);
+    }
+    text_free(&out);
+}
+
+static void print_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    struct text out = {0};
+    struct totals sum = {0};
+    for (size_t i = 0; i < n; i++)
+        totals_add(&sum, ckpt_tensor_at(f, rows[i]));
+    text_noun(&out, sum.tensors, "tensor", "tensors");
+    text_add(&out, " · ");
+    text_noun(&out, sum.elements, "element", "elements");
+    text_add(&out, " · ");
+    text_size(&out, sum.bytes);
+    printf("%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(f), style_off(DIM));
+    text_free(&out);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void name_of(json *j, const char *key, const ckpt_file *f, uint32_t row)
+{
+    if (row == CKPT_NO_TENSOR)
+        json_null(j, key);
+    else
+        json_str(j, key, ckpt_tensor_at(f, row)->name);
+}
+
+static void place_json(json *j, const ckpt_tensor *t)
+{
+    struct text s = {0};
+    if (t->has_shape) {
+        strides(&s, t, ",");
+        json_raw(j, "stride", s.ptr);
+        text_free(&s);
+    }
+    if (t->storage == CKPT_NO_STORAGE) {
+        json_null(j, "storage");
+    } else {
+        json_u64(j, "storage", t->storage);
+        json_u64(j, "storage_offset", t->storage_offset);
+    }
+    if (t->file_offset == CKPT_NO_OFFSET)
+        json_null(j, "file_offset");
+    else
+        json_u64(j, "file_offset", t->file_offset);
+}
+
+static json *row_json(const ckpt_file *f, const ckpt_tensor *t)
+{
+    json *j = json_object();
+    json_tensor(j, t);
+    json_u64(j, "bytes", t->has_data ? t->nbytes : 0);
+    json_text(j, "kind", ckpt_kind_name((ckpt_kind)t->kind));
+    place_json(j, t);
+    json_bool(j, "requires_grad", t->requires_grad);
+    json_bool(j, "parameter", t->parameter);
+    name_of(j, "alias_of", f, t->alias_of);
+    name_of(j, "part_of", f, t->part_of);
+    if (t->conj)
+        json_bool(j, "conj", true);
+    if (t->neg)
+        json_bool(j, "neg", true);
+    if (t->klass.len)
+        json_str(j, "class", t->klass);
+    if (t->location.len)
+        json_str(j, "location", t->location);
+    if (t->note.len)
+        json_str(j, "note", t->note);
+    return j;
+}
+
+static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
+{
+    struct totals sum = {0};
+    json *head = json_schema("ckpt.ls.v1"), *tail = json_object();
+    json_text(head, "file", ckpt_file_path(f));
+    json_text(head, "format", ckpt_file_format(f));
+    json_begin(head, "tensors", stdout);
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        totals_add(&sum, t);
+        json_row(row_json(f, t), stdout);
+    }
+    json_totals(tail, "total", sum.tensors, sum.elements, sum.bytes);
+    if (values) {
+        json *list = json_add_array(tail, "values");
+        const ckpt_leaf *leaf;
+        for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
+            if (globs_pass(leaf->name, globs.at, globs.n))
+                json_leaf(json_add_object(list, NULL), leaf);
+    }
+    json_end(tail, stdout);
+}
+
+/* --------------------------------------------------------------- textconv */
+
+static void text_row(ckpt_file *f, uint32_t row)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(f, row);
+    struct text out = {0};
+    uint8_t digest[CKPT_DIGEST_MAX];
+    ckpt_error err;
+    text_name(&out, t->name);
+    text_add(&out, "  ");
+    text_dtype(&out, t);
+    text_add(&out, "  ");
+    text_shape(&out, t);
+    if (t->has_data) {
+        text_add(&out, "  ");
+        if (ckpt_digest_tensor(f, row, CKPT_SHA256, digest, &err) == CKPT_OK) {
+            text_hex(&out, digest, 32);
+        } else {
+            text_add(&out, "unreadable: ");
+            text_add(&out, err.what);
+        }
+    }
+    printf("%s\n", out.ptr);
+    text_free(&out);
+}
+
+/* git gives up on a textconv that fails: whatever is wrong becomes the text. */
+static void textconv(const char *path)
+{
+    char line[1400];
+    ckpt_error err;
+    ckpt_file *f;
+    size_t n;
+    if (ckpt_open(path, NULL, &f, &err) != CKPT_OK) {
+        err.file[0] = '\0'; /* git passes a temporary name, another one each time */
+        printf("ckpt cannot read this: %s\n", ckpt_error_text(&err, line, sizeof line));
+        return;
+    }
+    ckpt_file_ignore_crc(f, ignore_crc);
+    printf("# %s\n", ckpt_file_title(f));
+    uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
+    for (size_t i = 0; i < n; i++)
+        text_row(f, rows[i]);
+    if (values)
+        print_values(f);
+    free(rows);
+    ckpt_close(f);
+}
+
+/* --------------------------------------------------------------------- run */
+
+static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
+{
+    struct tree t;
+    tree_make(&t, f, rows, n);
+    if (as_tree)
+        tree_print(&t, f, depth, stdout);
+    else
+        tree_groups(&t, f, depth, stdout);
+    tree_free(&t);
+}
+
+static int list(const char *path, bool heading)
+{
+    ckpt_file *f = open_input(path, ignore_crc);
+    size_t n;
+    if (!f)
+        return TROUBLE;
+    uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
+    if (heading) {
+        struct text name = {0};
+        text_name(&name, str_of(path));
+        printf("%s%s:%s\n", style_on(BOLD), name.ptr, style_off(BOLD));
+        text_free(&name);
+    }
+    if (ui.json)
+        print_json(f, rows, n);
+    else if (as_tsv)
+        print_tsv(f, rows, n);
+    else if (as_tree || depth)
+        print_tree(f, rows, n);
+    else
+        print_table(f, rows, n);
+    if (values && !ui.json)
+        print_values(f);
+    if (ui.tty && !ui.json && !as_tsv)
+        print_totals(f, rows, n);
+    free(rows);
+    ckpt_close(f);
+    if (!n && globs.n)
+        notice(path, "no tensor matches");
+    return n || !globs.n ? YES : NO;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    for (int i = 0; i < n; i++) {
+        if (as_text) {
+            textconv(operand[i]);
+            continue;
+        }
+        bool heading = n > 1 && ui.tty && !ui.json && !as_tsv;
+        if (heading && i)
+            putchar('\n');
+        int one = list(operand[i], heading);
+        status = one > status ? one : status;
+    }
+    return status;
+}

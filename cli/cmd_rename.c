@@ -1,0 +1,33 @@
+#include "edit.h"
+
+static int run(int n, char **operand);
+
+static struct list rules;
+static const char *map;
+
+static const struct opt options[] = {
+    {'s', "sub", "REGEX=>REPL", OPT_LIST, &rules, "replace every match; \\1 to \\9 in REPL; repeatable"},
+    {'m', "map", "JSON", OPT_TEXT, &map, "file with an object {\"old\": \"new\", …}"},
+    EDIT_OPTIONS,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_rename = {"rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run, NULL};
+
+static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
+{
+    ckpt_status s = map ? ckpt_plan_rename_map(p, map, err) : CKPT_OK;
+    for (size_t i = 0; s == CKPT_OK && i < rules.n; i++)
+        s = ckpt_plan_rename_regex(p, rules.at[i], err);
+    return s;
+}
+
+static int run(int n, char **operand)
+{
+    (void)n;
+    if (!rules.n && !map)
+        return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
+    return edit_run(operand[0], apply, NULL, "no key matches");
+}

@@ -1,0 +1,48 @@
+#include <string.h>
+
+#include "edit.h"
+
+static int run(int n, char **operand);
+
+static bool automatic, anywhere;
+
+static const struct opt options[] = {
+    {'a', "auto", NULL, OPT_FLAG, &automatic, "what only a wrapper can have put there; no PREFIX then"},
+    {0, "anywhere", NULL, OPT_FLAG, &anywhere, "PREFIX after every dot too, not only in front"},
+    EDIT_OPTIONS,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_strip = {"strip", "PREFIX|--auto FILE -o OUT", "take a prefix off the keys: module., _orig_mod., …", options,
+                              1, 2, run, NULL};
+
+static const char *prefix;
+
+static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
+{
+    return automatic ? ckpt_plan_strip_auto(p, err) : ckpt_plan_strip(p, prefix, anywhere, err);
+}
+
+static int run(int n, char **operand)
+{
+    if (automatic && n == 2)
+        return usage_error("strip", "--auto finds the prefix itself; '%s' is one operand too many", operand[0]);
+    if (automatic && anywhere)
+        return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
+    if (!automatic && n < 2)
+        return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
+    struct text shown = {0};
+    if (automatic) {
+        text_add(&shown, "no wrapper's prefix is on any key");
+    } else {
+        prefix = operand[0];
+        text_add(&shown, anywhere ? "no part of a key is \"" : "no key begins with \"");
+        text_name(&shown, str_of(prefix));
+        text_add(&shown, "\"");
+    }
+    int status = edit_run(operand[n - 1], apply, prefix, shown.ptr);
+    text_free(&shown);
+    return status;
+}

@@ -1,0 +1,264 @@
+#include "diff.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "number.h"
+
+/* For each row of B the event that found its bytes under another name in A. */
+static const ckpt_diff_event **renamed_to(const struct report *r)
+{
+    const ckpt_diff_event **by = mem_new(ckpt_tensor_count(r->b), sizeof *by);
+    for (size_t i = 0; i < r->n; i++) {
+        const ckpt_diff_event *e = &r->events[i];
+        if (e->what == CKPT_DIFF_RENAMED && e->b < ckpt_tensor_count(r->b))
+            by[e->b] = e;
+    }
+    return by;
+}
+
+static void real(struct text *out, double d)
+{
+    text_addf(out, "%.2g", d);
+}
+
+static void values(struct text *out, const ckpt_diff_event *e)
+{
+    if (e->within_tolerance)
+        text_add(out, "same within tolerance");
+    else
+        text_addf(out, "%llu of %llu differ", (unsigned long long)e->differing, (unsigned long long)e->elements);
+    if (!e->compared)
+        return;
+    text_add(out, ", max |Δ| ");
+    real(out, e->max_abs);
+    text_add(out, ", max rel ");
+    real(out, e->max_rel);
+}
+
+static void pair(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
+                 void (*part)(struct text *, const ckpt_tensor *))
+{
+    part(out, a ? a : b);
+    if (differs && a && b) {
+        text_add(out, " → ");
+        part(out, b);
+    }
+}
+
+static void dtype_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    pair(out, a, b, e->dtype_differs, text_dtype);
+}
+
+static void shape_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    pair(out, a, b, e->shape_differs, text_shape);
+}
+
+/* What there is to say beside name, dtype and shape. */
+static void remark(struct text *out, const ckpt_diff_event *e, const ckpt_diff_event *const *renamed)
+{
+    if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
+        text_add(out, "same bytes as ");
+        text_name(out, renamed[e->b]->name);
+        text_add(out, ": renamed?");
+    } else if (e->within_tolerance || e->values_differ) {
+        values(out, e);
+    }
+}
+
+static const char *total_words(const struct report *r, struct text *out)
+{
+    const ckpt_diff_totals *t = &r->totals;
+    text_addf(out, "%llu same", (unsigned long long)t->same);
+    if (t->changed)
+        text_addf(out, ", %llu changed", (unsigned long long)t->changed);
+    if (t->only_a) {
+        text_addf(out, ", %llu only in ", (unsigned long long)t->only_a);
+        text_name(out, str_of(r->name_a));
+    }
+    if (t->only_b) {
+        text_addf(out, ", %llu only in ", (unsigned long long)t->only_b);
+        text_name(out, str_of(r->name_b));
+    }
+    return out->ptr;
+}
+
+static const char *sign_of(const ckpt_diff_event *e)
+{
+    return e->what == CKPT_DIFF_ONLY_A ? "- " : e->what == CKPT_DIFF_ONLY_B ? "+ " : e->within_tolerance ? "≈ " : "~ ";
+}
+
+static enum style style_of(const ckpt_diff_event *e)
+{
+    return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : e->within_tolerance ? DIM : YELLOW;
+}
+
+void report_text(const struct report *r)
+{
+    const ckpt_diff_event **renamed = renamed_to(r);
+    struct table w = {.columns = 4};
+    struct text total = {0};
+    table_row(&w, PLAIN); /* the header that is not printed */
+    for (int i = 0; i < 4; i++)
+        table_cell(&w);
+    for (size_t i = 0; i < r->n; i++) {
+        const ckpt_diff_event *e = &r->events[i];
+        if (e->what == CKPT_DIFF_RENAMED)
+            continue;
+        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a), *b = ckpt_tensor_at(r->b, e->b);
+        table_row(&w, style_of(e));
+        text_add(&w.text, sign_of(e));
+        text_name(&w.text, e->name);
+        table_cell(&w);
+        dtype_of(&w.text, e, a, b);
+        table_cell(&w);
+        shape_of(&w.text, e, a, b);
+        table_cell(&w);
+        remark(&w.text, e, renamed);
+        table_cell(&w);
+    }
+    table_print(&w, stdout, false);
+    puts(total_words(r, &total));
+    text_free(&total);
+    table_free(&w);
+    free(renamed);
+}
+
+/* ---------------------------------------------------------------- Markdown */
+
+/* A cell of code: the bar ends a cell even there, a backtick would end the code. */
+static void code(struct text *out, ckpt_str name)
+{
+    struct text t = {0};
+    text_name(&t, name);
+    text_add(out, "`");
+    for (size_t i = 0; i < t.len; i++) {
+        if (t.ptr[i] == '|')
+            text_add(out, "\\|");
+        else
+            text_bytes(out, t.ptr[i] == '`' ? "'" : t.ptr + i, 1);
+    }
+    text_add(out, "`");
+    text_free(&t);
+}
+
+static void markdown_change(struct text *out, const struct report *r, const ckpt_diff_event *e,
+                            const ckpt_diff_event *const *renamed)
+{
+    if (e->what == CKPT_DIFF_ONLY_A || e->what == CKPT_DIFF_ONLY_B) {
+        text_add(out, "only in ");
+        code(out, str_of(e->what == CKPT_DIFF_ONLY_A ? r->name_a : r->name_b));
+        if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
+            text_add(out, ", same bytes as ");
+            code(out, renamed[e->b]->name);
+        }
+    } else if (e->within_tolerance || e->values_differ) {
+        struct text t = {0};
+        values(&t, e);
+        for (size_t i = 0; i < t.len; i++) {
+            if (t.ptr[i] == '|')
+                text_add(out, "\\");
+            text_bytes(out, t.ptr + i, 1);
+        }
+        text_free(&t);
+    }
+}
+
+void report_markdown(const struct report *r)
+{
+    const ckpt_diff_event **renamed = renamed_to(r);
+    struct text out = {0}, total = {0};
+    size_t rows = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        const ckpt_diff_event *e = &r->events[i];
+        if (e->what == CKPT_DIFF_RENAMED)
+            continue;
+        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a), *b = ckpt_tensor_at(r->b, e->b);
+        if (!rows++)
+            puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
+        text_clear(&out);
+        text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
+        code(&out, e->name);
+        text_add(&out, " | ");
+        dtype_of(&out, e, a, b);
+        text_add(&out, " | ");
+        shape_of(&out, e, a, b);
+        text_add(&out, " | ");
+        markdown_change(&out, r, e, renamed);
+        printf("%s |\n", out.ptr);
+    }
+    printf("%s**%s**\n", rows ? "\n" : "", total_words(r, &total));
+    text_free(&out);
+    text_free(&total);
+    free(renamed);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
+{
+    const ckpt_tensor *side[2] = {ckpt_tensor_at(r->a, e->a), ckpt_tensor_at(r->b, e->b)};
+    json *one = json_add_object(list, NULL), *both;
+    json_str(one, "name", e->name);
+    both = json_add_array(one, "dtype");
+    for (int i = 0; i < 2; i++)
+        json_text(both, NULL, side[i] ? ckpt_dtype_name((ckpt_dtype)side[i]->dtype) : "");
+    both = json_add_array(one, "shape");
+    for (int i = 0; i < 2; i++) {
+        if (side[i] && side[i]->has_shape)
+            json_u64s(both, NULL, side[i]->shape, side[i]->ndim);
+        else
+            json_null(both, NULL);
+    }
+    if (!e->values_differ && !e->within_tolerance) {
+        json_null(one, "values");
+        return;
+    }
+    json *v = json_add_object(one, "values");
+    json_u64(v, "differing", e->differing);
+    json_u64(v, "elements", e->elements);
+    if (!e->compared)
+        return;
+    json_real(v, "max_abs", e->max_abs);
+    json_real(v, "max_rel", e->max_rel);
+    json_real(v, "mean_abs", e->mean_abs);
+}
+
+static void names_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
+{
+    json *list = json_add_array(j, key);
+    for (size_t i = 0; i < r->n; i++)
+        if (r->events[i].what == what)
+            json_str(list, NULL, r->events[i].name);
+}
+
+void report_json(const struct report *r, bool equal)
+{
+    json *j = json_schema("ckpt.diff.v1"), *list;
+    json_text(j, "a", r->name_a);
+    json_text(j, "b", r->name_b);
+    json_bool(j, "equal", equal);
+    names_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
+    names_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
+    list = json_add_array(j, "changed");
+    for (size_t i = 0; i < r->n; i++)
+        if (r->events[i].what == CKPT_DIFF_CHANGED)
+            changed_json(list, r, &r->events[i]);
+    list = json_add_array(j, "within_tolerance");
+    for (size_t i = 0; i < r->n; i++)
+        if (r->events[i].what == CKPT_DIFF_SAME)
+            changed_json(list, r, &r->events[i]);
+    list = json_add_array(j, "renamed");
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->events[i].what != CKPT_DIFF_RENAMED)
+            continue;
+        json *one = json_add_object(list, NULL);
+        json_str(one, "from", r->events[i].name);
+        json_str(one, "to", r->events[i].other);
+    }
+    json_u64(j, "same", r->totals.same);
+    json_line(j, stdout);
+}

@@ -1,0 +1,212 @@
+#include "edit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "json.h"
+#include "progress.h"
+#include "renames.h"
+
+struct writing writing;
+
+/* Where the report goes: standard output may be the checkpoint itself. */
+static FILE *report_to(void)
+{
+    return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout;
+}
+
+bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
+{
+    ckpt_error err;
+    *p = NULL;
+    *f = open_input(input, writing.ignore_crc);
+    if (!*f)
+        return false;
+    ckpt_status s = ckpt_plan_new(*f, p, &err);
+    if (s == CKPT_OK && root)
+        s = ckpt_plan_root(*p, root, &err);
+    if (s == CKPT_OK)
+        return true;
+    trouble(&err, input);
+    ckpt_plan_free(*p);
+    ckpt_close(*f);
+    return false;
+}
+
+const char *edit_format(const ckpt_file *f, const char *path)
+{
+    const char *name = ckpt_write_format(writing.to ? writing.to : path ? path : "");
+    return name ? name : ckpt_file_format(f);
+}
+
+static void tell_dropped(const char *input, const ckpt_write_result *r)
+{
+    enum { SHOWN = 20 };
+    struct text t = {0};
+    for (size_t i = 0; i < r->ndropped && (i < SHOWN || !ui.err_tty); i++) {
+        text_clear(&t);
+        text_name(&t, r->dropped[i].path);
+        text_add(&t, " (");
+        text_name(&t, r->dropped[i].type);
+        text_add(&t, ") ");
+        text_name(&t, r->dropped[i].why);
+        notice(input, "%s left out: %s", writing.dry_run ? "would be" : "is", t.ptr);
+    }
+    if (r->ndropped > SHOWN && ui.err_tty)
+        notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
+    for (size_t i = 0; i < r->naliases; i++) {
+        text_clear(&t);
+        text_name(&t, r->aliases[i].name);
+        text_add(&t, " shares its bytes with ");
+        text_name(&t, r->aliases[i].of);
+        notice(input, "%s", t.ptr);
+    }
+    text_free(&t);
+}
+
+int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r)
+{
+    ckpt_error err;
+    ckpt_write_options o = {
+        .format = writing.to, .force = writing.force, .strict = writing.strict, .dry_run = writing.dry_run,
+        .no_sync = writing.no_sync, .ties = (ckpt_ties)writing.ties, .max_shard = writing.max_shard,
+        .progress = progress_step,
+    };
+    if (writing.to && !(o.format = ckpt_write_format(writing.to))) {
+        struct text t = {0};
+        text_name(&t, str_of(writing.to));
+        usage_error(NULL, "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors", t.ptr);
+        text_free(&t);
+        return TROUBLE;
+    }
+    progress_begin("writing");
+    ckpt_status s = ckpt_plan_write(p, path, &o, r, &err);
+    progress_end();
+    notices_of_plan(p, input);
+    if (s != CKPT_OK)
+        return trouble(&err, input);
+    tell_dropped(input, r);
+    return YES;
+}
+
+void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to)
+{
+    struct text out = {0};
+    if (writing.dry_run)
+        text_add(&out, "would write ");
+    text_name(&out, str_of(r->noutputs == 1 ? r->outputs[0] : path));
+    text_add(&out, "   ");
+    if (r->noutputs > 1)
+        text_addf(&out, "%zu files, ", r->noutputs);
+    text_noun(&out, r->tensors, "tensor", "tensors");
+    text_add(&out, ", ");
+    text_size(&out, r->bytes);
+    if (ui.tty && !writing.dry_run)
+        text_addf(&out, " in %.2f s", progress_seconds());
+    fprintf(to, "%s\n", out.ptr);
+    for (size_t i = 0; r->noutputs > 1 && i < r->noutputs; i++) {
+        text_clear(&out);
+        text_name(&out, str_of(r->outputs[i]));
+        fprintf(to, "  %s\n", out.ptr);
+    }
+    text_free(&out);
+}
+
+/* ------------------------------------------------------------------ report */
+
+static void rename_json(json *list, const ckpt_rename *r)
+{
+    json *one = json_add_object(list, NULL);
+    json_str(one, "from", r->from);
+    json_str(one, "to", r->to);
+}
+
+static void report_json(const ckpt_plan *p, const char *input)
+{
+    size_t n = ckpt_plan_rename_count(p), tensors = 0;
+    json *j = json_schema("ckpt.edit.v1");
+    json_text(j, "input", input);
+    if (writing.output && !writing.check && !writing.dry_run)
+        json_text(j, "output", writing.output);
+    else
+        json_null(j, "output");
+    json_bool(j, "changed", n != 0);
+    json *list = json_add_array(j, "renamed");
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_rename *r = ckpt_plan_rename_at(p, i);
+        if (r->metadata)
+            continue;
+        tensors++;
+        rename_json(list, r);
+    }
+    json *meta = json_add_array(j, "metadata");
+    for (size_t i = 0; i < n; i++)
+        if (ckpt_plan_rename_at(p, i)->metadata)
+            rename_json(meta, ckpt_plan_rename_at(p, i));
+    uint64_t all = ckpt_plan_tensor_count(p);
+    json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
+    json_line(j, report_to());
+}
+
+static void report(const ckpt_plan *p, const char *input, const char *prefix)
+{
+    if (ui.json)
+        report_json(p, input);
+    else if (!ui.quiet)
+        renames_print(p, prefix, report_to());
+}
+
+static int check_options(void)
+{
+    if (!writing.output && !writing.check && !writing.dry_run)
+        return usage_error(NULL, "want -o OUT, or --check or --dry-run to write nothing");
+    return -1;
+}
+
+static int write_out(ckpt_plan *p, const char *input, const char *prefix)
+{
+    ckpt_write_result r;
+    if (!writing.output || writing.check) {
+        notices_of_plan(p, input);
+        report(p, input, prefix);
+        return YES;
+    }
+    int status = edit_write(p, input, writing.output, &r);
+    if (status != YES)
+        return status;
+    report(p, input, prefix);
+    if (!ui.json && !ui.quiet)
+        edit_wrote(&r, writing.output, report_to());
+    return YES;
+}
+
+int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err), const char *prefix, const char *nothing)
+{
+    ckpt_file *f;
+    ckpt_plan *p;
+    ckpt_error err;
+    int status = check_options();
+    if (status >= 0)
+        return status;
+    if (!edit_plan(input, writing.root, &f, &p))
+        return TROUBLE;
+    ckpt_status s = apply(p, &err);
+    size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
+    bool writes = writing.output && !writing.check && !writing.dry_run;
+    if (s != CKPT_OK) {
+        notices_of_plan(p, input);
+        status = trouble(&err, input);
+    } else if (!changes && writing.strict) {
+        notices_of_plan(p, input);
+        status = trouble_text(CKPT_ENOTFOUND, input, NULL, "%s; nothing written", nothing);
+    } else {
+        if (!changes)
+            notice(input, "%s%s", nothing, writes ? "; written unchanged" : "");
+        status = write_out(p, input, prefix);
+    }
+    if (status == YES && writing.check && changes)
+        status = NO;
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    return status;
+}

@@ -1,0 +1,100 @@
+#include "find.h"
+
+#include <string.h>
+
+#include "opt.h"
+
+/* Looking is bounded: a hostile graph may offer very many ways to spell a name. */
+enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
+
+struct search {
+    size_t steps;
+    struct found *out;
+};
+
+void key_text(struct text *t, const ckpt_value *key)
+{
+    ckpt_value_type type = ckpt_value_get_type(key);
+    if (type == CKPT_V_STR || type == CKPT_V_STR8)
+        text_name(t, ckpt_value_str(key));
+    else
+        text_value(t, key, 20);
+}
+
+/* The bytes that a path spells KEY with, or the place I in a sequence. */
+static ckpt_str spelled(struct text *t, const ckpt_value *key, size_t i)
+{
+    if (key && ckpt_value_get_type(key) <= CKPT_V_STR8) {
+        ckpt_value_type type = ckpt_value_get_type(key);
+        if (type == CKPT_V_STR || type == CKPT_V_STR8)
+            return ckpt_value_str(key);
+    }
+    text_clear(t);
+    if (key)
+        text_value(t, key, 20);
+    else
+        text_addf(t, "%zu", i);
+    return (ckpt_str){t->ptr, t->len};
+}
+
+static bool starts(ckpt_str s, ckpt_str with)
+{
+    return s.len >= with.len && memcmp(s.ptr, with.ptr, with.len) == 0;
+}
+
+static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsigned depth)
+{
+    struct text t = {0};
+    const ckpt_value *key, *val;
+    bool hit = false;
+    for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val); i++) {
+        ckpt_str word = spelled(&t, key, i);
+        s->steps++;
+        if (!starts(rest, word))
+            continue;
+        if (rest.len == word.len) {
+            *s->out = (struct found){ckpt_value_tensor(val), val};
+            hit = true;
+        } else if (rest.ptr[word.len] == '.') {
+            hit = descend(s, val, (ckpt_str){rest.ptr + word.len + 1, rest.len - word.len - 1}, depth + 1);
+        }
+    }
+    text_free(&t);
+    return hit;
+}
+
+bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
+{
+    struct search s = {0, out};
+    uint32_t row = ckpt_tensor_find(f, name);
+    if (row != CKPT_NO_TENSOR) {
+        *out = (struct found){row, ckpt_tensor_at(f, row)->value};
+        return true;
+    }
+    const ckpt_leaf *leaf;
+    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++) {
+        if (leaf->name.len == name.len && memcmp(leaf->name.ptr, name.ptr, name.len) == 0) {
+            *out = (struct found){CKPT_NO_TENSOR, leaf->value};
+            return true;
+        }
+    }
+    const ckpt_value *root = ckpt_file_root(f);
+    return root && descend(&s, root, name, 0);
+}
+
+const ckpt_tensor *find_guess(const ckpt_file *f, const char *name)
+{
+    const ckpt_tensor *t, *best = NULL;
+    size_t n = strlen(name);
+    int least = 3;
+    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++) {
+        if (n >= 3 && t->name.len > n && memcmp(t->name.ptr + t->name.len - n, name, n) == 0)
+            return t;
+        int d = memchr(t->name.ptr, 0, t->name.len) ? -1 : opt_guess(name, t->name.ptr);
+        if (d >= 0 && d < least) {
+            least = d;
+            best = t;
+        }
+    }
+    return best;
+}

@@ -1,0 +1,20 @@
+/* find.h - "state_dict.fc.weight" to the value it means. */
+#ifndef CLI_FIND_H
+#define CLI_FIND_H
+
+#include "text.h"
+
+struct found {
+    uint32_t row;            /* CKPT_NO_TENSOR: not a tensor */
+    const ckpt_value *value; /* may be NULL for a tensor */
+};
+
+/* find_path - what NAME (keys joined with '.') is in F. Tensors first, then the
+ * graph: keys may hold dots themselves. */
+bool find_path(const ckpt_file *f, ckpt_str name, struct found *out);
+/* find_guess - the tensor whose name ends in NAME or is nearest to it, or NULL. */
+const ckpt_tensor *find_guess(const ckpt_file *f, const char *name);
+/* key_text - a mapping's key as paths spell it. */
+void key_text(struct text *t, const ckpt_value *key);
+
+#endif

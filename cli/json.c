@@ -1,0 +1,325 @@
+/* The only file that knows cJSON. Numbers and text go in as raw JSON of our own
+ * making: cJSON holds numbers as double and cuts text at NUL. */
+#include "json.h"
+
+#include <cjson/cJSON.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number.h"
+#include "text.h"
+
+static cJSON *made(cJSON *item)
+{
+    if (!item)
+        mem_new(SIZE_MAX, 1); /* does not return */
+    return item;
+}
+
+static void put(json *to, const char *key, cJSON *item)
+{
+    cJSON *at = (cJSON *)to;
+    made(item);
+    if (!(key ? cJSON_AddItemToObjectCS(at, key, item) : cJSON_AddItemToArray(at, item)))
+        made(NULL);
+}
+
+json *json_object(void)
+{
+    return (json *)made(cJSON_CreateObject());
+}
+
+json *json_schema(const char *schema)
+{
+    json *j = json_object();
+    json_text(j, "schema", schema);
+    return j;
+}
+
+void json_free(json *j)
+{
+    cJSON_Delete((cJSON *)j);
+}
+
+/* -------------------------------------------------------------------- text */
+
+/* Length of the well-formed UTF-8 character at P, its code in *CODE; 0: none. */
+static size_t utf8_char(const unsigned char *p, size_t n, uint32_t *code)
+{
+    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
+    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
+    if (!len || len > n)
+        return 0;
+    uint32_t c = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        c = c << 6 | (p[i] & 0x3fu);
+    }
+    *code = c;
+    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : len;
+}
+
+/* Characters that can act on a terminal: C0, C1, bidi, zero width, separators. */
+static bool acts(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e || (c >= 0x200b && c <= 0x200f)
+        || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb)
+        || (c >= 0xe0000 && c <= 0xe0fff);
+}
+
+static void add_char(struct text *out, uint32_t c, const char *p, size_t len)
+{
+    if (c == '"' || c == '\\')
+        text_addf(out, "\\%c", (char)c);
+    else if (c >= 0x10000 && acts(c))
+        text_addf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
+    else if (acts(c))
+        text_addf(out, "\\u%04x", c);
+    else
+        text_bytes(out, p, len);
+}
+
+/* S as a JSON string; false: bytes that are not UTF-8 were replaced. */
+static bool quote(struct text *out, ckpt_str s)
+{
+    bool exact = true;
+    size_t run = 0;
+    text_add(out, "\"");
+    for (size_t i = 0; i < s.len;) {
+        uint32_t c = 0;
+        const char *p = s.ptr + i;
+        size_t len = utf8_char((const unsigned char *)p, s.len - i, &c);
+        bool plain = len && c != '"' && c != '\\' && !acts(c);
+        if (plain) {
+            run += len;
+            i += len;
+            if (i < s.len)
+                continue;
+            p += len;
+        }
+        text_bytes(out, p - run, run);
+        run = 0;
+        if (plain)
+            break;
+        if (len)
+            add_char(out, c, p, len);
+        else
+            text_add(out, "\xef\xbf\xbd");
+        exact = exact && len;
+        i += len ? len : 1;
+    }
+    text_add(out, "\"");
+    return exact;
+}
+
+static void put_hex(json *to, const char *key, ckpt_str s)
+{
+    struct text twin = {0}, hex = {0};
+    text_addf(&twin, "%s_hex", key);
+    text_add(&hex, "\"");
+    text_hex(&hex, (const uint8_t *)s.ptr, s.len);
+    text_add(&hex, "\"");
+    if (!cJSON_AddItemToObject((cJSON *)to, twin.ptr, made(cJSON_CreateRaw(hex.ptr))))
+        made(NULL);
+    text_free(&twin);
+    text_free(&hex);
+}
+
+void json_str(json *to, const char *key, ckpt_str s)
+{
+    static struct text t;
+    text_clear(&t);
+    bool exact = quote(&t, s);
+    put(to, key, cJSON_CreateRaw(t.ptr));
+    if (!exact && key)
+        put_hex(to, key, s);
+}
+
+void json_text(json *to, const char *key, const char *s)
+{
+    json_str(to, key, str_of(s));
+}
+
+/* ------------------------------------------------------------------ others */
+
+void json_raw(json *to, const char *key, const char *text)
+{
+    put(to, key, cJSON_CreateRaw(text));
+}
+
+void json_u64(json *to, const char *key, uint64_t n)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%llu", (unsigned long long)n);
+    json_raw(to, key, text);
+}
+
+void json_i64(json *to, const char *key, int64_t n)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)n);
+    json_raw(to, key, text);
+}
+
+void json_real(json *to, const char *key, double d)
+{
+    char text[NUMBER_TEXT];
+    json_raw(to, key, real_json(d, false, text));
+}
+
+void json_bool(json *to, const char *key, bool b)
+{
+    put(to, key, cJSON_CreateBool(b));
+}
+
+void json_null(json *to, const char *key)
+{
+    put(to, key, cJSON_CreateNull());
+}
+
+json *json_add_object(json *to, const char *key)
+{
+    cJSON *item = made(cJSON_CreateObject());
+    put(to, key, item);
+    return (json *)item;
+}
+
+json *json_add_array(json *to, const char *key)
+{
+    cJSON *item = made(cJSON_CreateArray());
+    put(to, key, item);
+    return (json *)item;
+}
+
+void json_u64s(json *to, const char *key, const uint64_t *n, size_t count)
+{
+    static struct text t;
+    text_clear(&t);
+    text_add(&t, "[");
+    for (size_t i = 0; i < count; i++)
+        text_addf(&t, "%s%llu", i ? "," : "", (unsigned long long)n[i]);
+    text_add(&t, "]");
+    json_raw(to, key, t.ptr);
+}
+
+void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n)
+{
+    static struct text t;
+    text_clear(&t);
+    text_add(&t, "[");
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(&t, i ? "," : "");
+        if (path[i].is_int)
+            text_addf(&t, "%lld", (long long)path[i].num);
+        else
+            quote(&t, path[i].str);
+    }
+    text_add(&t, "]");
+    json_raw(to, key, t.ptr);
+}
+
+static void put_shown(json *to, const char *key, const ckpt_value *v)
+{
+    struct text t = {0};
+    text_value(&t, v, 10000);
+    if (ckpt_value_get_type(v) == CKPT_V_BIGINT && t.len && t.ptr[strspn(t.ptr, "-0123456789")] == '\0')
+        json_raw(to, key, t.ptr);
+    else
+        json_text(to, key, t.ptr);
+    text_free(&t);
+}
+
+void json_value(json *to, const char *key, const ckpt_value *v)
+{
+    switch (v ? ckpt_value_get_type(v) : CKPT_V_NONE) {
+    case CKPT_V_NONE: json_null(to, key); break;
+    case CKPT_V_BOOL: json_bool(to, key, ckpt_value_bool(v)); break;
+    case CKPT_V_INT: json_i64(to, key, ckpt_value_int(v)); break;
+    case CKPT_V_FLOAT: json_real(to, key, ckpt_value_float(v)); break;
+    case CKPT_V_STR:
+    case CKPT_V_STR8: json_str(to, key, ckpt_value_str(v)); break;
+    default: put_shown(to, key, v);
+    }
+}
+
+void json_tensor(json *to, const ckpt_tensor *t)
+{
+    json_str(to, "name", t->name);
+    json_path(to, "path", t->path, t->npath);
+    if (t->dtype != CKPT_DT_NONE)
+        json_text(to, "dtype", ckpt_dtype_name((ckpt_dtype)t->dtype));
+    if (t->has_shape)
+        json_u64s(to, "shape", t->shape, t->ndim);
+}
+
+void json_leaf(json *to, const ckpt_leaf *leaf)
+{
+    char type[256];
+    json_path(to, "path", leaf->path, leaf->npath);
+    json_text(to, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
+    json_value(to, "value", leaf->value);
+}
+
+void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)
+{
+    json *j = json_add_object(to, key);
+    json_u64(j, "tensors", tensors);
+    json_u64(j, "elements", elements);
+    json_u64(j, "bytes", nbytes);
+}
+
+/* ---------------------------------------------------------------- printing */
+
+/* J printed without its last SKIP_END and first SKIP_START characters; frees it. */
+static void print(json *j, size_t skip_start, size_t skip_end, FILE *to)
+{
+    char *text = cJSON_PrintBuffered((cJSON *)j, 512, 0);
+    if (!text)
+        made(NULL);
+    size_t n = strlen(text);
+    fwrite(text + skip_start, 1, n - skip_start - skip_end, to);
+    cJSON_free(text);
+    json_free(j);
+}
+
+void json_line(json *j, FILE *to)
+{
+    print(j, 0, 0, to);
+    fputc('\n', to);
+}
+
+static bool first_row;
+
+void json_open(json *head, const char *key, FILE *to)
+{
+    print(head, 0, 1, to);
+    fprintf(to, ",\"%s\":", key);
+}
+
+void json_begin(json *head, const char *rows_key, FILE *to)
+{
+    json_open(head, rows_key, to);
+    fputc('[', to);
+    first_row = true;
+}
+
+void json_row(json *row, FILE *to)
+{
+    if (!first_row)
+        fputc(',', to);
+    first_row = false;
+    print(row, 0, 0, to);
+}
+
+void json_end(json *tail, FILE *to)
+{
+    fputc(']', to);
+    if (tail) {
+        fputc(',', to);
+        print(tail, 1, 0, to);
+    } else {
+        fputc('}', to);
+    }
+    fputc('\n', to);
+}

@@ -1,0 +1,204 @@
+#include "number.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* How each dtype's bytes read. NUM_REAL by exponent and mantissa bits; flavour
+ * says what the top of the range means. */
+enum flavour {
+    IEEE,    /* all-ones exponent: infinity and NaN */
+    FN,      /* finite: only all ones is NaN */
+    FNUZ,    /* finite, one zero: minus zero's place is NaN */
+    SCALE    /* no sign, no mantissa: a power of two; 255 is NaN */
+};
+
+struct layout {
+    enum number_kind kind;
+    uint8_t nbytes; /* of one component */
+    uint8_t exponent, mantissa;
+    int16_t bias;
+    enum flavour flavour;
+};
+
+static const struct layout layouts[CKPT_DT_COUNT] = {
+    [CKPT_DT_F64] = {NUM_REAL, 8, 11, 52, 1023, IEEE},
+    [CKPT_DT_F32] = {NUM_REAL, 4, 8, 23, 127, IEEE},
+    [CKPT_DT_F16] = {NUM_REAL, 2, 5, 10, 15, IEEE},
+    [CKPT_DT_BF16] = {NUM_REAL, 2, 8, 7, 127, IEEE},
+    [CKPT_DT_F8_E4M3] = {NUM_REAL, 1, 4, 3, 7, FN},
+    [CKPT_DT_F8_E5M2] = {NUM_REAL, 1, 5, 2, 15, IEEE},
+    [CKPT_DT_F8_E4M3FNUZ] = {NUM_REAL, 1, 4, 3, 8, FNUZ},
+    [CKPT_DT_F8_E5M2FNUZ] = {NUM_REAL, 1, 5, 2, 16, FNUZ},
+    [CKPT_DT_F8_E8M0] = {NUM_REAL, 1, 8, 0, 127, SCALE},
+    [CKPT_DT_I64] = {.kind = NUM_INT, .nbytes = 8},
+    [CKPT_DT_I32] = {.kind = NUM_INT, .nbytes = 4},
+    [CKPT_DT_I16] = {.kind = NUM_INT, .nbytes = 2},
+    [CKPT_DT_I8] = {.kind = NUM_INT, .nbytes = 1},
+    [CKPT_DT_U64] = {.kind = NUM_UINT, .nbytes = 8},
+    [CKPT_DT_U32] = {.kind = NUM_UINT, .nbytes = 4},
+    [CKPT_DT_U16] = {.kind = NUM_UINT, .nbytes = 2},
+    [CKPT_DT_U8] = {.kind = NUM_UINT, .nbytes = 1},
+    [CKPT_DT_BOOL] = {.kind = NUM_BOOL, .nbytes = 1},
+    [CKPT_DT_C32] = {NUM_COMPLEX, 2, 5, 10, 15, IEEE},
+    [CKPT_DT_C64] = {NUM_COMPLEX, 4, 8, 23, 127, IEEE},
+    [CKPT_DT_C128] = {NUM_COMPLEX, 8, 11, 52, 1023, IEEE},
+    [CKPT_DT_BC32] = {NUM_COMPLEX, 2, 8, 7, 127, IEEE},
+    [CKPT_DT_QI8] = {.kind = NUM_INT, .nbytes = 1},
+    [CKPT_DT_QU8] = {.kind = NUM_UINT, .nbytes = 1},
+    [CKPT_DT_QI32] = {.kind = NUM_INT, .nbytes = 4},
+    [CKPT_DT_BITS8] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_BITS16] = {.kind = NUM_BITS, .nbytes = 2},
+    [CKPT_DT_BITS1X8] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_BITS2X4] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_BITS4X2] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_F4] = {.kind = NUM_BITS, .nbytes = 1},
+    /* Packed across bytes: shown byte by byte. */
+    [CKPT_DT_F6_E2M3] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_F6_E3M2] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_QU4X2] = {.kind = NUM_BITS, .nbytes = 1},
+    [CKPT_DT_QU2X4] = {.kind = NUM_BITS, .nbytes = 1},
+};
+
+static const struct layout *layout_of(ckpt_dtype dtype)
+{
+    return &layouts[(unsigned)dtype < CKPT_DT_COUNT ? dtype : CKPT_DT_NONE];
+}
+
+size_t number_bytes(ckpt_dtype dtype)
+{
+    const struct layout *l = layout_of(dtype);
+    return l->kind == NUM_COMPLEX ? 2u * l->nbytes : l->nbytes;
+}
+
+bool number_packed(ckpt_dtype dtype)
+{
+    return ckpt_dtype_bits(dtype) % 8 != 0;
+}
+
+static uint64_t load(const uint8_t *p, unsigned n)
+{
+    uint64_t v = 0;
+    while (n--)
+        v = v << 8 | p[n];
+    return v;
+}
+
+static double real_of(uint64_t bits, const struct layout *l)
+{
+    unsigned m = l->mantissa, e = l->exponent;
+    if (l->flavour == SCALE)
+        return bits == 255 ? (double)NAN : ldexp(1, (int)bits - l->bias);
+    uint64_t frac = bits & ((UINT64_C(1) << m) - 1), top = (UINT64_C(1) << e) - 1, expo = bits >> m & top;
+    bool minus = bits >> (m + e) & 1;
+    double v;
+    if (l->flavour == FNUZ && minus && !expo && !frac)
+        return (double)NAN;
+    if (l->flavour == IEEE && expo == top)
+        v = frac ? (double)NAN : (double)INFINITY;
+    else if (l->flavour == FN && expo == top && frac == (UINT64_C(1) << m) - 1)
+        v = (double)NAN;
+    else if (!expo)
+        v = ldexp((double)frac, 1 - l->bias - (int)m);
+    else
+        v = ldexp((double)(frac | UINT64_C(1) << m), (int)expo - l->bias - (int)m);
+    return minus ? -v : v;
+}
+
+static int64_t sign_extend(uint64_t v, unsigned nbytes)
+{
+    uint64_t sign = UINT64_C(1) << (8 * nbytes - 1);
+    int64_t s;
+    v = (v ^ sign) - sign;
+    memcpy(&s, &v, sizeof s);
+    return s;
+}
+
+struct number number_decode(ckpt_dtype dtype, const uint8_t *p)
+{
+    const struct layout *l = layout_of(dtype);
+    struct number x = {.kind = l->kind, .nbytes = l->nbytes, .single = l->nbytes < 8};
+    x.u = load(p, l->nbytes);
+    if (l->kind == NUM_INT)
+        x.i = sign_extend(x.u, l->nbytes);
+    if (l->kind == NUM_REAL || l->kind == NUM_COMPLEX)
+        x.re = real_of(x.u, l);
+    if (l->kind == NUM_COMPLEX)
+        x.im = real_of(load(p + l->nbytes, l->nbytes), l);
+    return x;
+}
+
+static bool reads_back(const char *text, double d, bool single)
+{
+    return single ? strtof(text, NULL) == (float)d : strtod(text, NULL) == d;
+}
+
+/* As many digits as it takes, without an exponent where a person would write none. */
+static void shortest(double d, bool single, char out[NUMBER_TEXT])
+{
+    int digits = 0;
+    do
+        snprintf(out, NUMBER_TEXT, "%.*e", digits, d);
+    while (!reads_back(out, d, single) && ++digits < 17);
+    long exponent = strtol(strchr(out, 'e') + 1, NULL, 10);
+    if (exponent < -5 || exponent > 15)
+        snprintf(out, NUMBER_TEXT, "%.*g", digits + 1, d);
+    else
+        snprintf(out, NUMBER_TEXT, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, d);
+}
+
+const char *real_text(double d, bool single, char out[NUMBER_TEXT])
+{
+    if (isfinite(d))
+        shortest(d, single, out);
+    else
+        snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "nan" : d < 0 ? "-inf" : "inf");
+    return out;
+}
+
+const char *real_json(double d, bool single, char out[NUMBER_TEXT])
+{
+    if (isfinite(d))
+        shortest(d, single, out);
+    else
+        snprintf(out, NUMBER_TEXT, "%s", isnan(d) ? "\"NaN\"" : d < 0 ? "\"-Infinity\"" : "\"Infinity\"");
+    return out;
+}
+
+static void complex_text(const struct number *x, char out[NUMBER_TEXT])
+{
+    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    real_text(x->re, x->single, re);
+    real_text(x->im, x->single, im);
+    snprintf(out, NUMBER_TEXT, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
+}
+
+const char *number_text(const struct number *x, char out[NUMBER_TEXT])
+{
+    switch (x->kind) {
+    case NUM_REAL: return real_text(x->re, x->single, out);
+    case NUM_INT: snprintf(out, NUMBER_TEXT, "%" PRId64, x->i); break;
+    case NUM_UINT: snprintf(out, NUMBER_TEXT, "%" PRIu64, x->u); break;
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT, "%s", x->u ? "True" : "False"); break;
+    case NUM_BITS: snprintf(out, NUMBER_TEXT, "0x%0*" PRIx64, (int)(2 * x->nbytes), x->u); break;
+    case NUM_COMPLEX: complex_text(x, out); break;
+    }
+    return out;
+}
+
+const char *number_json(const struct number *x, char out[NUMBER_TEXT])
+{
+    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    switch (x->kind) {
+    case NUM_REAL: return real_json(x->re, x->single, out);
+    case NUM_BOOL: snprintf(out, NUMBER_TEXT, "%s", x->u ? "true" : "false"); break;
+    case NUM_BITS: snprintf(out, NUMBER_TEXT, "%" PRIu64, x->u); break;
+    case NUM_COMPLEX:
+        snprintf(out, NUMBER_TEXT, "[%.40s,%.40s]", real_json(x->re, x->single, re), real_json(x->im, x->single, im));
+        break;
+    default: return number_text(x, out);
+    }
+    return out;
+}

@@ -1,0 +1,264 @@
+#include "opt.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+
+static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "this text"};
+
+bool opt_choice(const char *words, size_t i, char *out, size_t cap)
+{
+    for (; i && words; i--) {
+        words = strchr(words, '|');
+        words = words ? words + 1 : NULL;
+    }
+    if (!words)
+        return false;
+    snprintf(out, cap, "%.*s", (int)strcspn(words, "|"), words);
+    return true;
+}
+
+/* Damerau-Levenshtein distance of two short words (adjacent letters swapped
+ * count once), over three rows. */
+int opt_guess(const char *typed, const char *meant)
+{
+    enum { MAX = 40 };
+    size_t n = strlen(typed), m = strlen(meant);
+    int row[3][MAX + 1];
+    if (n > MAX || m > MAX)
+        return -1;
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *now = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
+        now[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = up[j - 1] + (typed[i - 1] != meant[j - 1]);
+            best = up[j] + 1 < best ? up[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] && upup[j - 2] + 1 < best)
+                best = upup[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
+    if (n >= 2 && n < m && strncmp(typed, meant, n) == 0)
+        return 1; /* an abbreviation */
+    return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
+}
+
+static int unknown_long(const struct cmd *cmd, const char *word)
+{
+    const char *best = NULL;
+    int least = INT_MAX;
+    size_t n = strcspn(word, "=");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    for (const struct opt *o = cmd->opts; o->help; o++) {
+        int d = o->name ? opt_guess(name, o->name) : -1;
+        if (d >= 0 && d < least) {
+            least = d;
+            best = o->name;
+        }
+    }
+    if (best)
+        return usage_error(cmd->name, "unknown option '--%s'; did you mean '--%s'?", name, best);
+    return usage_error(cmd->name, "unknown option '--%s'", name);
+}
+
+static bool parse_size(const char *s, uint64_t *out)
+{
+    static const char units[] = "KMGTP";
+    char *end;
+    errno = 0;
+    if (*s < '0' || *s > '9')
+        return false;
+    unsigned long long n = strtoull(s, &end, 10);
+    uint64_t scale = 1;
+    const char *unit = *end ? strchr(units, *end == 'k' ? 'K' : *end) : NULL;
+    if (unit) {
+        bool binary = end[1] == 'i';
+        for (long i = 0; i <= unit - units; i++)
+            scale *= binary ? 1024 : 1000;
+        end += binary ? 2 : 1;
+        if (*end != 'B')
+            return false; /* 5G: decimal or binary? */
+    }
+    if (*end == 'B')
+        end++;
+    *out = n * scale;
+    return !*end && !errno && n && *out / scale == n;
+}
+
+static bool set_choice(const struct opt *o, const char *value)
+{
+    char word[32];
+    for (size_t i = 0; opt_choice(o->arg, i, word, sizeof word); i++) {
+        if (strcmp(word, value) == 0) {
+            *(int *)o->to = (int)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool set_number(const struct opt *o, const char *value)
+{
+    char *end;
+    errno = 0;
+    if (o->type == OPT_REAL) {
+        double d = strtod(value, &end);
+        *(double *)o->to = d;
+        return end != value && !*end && isfinite(d) && d >= 0;
+    }
+    if (*value < '0' || *value > '9')
+        return false;
+    *(uint64_t *)o->to = strtoull(value, &end, 10);
+    return !*end && !errno;
+}
+
+static void set_list(struct list *l, const char *value)
+{
+    l->at = mem_grow(l->at, l->n + 1, sizeof *l->at);
+    l->at[l->n++] = value;
+}
+
+static bool set(const struct opt *o, const char *value)
+{
+    switch (o->type) {
+    case OPT_FLAG: *(bool *)o->to = true; return true;
+    case OPT_TEXT: *(const char **)o->to = value; return true;
+    case OPT_LIST: set_list(o->to, value); return true;
+    case OPT_SIZE: return parse_size(value, o->to);
+    case OPT_CHOICE: return set_choice(o, value);
+    case OPT_COUNT:
+    case OPT_REAL: return set_number(o, value);
+    }
+    return false;
+}
+
+static int bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
+{
+    const char *want = o->type == OPT_SIZE ? "a size like 5GB, 512MiB or 1000000B"
+                     : o->type == OPT_COUNT ? "a whole number"
+                     : o->type == OPT_REAL ? "a number that is not negative" : o->arg;
+    char dash[2] = {o->letter, 0}, shown[128];
+    ckpt_text_escape(str_of(value), shown, sizeof shown);
+    return usage_error(cmd->name, "%s%s '%s': want %s", o->name ? "--" : "-", o->name ? o->name : dash, shown, want);
+}
+
+static const struct opt *find_long(const struct cmd *cmd, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    if (n == 4 && memcmp(word, "help", 4) == 0)
+        return &help_opt;
+    for (const struct opt *o = cmd->opts; o->help; o++)
+        if (o->name && strlen(o->name) == n && memcmp(o->name, word, n) == 0)
+            return o;
+    return NULL;
+}
+
+static const struct opt *find_letter(const struct cmd *cmd, char c)
+{
+    if (c == 'h')
+        return &help_opt;
+    for (const struct opt *o = cmd->opts; o->help; o++)
+        if (o->letter == c)
+            return o;
+    return NULL;
+}
+
+/* One "--word[=value]"; *AT is its place in argv and moves over a value. */
+static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
+{
+    const char *word = argv[*at] + 2, *eq = strchr(word, '=');
+    const struct opt *o = find_long(cmd, word);
+    if (!o)
+        return unknown_long(cmd, word);
+    if (o == &help_opt) {
+        opt_usage(cmd, stdout);
+        return YES;
+    }
+    if (!o->arg && eq)
+        return usage_error(cmd->name, "--%s takes no value", o->name);
+    if (o->arg && !eq && *at + 1 >= argc)
+        return usage_error(cmd->name, "--%s needs %s", o->name, o->arg);
+    const char *value = !o->arg ? NULL : eq ? eq + 1 : argv[++*at];
+    return set(o, value) ? -1 : bad_value(cmd, o, value);
+}
+
+/* A cluster "-ql" or "-oFILE" or "-o" FILE. */
+static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
+{
+    for (const char *p = argv[*at] + 1; *p; p++) {
+        const struct opt *o = find_letter(cmd, *p);
+        if (!o) {
+            char shown[16];
+            ckpt_text_escape((ckpt_str){p, 1}, shown, sizeof shown);
+            return usage_error(cmd->name, "unknown option '-%s'", shown);
+        }
+        if (o == &help_opt) {
+            opt_usage(cmd, stdout);
+            return YES;
+        }
+        if (!o->arg) {
+            set(o, NULL);
+            continue;
+        }
+        if (!p[1] && *at + 1 >= argc)
+            return usage_error(cmd->name, "-%c needs %s", *p, o->arg);
+        const char *value = p[1] ? p + 1 : argv[++*at];
+        return set(o, value) ? -1 : bad_value(cmd, o, value);
+    }
+    return -1;
+}
+
+int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
+{
+    bool only_operands = false;
+    *n = 0;
+    for (int i = 0; i < argc; i++) {
+        char *word = argv[i];
+        int code = -1;
+        if (only_operands || word[0] != '-' || !word[1])
+            argv[(*n)++] = word;
+        else if (strcmp(word, "--") == 0)
+            only_operands = true;
+        else
+            code = word[1] == '-' ? long_option(cmd, argc, argv, &i) : short_options(cmd, argc, argv, &i);
+        if (code >= 0)
+            return code;
+    }
+    if (*n < cmd->min)
+        return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
+    if (*n > cmd->max)
+        return usage_error(cmd->name, "%s takes %s, not '%s' too", cmd->name, *cmd->operands ? cmd->operands : "no operands", argv[cmd->max]);
+    return -1;
+}
+
+static void usage_line(const struct opt *o, FILE *to)
+{
+    char left[64];
+    int n = o->letter ? snprintf(left, sizeof left, "  -%c%s", o->letter, o->name ? ", " : "")
+                      : snprintf(left, sizeof left, "      ");
+    if (o->name)
+        n += snprintf(left + n, sizeof left - (size_t)n, "--%s", o->name);
+    if (o->arg)
+        n += snprintf(left + n, sizeof left - (size_t)n, "%c%s", o->name ? '=' : ' ', o->arg);
+    if (n > 27)
+        fprintf(to, "%s\n%28s%s\n", left, "", o->help);
+    else
+        fprintf(to, "%-28s%s\n", left, o->help);
+}
+
+void opt_usage(const struct cmd *cmd, FILE *to)
+{
+    fprintf(to, "usage: ckpt %s [options] %s\n%s\n\n", cmd->name, cmd->operands, cmd->about);
+    for (const struct opt *o = cmd->opts; o->help; o++)
+        usage_line(o, to);
+    usage_line(&help_opt, to);
+    fprintf(to, "\n`ckpt help %s` shows the manual with examples.\n", cmd->name);
+}

@@ -1,0 +1,70 @@
+/* out.h - where words go: answers to stdout, everything else to stderr. */
+#ifndef CLI_OUT_H
+#define CLI_OUT_H
+
+#include <stdio.h>
+
+#include "text.h"
+
+struct ui {
+    bool json, quiet;
+    bool tty, color;         /* stdout */
+    bool err_tty, err_color; /* stderr */
+    unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
+};
+extern struct ui ui;
+
+#define UI_JSON {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
+#define UI_QUIET {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still told"}
+
+void ui_init(void);
+
+/* How a stretch of text is meant; a terminal with colours shows it. */
+enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
+const char *style_on(enum style s);  /* "" without colours */
+const char *style_off(enum style s);
+
+/* usage_error - "ckpt: …" and where to find help. Returns 2. */
+int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* trouble - tells ERR, with PATH when it names no file. Returns 2. */
+int trouble(const ckpt_error *err, const char *path);
+/* trouble_text - like trouble, for what the program itself found. */
+int trouble_text(ckpt_status status, const char *path, const char *hint, const char *fmt, ...) CKPT_PRINTF(4, 5);
+/* notice - "ckpt: PATH: …" on stderr unless quiet; as JSON under --json. The
+ * text is trusted: callers escape what comes from files. */
+void notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
+void notices_of_file(const ckpt_file *f);
+void notices_of_plan(const ckpt_plan *p, const char *path);
+
+/* open_input - ckpt_open, with its error told and its notices shown. NULL: told. */
+ckpt_file *open_input(const char *path, bool ignore_crc);
+/* finish_output - flushes stdout; STATUS, or 2 when that failed (told). */
+int finish_output(int status);
+
+/* A table whose columns line up. Cells are added row by row; the last column is
+ * never padded, and the first is wrapped on a terminal when it is too wide. */
+#define TABLE_COLUMNS 12
+struct table {
+    struct text text;
+    size_t *end;      /* end of each cell in text */
+    enum style *mark; /* of each row */
+    size_t ncells, cap, nrows;
+    unsigned columns;
+    bool right[TABLE_COLUMNS]; /* numbers stand right */
+};
+void table_row(struct table *t, enum style mark);
+void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
+void table_print(const struct table *t, FILE *to, bool header);
+void table_free(struct table *t);
+
+/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not
+ * these), in natural order of names or as in the file; *N of them. */
+uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n);
+bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
+
+struct totals {
+    uint64_t tensors, elements, bytes;
+};
+void totals_add(struct totals *sum, const ckpt_tensor *t);
+
+#endif

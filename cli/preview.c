@@ -1,0 +1,319 @@
+#include "preview.h"
+
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "number.h"
+#include "out.h"
+
+/* Like numpy: more than LIMIT elements show only EDGE at both ends of each dimension. */
+enum { LIMIT = 1000, EDGE = 3, WINDOW = 4096 };
+
+/* How all numbers of one preview are written, so that their points line up. */
+struct look {
+    enum { DECIMAL, WHOLE, SCIENTIFIC, EXACT } form;
+    bool all_whole;
+    double least, most; /* of the finite nonzero magnitudes */
+    size_t width;
+};
+
+struct walk {
+    const struct preview *p;
+    ckpt_dtype dtype;
+    size_t size;            /* bytes of an element */
+    uint64_t total;         /* elements of the tensor */
+    uint32_t ndim;          /* of the slice's axes */
+    uint64_t *stride;       /* elements, row-major */
+    uint64_t *at;           /* current place along each axis, in units of its step */
+    bool *shut;             /* axes shown at their edges only */
+    uint8_t *window;
+    uint64_t first, count;  /* elements in the window */
+    struct look look;
+    ckpt_error *err;
+};
+
+const uint64_t *preview_shape(const ckpt_tensor *t, uint32_t *ndim)
+{
+    static uint64_t bytes;
+    if (!number_packed((ckpt_dtype)t->dtype)) {
+        *ndim = t->ndim;
+        return t->shape;
+    }
+    bytes = t->nbytes;
+    *ndim = 1;
+    return &bytes;
+}
+
+/* Blocks of WINDOW elements at multiples of it: rows read back and forth hit the same block. */
+static ckpt_status element(struct walk *w, uint64_t index, struct number *out)
+{
+    if (index < w->first || index - w->first >= w->count) {
+        w->first = index / WINDOW * WINDOW;
+        w->count = w->total - w->first < WINDOW ? w->total - w->first : WINDOW;
+        ckpt_status s = ckpt_tensor_read(w->p->f, w->p->row, w->first, w->count, w->window, w->err);
+        if (s != CKPT_OK) {
+            w->count = 0;
+            return s;
+        }
+    }
+    *out = number_decode(w->dtype, w->window + (index - w->first) * w->size);
+    return CKPT_OK;
+}
+
+static ckpt_status here(struct walk *w, struct number *out)
+{
+    uint64_t index = 0;
+    for (uint32_t i = 0; i < w->ndim; i++) {
+        const struct axis *a = &w->p->slice->axes[i];
+        uint64_t along = a->step < 0 ? a->start - w->at[i] * (0 - (uint64_t)a->step) : a->start + w->at[i] * (uint64_t)a->step;
+        index += along * w->stride[i];
+    }
+    return element(w, index, out);
+}
+
+static bool skips(const struct walk *w, uint32_t axis)
+{
+    return w->shut[axis] && w->at[axis] == EDGE;
+}
+
+/* The next place along AXIS; false at its end. */
+static bool advance(struct walk *w, uint32_t axis)
+{
+    uint64_t n = w->p->slice->axes[axis].count;
+    w->at[axis] = skips(w, axis) ? n - EDGE : w->at[axis] + 1;
+    if (w->at[axis] < n)
+        return true;
+    w->at[axis] = 0;
+    return false;
+}
+
+/* ------------------------------------------------------------------- looks */
+
+static void weigh_real(struct look *k, double d)
+{
+    double m = fabs(d);
+    if (!isfinite(d))
+        return;
+    k->all_whole = k->all_whole && d == trunc(d) && m < 1e8;
+    if (m > 0 && (m < k->least || k->least == 0))
+        k->least = m;
+    if (m > k->most)
+        k->most = m;
+}
+
+static void decide(struct look *k, bool exact)
+{
+    if (exact)
+        k->form = EXACT;
+    else if (k->all_whole)
+        k->form = WHOLE;
+    else if (k->most >= 1e8 || k->least < 1e-4 || k->most / k->least > 1e5)
+        k->form = SCIENTIFIC;
+    else
+        k->form = DECIMAL;
+}
+
+static void real_in(const struct look *k, double d, bool single, char out[NUMBER_TEXT])
+{
+    if (k->form == EXACT || !isfinite(d))
+        real_text(d, single, out);
+    else if (k->form == WHOLE)
+        snprintf(out, NUMBER_TEXT, "%.0f.", d);
+    else
+        snprintf(out, NUMBER_TEXT, k->form == SCIENTIFIC ? "%.4e" : "%.4f", d);
+}
+
+static void look_text(const struct look *k, const struct number *x, char out[NUMBER_TEXT])
+{
+    char re[NUMBER_TEXT], im[NUMBER_TEXT];
+    if (x->kind == NUM_REAL) {
+        real_in(k, x->re, x->single, out);
+    } else if (x->kind == NUM_COMPLEX) {
+        real_in(k, x->re, x->single, re);
+        real_in(k, x->im, x->single, im);
+        snprintf(out, NUMBER_TEXT, "%.40s%s%.40sj", re, *im == '-' ? "" : "+", im);
+    } else {
+        number_text(x, out);
+    }
+}
+
+/* One pass over what will be shown; WIDTHS: the look is decided, find its width. */
+static ckpt_status survey(struct walk *w, bool widths)
+{
+    char text[NUMBER_TEXT];
+    struct number x;
+    for (uint32_t axis = 0;;) {
+        bool gap = false;
+        for (uint32_t i = 0; i < w->ndim; i++)
+            gap = gap || skips(w, i);
+        if (!gap) {
+            ckpt_status s = here(w, &x);
+            if (s != CKPT_OK)
+                return s;
+            if (widths) {
+                look_text(&w->look, &x, text);
+                w->look.width = strlen(text) > w->look.width ? strlen(text) : w->look.width;
+            } else if (x.kind == NUM_REAL || x.kind == NUM_COMPLEX) {
+                weigh_real(&w->look, x.re);
+                weigh_real(&w->look, x.im);
+            }
+        }
+        for (axis = w->ndim; axis-- > 0;)
+            if (advance(w, axis))
+                break;
+        if (axis == UINT32_MAX)
+            return CKPT_OK;
+    }
+}
+
+/* ---------------------------------------------------------------- printing */
+
+/* The innermost axis as one line, wrapped on a terminal. */
+static ckpt_status print_line(struct walk *w, uint32_t axis)
+{
+    char text[NUMBER_TEXT];
+    size_t column = 0;
+    do {
+        struct number x;
+        if (axis != UINT32_MAX && skips(w, axis)) {
+            fputs("  …", stdout);
+            column += 3;
+            continue;
+        }
+        ckpt_status s = here(w, &x);
+        if (s != CKPT_OK)
+            return s;
+        look_text(&w->look, &x, text);
+        if (column && column + w->look.width + 2 > ui.width) {
+            fputs("\n", stdout);
+            column = 0;
+        }
+        printf("  %*s", (int)w->look.width, text);
+        column += w->look.width + 2;
+    } while (axis != UINT32_MAX && advance(w, axis));
+    putchar('\n');
+    return CKPT_OK;
+}
+
+/* "[1, 0, :, :]" over each matrix of a tensor with more than two dimensions. */
+static void print_place(const struct walk *w, const uint32_t *shown, uint32_t nshown)
+{
+    putchar('[');
+    for (uint32_t i = 0; i + 2 < nshown; i++)
+        printf("%llu, ", (unsigned long long)w->at[shown[i]]);
+    puts(":, :]");
+}
+
+static ckpt_status print_all(struct walk *w, const uint32_t *shown, uint32_t nshown)
+{
+    bool fresh = nshown > 2, gap_told = false;
+    uint32_t last = nshown ? shown[nshown - 1] : UINT32_MAX;
+    for (;;) {
+        bool gap = false;
+        for (uint32_t i = 0; i + 1 < nshown; i++)
+            gap = gap || skips(w, shown[i]);
+        if (gap) {
+            if (!gap_told)
+                puts("  …");
+        } else {
+            if (fresh)
+                print_place(w, shown, nshown);
+            ckpt_status s = print_line(w, last);
+            if (s != CKPT_OK)
+                return s;
+        }
+        gap_told = gap;
+        uint32_t i = nshown ? nshown - 1 : 0;
+        while (i-- > 0)
+            if (advance(w, shown[i]))
+                break;
+        if (i == UINT32_MAX)
+            return CKPT_OK;
+        fresh = nshown > 2 && i + 2 < nshown;
+    }
+}
+
+static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ckpt_error *err)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(p->f, p->row);
+    uint32_t ndim;
+    const uint64_t *shape = preview_shape(t, &ndim);
+    *w = (struct walk){.p = p, .dtype = (ckpt_dtype)t->dtype, .size = number_bytes((ckpt_dtype)t->dtype), .ndim = ndim,
+                       .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements, .err = err};
+    w->look.all_whole = true;
+    w->stride = mem_new(ndim, sizeof *w->stride);
+    w->at = mem_new(ndim, sizeof *w->at);
+    w->shut = mem_new(ndim, sizeof *w->shut);
+    w->window = mem_new(WINDOW, w->size);
+    uint64_t step = 1;
+    for (uint32_t i = ndim; i-- > 0; step *= shape[i])
+        w->stride[i] = step;
+    for (uint32_t i = 0; i < ndim; i++)
+        w->shut[i] = shorten && p->slice->elements > LIMIT && p->slice->axes[i].count > 2 * EDGE + 1;
+    return p->slice->elements != 0;
+}
+
+static void walk_end(struct walk *w)
+{
+    free(w->stride);
+    free(w->at);
+    free(w->shut);
+    free(w->window);
+}
+
+ckpt_status preview_text(const struct preview *p, ckpt_error *err)
+{
+    struct walk w;
+    ckpt_status s = CKPT_OK;
+    if (walk_begin(&w, p, !p->full, err)) {
+        uint32_t *shown = mem_new(w.ndim, sizeof *shown), n = 0;
+        for (uint32_t i = 0; i < w.ndim; i++)
+            if (!p->slice->axes[i].dropped)
+                shown[n++] = i;
+        s = survey(&w, false);
+        decide(&w.look, p->exact);
+        if (s == CKPT_OK)
+            s = survey(&w, true);
+        if (s == CKPT_OK)
+            s = print_all(&w, shown, n);
+        free(shown);
+    }
+    walk_end(&w);
+    return s;
+}
+
+ckpt_status preview_json(const struct preview *p, ckpt_error *err)
+{
+    struct walk w;
+    char text[NUMBER_TEXT];
+    struct number x;
+    ckpt_status s = CKPT_OK;
+    bool any = walk_begin(&w, p, false, err);
+    uint32_t open = 0, axis = 0, n = 0;
+    for (uint32_t i = 0; i < w.ndim; i++)
+        n += !p->slice->axes[i].dropped;
+    if (!any)
+        fputs("[]", stdout);
+    while (any) {
+        for (; open < n; open++)
+            putchar('[');
+        if ((s = here(&w, &x)) != CKPT_OK)
+            break;
+        fputs(number_json(&x, text), stdout);
+        for (axis = w.ndim; axis-- > 0;) {
+            if (advance(&w, axis))
+                break;
+            if (p->slice->axes[axis].dropped)
+                continue;
+            putchar(']');
+            open--;
+        }
+        if (axis == UINT32_MAX)
+            break;
+        putchar(',');
+    }
+    walk_end(&w);
+    return s;
+}

@@ -1,0 +1,112 @@
+#include "progress.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "out.h"
+
+static const char *verb = "working";
+static struct timespec began, drawn;
+static volatile sig_atomic_t shown, asked;
+
+static double since(const struct timespec *t)
+{
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (double)(now.tv_sec - t->tv_sec) + (double)(now.tv_nsec - t->tv_nsec) / 1e9;
+}
+
+void progress_begin(const char *what)
+{
+    verb = what;
+    clock_gettime(CLOCK_MONOTONIC, &began);
+    drawn = (struct timespec){0};
+}
+
+double progress_seconds(void)
+{
+    return since(&began);
+}
+
+static void left(struct text *t, double seconds)
+{
+    if (seconds >= 3600)
+        text_addf(t, "  %.0f h %02d min left", (double)(long)(seconds / 3600), (int)(seconds / 60) % 60);
+    else if (seconds >= 60)
+        text_addf(t, "  %d min %02d s left", (int)seconds / 60, (int)seconds % 60);
+    else
+        text_addf(t, "  %d s left", (int)seconds + 1);
+}
+
+static void line(struct text *t, const char *name, uint64_t done, uint64_t total)
+{
+    double seconds = progress_seconds();
+    text_addf(t, "%s  ", verb);
+    text_size(t, done);
+    if (total) {
+        text_add(t, " of ");
+        text_size(t, total);
+    }
+    if (seconds > 0.2 && done) {
+        double speed = (double)done / seconds;
+        text_add(t, "  ");
+        text_size(t, (uint64_t)speed);
+        text_add(t, "/s");
+        if (total > done)
+            left(t, (double)(total - done) / speed);
+    }
+    if (name) {
+        text_add(t, "  ");
+        text_name(t, str_of(name));
+    }
+}
+
+static void draw(const char *name, uint64_t done, uint64_t total, bool keep)
+{
+    struct text t = {0};
+    line(&t, name, done, total);
+    size_t n = keep ? t.len : text_fit(t.ptr, t.len, ui.width > 20 && ui.width < 500 ? ui.width - 1 : 79);
+    if (ui.err_tty)
+        fputs("\r\033[K", stderr);
+    fprintf(stderr, "%s%.*s%s", keep ? "ckpt: " : "", (int)n, t.ptr, keep ? "\n" : "");
+    fflush(stderr);
+    shown = !keep;
+    text_free(&t);
+}
+
+int progress_step(void *user, uint64_t done, uint64_t total)
+{
+    if (asked) {
+        asked = 0;
+        draw(user, done, total, true);
+    }
+    if (ui.err_tty && !ui.quiet && !ui.json && progress_seconds() >= 0.5 && since(&drawn) >= 0.1) {
+        draw(user, done, total, false);
+        clock_gettime(CLOCK_MONOTONIC, &drawn);
+    }
+    return 0;
+}
+
+void progress_end(void)
+{
+    progress_wipe();
+    shown = 0;
+}
+
+void progress_request(void)
+{
+    asked = 1;
+}
+
+void progress_wipe(void)
+{
+    static const char wipe[] = "\r\033[K";
+    if (!shown)
+        return;
+    shown = 0;
+    if (write(STDERR_FILENO, wipe, sizeof wipe - 1) < 0)
+        return;
+}

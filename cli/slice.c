@@ -1,0 +1,132 @@
+#include "slice.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct scan {
+    const char *at;
+    char *why;
+    size_t cap;
+};
+
+static void blanks(struct scan *s)
+{
+    while (*s->at == ' ')
+        s->at++;
+}
+
+/* An optional signed number; *GIVEN says whether there was one. */
+static bool number(struct scan *s, int64_t *out, bool *given)
+{
+    blanks(s);
+    const char *digits = s->at + (*s->at == '-' || *s->at == '+');
+    *given = isdigit((unsigned char)*digits) != 0;
+    if (!*given)
+        return true;
+    char *end;
+    errno = 0;
+    *out = strtoll(s->at, &end, 10);
+    s->at = end;
+    blanks(s);
+    return !errno || (snprintf(s->why, s->cap, "a number in the slice is too large"), false);
+}
+
+/* Python's slice.indices(): bounds clamped to what the step can reach. */
+static int64_t bound(int64_t v, bool given, int64_t absent, int64_t n, int64_t step)
+{
+    int64_t low = step < 0 ? -1 : 0, high = step < 0 ? n - 1 : n;
+    if (!given)
+        return absent;
+    if (v < 0)
+        v += n;
+    return v < low ? low : v > high ? high : v;
+}
+
+static void range(struct axis *a, int64_t n, const int64_t v[3], const bool given[3])
+{
+    int64_t step = given[2] ? v[2] : 1;
+    int64_t from = bound(v[0], given[0], step < 0 ? n - 1 : 0, n, step);
+    int64_t to = bound(v[1], given[1], step < 0 ? -1 : n, n, step);
+    uint64_t span = step > 0 ? (to > from ? (uint64_t)(to - from) : 0) : (from > to ? (uint64_t)(from - to) : 0);
+    uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
+    a->start = from < 0 ? 0 : (uint64_t)from;
+    a->count = span ? (span - 1) / stride + 1 : 0;
+    a->step = step;
+}
+
+static bool one_axis(struct scan *s, struct axis *a, uint64_t size, uint32_t dim)
+{
+    int64_t v[3] = {0}, n = size > INT64_MAX ? INT64_MAX : (int64_t)size;
+    bool given[3] = {false}, colon = false;
+    for (int i = 0; i < 3; i++) {
+        if (!number(s, &v[i], &given[i]))
+            return false;
+        if (i == 2 || *s->at != ':')
+            break;
+        colon = true;
+        s->at++;
+    }
+    if (!colon && !given[0]) {
+        snprintf(s->why, s->cap, "dimension %u of the slice: want an index or start:stop:step", dim);
+        return false;
+    }
+    if (given[2] && v[2] == 0) {
+        snprintf(s->why, s->cap, "dimension %u of the slice: the step is 0", dim);
+        return false;
+    }
+    if (colon) {
+        range(a, n, v, given);
+        return true;
+    }
+    if (v[0] >= n || v[0] < -n) {
+        snprintf(s->why, s->cap, "index %lld is out of range: dimension %u has %llu", (long long)v[0], dim,
+                 (unsigned long long)size);
+        return false;
+    }
+    *a = (struct axis){(uint64_t)(v[0] < 0 ? v[0] + n : v[0]), 1, 1, true};
+    return true;
+}
+
+static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct slice *out)
+{
+    for (uint32_t i = 0;; i++) {
+        blanks(s);
+        if (!*s->at && (i == 0 || s->at[-1] == ','))
+            return true; /* "[]" and a trailing comma */
+        if (i == ndim) {
+            snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim, ndim == 1 ? "" : "s");
+            return false;
+        }
+        if (!one_axis(s, &out->axes[i], shape[i], i))
+            return false;
+        if (!*s->at)
+            return true;
+        if (*s->at++ != ',') {
+            snprintf(s->why, s->cap, "the slice breaks off at '%.20s'", s->at - 1);
+            return false;
+        }
+    }
+}
+
+bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why, size_t cap)
+{
+    struct scan s = {text ? text : "", why, cap};
+    *out = (struct slice){mem_new(ndim, sizeof *out->axes), ndim, 1};
+    for (uint32_t i = 0; i < ndim; i++)
+        out->axes[i] = (struct axis){0, shape[i], 1, false};
+    if (!axes(&s, shape, ndim, out)) {
+        slice_free(out);
+        return false;
+    }
+    for (uint32_t i = 0; i < ndim; i++)
+        out->elements *= out->axes[i].count;
+    return true;
+}
+
+void slice_free(struct slice *s)
+{
+    free(s->axes);
+    *s = (struct slice){0};
+}

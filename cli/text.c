@@ -1,0 +1,252 @@
+#include "text.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void no_memory(void)
+{
+    fputs("ckpt: memory ran out\n", stderr);
+    ckpt_emergency_cleanup();
+    _Exit(2);
+}
+
+void *mem_new(size_t n, size_t size)
+{
+    void *p = calloc(n ? n : 1, size ? size : 1);
+    if (!p)
+        no_memory();
+    return p;
+}
+
+void *mem_grow(void *p, size_t n, size_t size)
+{
+    if (size && n > SIZE_MAX / size)
+        no_memory();
+    void *q = realloc(p, n && size ? n * size : 1);
+    if (!q)
+        no_memory();
+    return q;
+}
+
+void text_free(struct text *t)
+{
+    free(t->ptr);
+    *t = (struct text){0};
+}
+
+void text_clear(struct text *t)
+{
+    t->len = 0;
+    if (t->ptr)
+        t->ptr[0] = '\0';
+}
+
+static void room(struct text *t, size_t more)
+{
+    if (more >= SIZE_MAX / 4 - t->len)
+        no_memory();
+    if (t->len + more < t->cap)
+        return;
+    t->cap = (t->len + more + 64) * 2;
+    t->ptr = mem_grow(t->ptr, t->cap, 1);
+}
+
+void text_bytes(struct text *t, const char *p, size_t n)
+{
+    room(t, n);
+    if (n)
+        memcpy(t->ptr + t->len, p, n);
+    t->len += n;
+    t->ptr[t->len] = '\0';
+}
+
+void text_add(struct text *t, const char *s)
+{
+    text_bytes(t, s, strlen(s));
+}
+
+void text_addf(struct text *t, const char *fmt, ...)
+{
+    va_list ap, again;
+    va_start(ap, fmt);
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    if (n > 0) {
+        room(t, (size_t)n);
+        vsnprintf(t->ptr + t->len, (size_t)n + 1, fmt, again);
+        t->len += (size_t)n;
+    }
+    va_end(again);
+}
+
+ckpt_str str_of(const char *s)
+{
+    return (ckpt_str){s, strlen(s)};
+}
+
+void text_name(struct text *t, ckpt_str s)
+{
+    room(t, s.len);
+    size_t n = ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
+    if (n >= t->cap - t->len) {
+        room(t, n);
+        ckpt_text_escape(s, t->ptr + t->len, t->cap - t->len);
+    }
+    t->len += n;
+}
+
+void text_value(struct text *t, const ckpt_value *v, size_t nodes)
+{
+    room(t, 80);
+    size_t n = ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
+    if (n >= t->cap - t->len) {
+        room(t, n);
+        ckpt_value_text(v, nodes, t->ptr + t->len, t->cap - t->len);
+    }
+    t->len += n;
+}
+
+static void scaled(struct text *t, double v, double step, const char *const *units)
+{
+    while (v >= step - 0.05 && units[1]) {
+        v /= step;
+        units++;
+    }
+    text_addf(t, "%.1f %s", v, *units);
+}
+
+void text_size(struct text *t, uint64_t nbytes)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", NULL};
+    if (nbytes < 1024)
+        text_addf(t, "%u B", (unsigned)nbytes);
+    else
+        scaled(t, (double)nbytes / 1024, 1024, units);
+}
+
+void text_count(struct text *t, uint64_t n)
+{
+    static const char *const units[] = {"M", "G", "T", "P", "E", NULL};
+    if (n < 1000000)
+        text_addf(t, "%u", (unsigned)n);
+    else
+        scaled(t, (double)n / 1e6, 1000, units);
+}
+
+void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
+{
+    text_count(t, n);
+    text_addf(t, " %s", n == 1 ? one : many);
+}
+
+void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
+{
+    text_add(t, "[");
+    for (uint32_t i = 0; i < n; i++)
+        text_addf(t, "%s%llu", i ? between : "", (unsigned long long)dims[i]);
+    text_add(t, "]");
+}
+
+void text_shape(struct text *t, const ckpt_tensor *x)
+{
+    if (x->has_shape)
+        text_dims(t, x->shape, x->ndim, ", ");
+    else
+        text_add(t, "?");
+}
+
+void text_dtype(struct text *t, const ckpt_tensor *x)
+{
+    const char *name = ckpt_dtype_name((ckpt_dtype)x->dtype);
+    if (x->dtype == CKPT_DT_NONE || !*name)
+        text_add(t, ckpt_kind_name((ckpt_kind)x->kind));
+    else
+        text_add(t, name);
+}
+
+void text_elem(struct text *t, const ckpt_path_elem *e)
+{
+    if (e->is_int)
+        text_addf(t, "%lld", (long long)e->num);
+    else
+        text_name(t, e->str);
+}
+
+void text_shell(struct text *t, const char *word)
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
+    if (*word && word[strspn(word, plain)] == '\0') {
+        text_add(t, word);
+        return;
+    }
+    text_add(t, "'");
+    for (const char *p = word; *p; p++) {
+        if (*p == '\'')
+            text_add(t, "'\\''");
+        else if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            text_add(t, "?");
+        else
+            text_bytes(t, p, 1);
+    }
+    text_add(t, "'");
+}
+
+void text_hex(struct text *t, const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        text_addf(t, "%02x", p[i]);
+}
+
+/* Code points that take two columns: East Asian wide and the emoji planes. */
+static bool wide(uint32_t c)
+{
+    static const uint32_t range[][2] = {
+        {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0x33ff}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},
+        {0xa000, 0xa4cf}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60},
+        {0xffe0, 0xffe6}, {0x1f300, 0x1f64f}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
+    };
+    if (c < 0x1100)
+        return false;
+    for (size_t i = 0; i < sizeof range / sizeof *range; i++)
+        if (c >= range[i][0] && c <= range[i][1])
+            return true;
+    return false;
+}
+
+/* The text is UTF-8 already: whatever came from a file went through text_name. */
+static size_t one_char(const char *p, size_t n, size_t *columns)
+{
+    unsigned char c = (unsigned char)*p;
+    size_t len = c < 0x80 ? 1 : c < 0xe0 ? 2 : c < 0xf0 ? 3 : 4;
+    if (len > n)
+        len = n;
+    uint32_t code = len == 1 ? c : c & (0xffu >> (len + 1));
+    for (size_t i = 1; i < len; i++)
+        code = code << 6 | ((unsigned char)p[i] & 0x3f);
+    *columns = code >= 0x300 && code <= 0x36f ? 0 : wide(code) ? 2 : 1;
+    return len;
+}
+
+size_t text_columns(const char *p, size_t n)
+{
+    size_t sum = 0, one;
+    for (size_t i = 0; i < n; sum += one)
+        i += one_char(p + i, n - i, &one);
+    return sum;
+}
+
+size_t text_fit(const char *p, size_t n, size_t width)
+{
+    size_t i = 0, sum = 0, one;
+    while (i < n) {
+        size_t len = one_char(p + i, n - i, &one);
+        if (i && sum + one > width)
+            break;
+        sum += one;
+        i += len;
+    }
+    return i;
+}

@@ -1,0 +1,38 @@
+/* text.h - text that grows, and how numbers and names look in it. Memory that
+ * runs out ends the program with exit code 2. */
+#ifndef CLI_TEXT_H
+#define CLI_TEXT_H
+
+#include "ckpt.h"
+
+struct text {
+    char *ptr; /* NUL-terminated once anything was added */
+    size_t len, cap;
+};
+
+void *mem_new(size_t n, size_t size);          /* zeroed */
+void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
+void text_free(struct text *t);
+void text_clear(struct text *t);
+void text_bytes(struct text *t, const char *p, size_t n);
+void text_add(struct text *t, const char *s);
+void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* text_name - bytes from a file, made harmless. */
+void text_name(struct text *t, ckpt_str s);
+void text_size(struct text *t, uint64_t nbytes);  /* 97.7 MiB */
+void text_count(struct text *t, uint64_t n);      /* 25.6 M */
+void text_noun(struct text *t, uint64_t n, const char *one, const char *many); /* 1 tensor, 25.6 M tensors */
+void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between); /* [64, 3] */
+void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */
+void text_dtype(struct text *t, const ckpt_tensor *x);
+void text_value(struct text *t, const ckpt_value *v, size_t nodes);
+void text_elem(struct text *t, const ckpt_path_elem *e);
+void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
+void text_hex(struct text *t, const uint8_t *p, size_t n);
+/* text_columns - how wide N bytes of UTF-8 stand on a terminal. */
+size_t text_columns(const char *p, size_t n);
+/* text_fit - how many bytes of P fit into WIDTH columns; at least one character. */
+size_t text_fit(const char *p, size_t n, size_t width);
+ckpt_str str_of(const char *s);
+
+#endif
