@@ -61,6 +61,8 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 
 static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
 
+bool walk_is_tensor(const struct walk *w, const ckpt_value *v) { return is_tensor(file_replacement(w->file, v)); }
+
 static bool container(const ckpt_value *v)
 {
     return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT || v->type == CKPT_V_CALL;
@@ -124,7 +126,7 @@ static ckpt_status entries(struct walk *w, uint32_t at, const ckpt_value *mappin
     struct entry e;
     ckpt_path_elem elem;
     for (uint32_t i = 0; i < n; i++) {
-        if (!mapping_entry(mapping, i, &e) || !container(e.val) || is_tensor(file_replacement(w->file, e.val)))
+        if (!mapping_entry(mapping, i, &e) || !container(e.val) || walk_is_tensor(w, e.val))
             continue;
         CKPT_TRY(key_elem(w, e.key, &elem, err));
         CKPT_TRY(child(w, at, e.val, &elem, err));
@@ -183,13 +185,13 @@ static void look(struct walk *w, struct place *p)
     if (!p->mapping) {
         for (uint32_t i = 0; i < value_count(p->node); i++) {
             const ckpt_value *v = value_item(p->node, i);
-            p->below += v && is_tensor(file_replacement(w->file, v));
+            p->below += v && walk_is_tensor(w, v);
         }
         return;
     }
     p->entries = mapping_count(p->node);
     for (uint32_t i = 0; i < p->entries; i++) {
-        if (!mapping_entry(p->node, i, &e) || !is_tensor(file_replacement(w->file, e.val)))
+        if (!mapping_entry(p->node, i, &e) || !walk_is_tensor(w, e.val))
             continue;
         p->below++;
         p->tensors += value_text(e.key, &key);

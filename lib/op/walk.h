@@ -47,6 +47,9 @@ void walk_free(struct walk *w);
 ckpt_path_elem *walk_path(const struct walk *w, uint32_t i, uint32_t *n);
 ckpt_str walk_name(const struct walk *w, uint32_t i); /* joined; .ptr NULL: no memory */
 
+/* walk_is_tensor - is V, or what replaces it, a tensor? */
+bool walk_is_tensor(const struct walk *w, const ckpt_value *v);
+
 /* mapping_count, mapping_entry - entries of a dict or of what behaves like
  * one, an OrderedDict as Python 2 pickles it (a list of pairs) included. */
 uint32_t mapping_count(const ckpt_value *v);

@@ -87,23 +87,15 @@ static enum makes lookup(const ckpt_value *global)
     return REFUSED;
 }
 
-static void full_name(const ckpt_value *global, char *out, size_t cap)
-{
-    char module[128], name[128];
-    (void)ckpt_text_escape(modern(value_module(global)), module, sizeof module);
-    (void)ckpt_text_escape(value_name(global), name, sizeof name);
-    (void)snprintf(out, cap, "%s.%s", module, name);
-}
-
 static void check_globals(const struct pickle_facts *p, struct breach *b)
 {
-    char name[260];
     for (size_t i = 0; i < p->nglobals; i++) {
         const ckpt_value *g = p->globals[i];
+        ckpt_str module = modern(value_module(g)), name = value_name(g);
         if (lookup(g) != REFUSED)
             continue;
-        full_name(g, name, sizeof name);
-        object_to(b, g->offset, "GLOBAL %s at 0x%" PRIx64 " is not allowed by default", name, g->offset);
+        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " is not allowed by default", STR_ARG(module), STR_ARG(name),
+                  g->offset);
         return;
     }
 }
