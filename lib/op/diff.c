@@ -40,10 +40,16 @@ static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p) { re
 
 static bool wanted(const ckpt_diff_options *o, ckpt_str name)
 {
-    for (size_t i = 0; i < o->nglobs; i++)
-        if (ckpt_glob_match(str_c(o->globs[i]), name))
-            return true;
-    return o->nglobs == 0;
+    bool hit = false, any = false;
+    for (size_t i = 0; i < o->nglobs; i++) {
+        bool never = o->globs[i][0] == '!';
+        bool match = ckpt_glob_match(str_c(o->globs[i] + never), name);
+        if (never && match)
+            return false;
+        hit |= match && !never;
+        any |= !never;
+    }
+    return hit || !any;
 }
 
 static int by_name(const void *x, const void *y)
@@ -53,14 +59,40 @@ static int by_name(const void *x, const void *y)
     return c ? c : (a->row > b->row) - (a->row < b->row);
 }
 
-static ckpt_status list_rows(const ckpt_file *f, const ckpt_diff_options *o, struct list *l, ckpt_error *err)
+static bool below(ckpt_str name, ckpt_str root)
 {
-    ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
+    return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
+}
+
+/* side_root - what to take off the names of F: empty where nothing lies below it. */
+static ckpt_status side_root(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
+{
+    *out = str_c(root ? root : "");
+    if (root && strcmp(root, "auto") == 0) {
+        ckpt_info info;
+        CKPT_TRY(ckpt_inspect(f, &info, err));
+        *out = info.has_weights ? info.weights_root : str_c("");
+    }
+    for (uint32_t i = 0; out->len && i < f->table.nrows; i++)
+        if (below(f->table.rows[i].t.name, *out))
+            return CKPT_OK;
+    *out = str_c("");
+    return CKPT_OK;
+}
+
+static ckpt_status list_rows(ckpt_file *f, const ckpt_diff_options *o, struct list *l, ckpt_error *err)
+{
+    ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : ""), root;
+    CKPT_TRY(side_root(f, o->root, &root, err));
     l->rows = calloc(f->table.nrows + 1, sizeof *l->rows);
     if (!l->rows)
         return fail_memory(err);
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         ckpt_str name = f->table.rows[i].t.name;
+        if (root.len && !below(name, root))
+            continue;
+        if (root.len)
+            name = str_skip(name, root.len + 1);
         if (name.len > prefix.len && str_starts(name, prefix))
             name = str_skip(name, prefix.len);
         if (wanted(o, name))
