@@ -1,0 +1,298 @@
+#!/usr/bin/env python3
+"""Holds what ckpt writes against torch and the official safetensors library.
+
+    oracle.py [--sample] [--only REGEX] [-v] CKPT CORPUS
+
+For every file of the corpus that torch.load(weights_only=True) takes:
+  copy      written again with nothing to change, it loads the same, weights_only and mmap
+  convert   to .pt the same
+  prefix    add p. gives every state dict the new names; strip p. gives the first object back
+  tensors   to .safetensors: the official library reads the same tensors, would write the same bytes; back to .pt:
+            the same again
+and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
+when written again.
+"""
+import argparse
+import collections
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import warnings
+
+warnings.simplefilter("ignore")
+import torch  # noqa: E402
+import torch.distributed.tensor  # noqa: E402,F401  DTensor is known to weights_only only then
+import safetensors.torch as st  # noqa: E402
+
+from same import difference  # noqa: E402
+
+
+class Wrong(Exception):
+    pass
+
+
+class Oracle:
+    def __init__(self, ckpt, folder):
+        self.ckpt, self.folder = ckpt, folder
+        self.counts = collections.Counter()
+        self.notes = collections.Counter()
+
+    def path(self, name):
+        path = os.path.join(self.folder, name)
+        if os.path.exists(path):
+            os.remove(path)
+        return path
+
+    def run(self, *words):
+        p = subprocess.run([self.ckpt, *words], stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
+        return p.returncode, p.stderr.decode("utf-8", "replace").strip()
+
+    def must(self, *words):
+        code, said = self.run(*words)
+        if code:
+            raise Wrong(f"ckpt {words[0]} exits {code}: {said[:160]}")
+        return said
+
+    def load(self, path):
+        """What we wrote must be taken by all three ways of loading."""
+        try:
+            x = torch.load(path, weights_only=True)
+        except Exception as e:
+            raise Wrong(f"weights_only refuses: {str(e)[:160]}")
+        try:
+            m = torch.load(path, weights_only=True, mmap=True)
+        except Exception as e:
+            raise Wrong(f"mmap refuses: {str(e)[:160]}")
+        found = difference(x, m)
+        if found:
+            raise Wrong(f"mmap gives something else: {found}")
+        return x
+
+
+def equal(found):
+    if found:
+        raise Wrong(found)
+
+
+def copy(o, path, x):
+    out = o.path("copy.pt")
+    o.must("strip", "no such prefix.", path, "-o", out)
+    equal(difference(x, o.load(out)))
+
+
+def convert(o, path, x):
+    out = o.path("convert.pt")
+    o.must("convert", path, out)
+    equal(difference(x, o.load(out)))
+
+
+def is_state_dict(x):
+    return isinstance(x, dict) and x and all(isinstance(k, str) and isinstance(v, torch.Tensor) for k, v in x.items())
+
+
+def prefix(o, path, x):
+    added, back = o.path("added.pt"), o.path("back.pt")
+    code, said = o.run("add", "p.", path, "-o", added)
+    if code:
+        if is_state_dict(x):
+            raise Wrong(f"ckpt add exits {code}: {said[:160]}")
+        raise LookupError("no state dict in it")
+    y = o.load(added)
+    if is_state_dict(x):
+        names = [k for k in y if k.startswith("p.")]
+        if len(names) != len(x):
+            raise Wrong(f"{len(names)} of {len(x)} keys got the prefix")
+
+        def name(where, key):
+            if where.endswith("._metadata"):
+                return "p." + key if key else key
+            return "p." + key
+        if not hasattr(x, "_metadata"):  # with it, the root's own entry moves; the way back is what counts
+            equal(difference(x, y, lambda where, key: name(where, key) if where == "root" else key))
+    o.must("strip", "p.", added, "-o", back)
+    equal(difference(x, o.load(back)))
+
+
+def flat(x, name=""):
+    if isinstance(x, torch.Tensor):
+        yield name, x
+    elif isinstance(x, dict):
+        for k, v in x.items():
+            yield from flat(v, f"{name}.{k}" if name else str(k))
+    elif isinstance(x, (list, tuple)):
+        for i, v in enumerate(x):
+            yield from flat(v, f"{name}.{i}" if name else str(i))
+
+
+def plain_bytes(t):
+    return t.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+
+
+def same_values(a, b):
+    return a.dtype == b.dtype and a.shape == b.shape and torch.equal(plain_bytes(a), plain_bytes(b))
+
+
+SAFE = set(st._TYPES.values()) | {getattr(torch, n) for n in ("complex64", "float8_e4m3fn", "float8_e5m2")}
+
+
+def safe(t):
+    return t.layout == torch.strided and not t.is_quantized and not t.is_nested and t.device.type != "meta" \
+        and t.dtype in SAFE and not hasattr(t, "_local_tensor")
+
+
+def header(data):
+    n = int.from_bytes(data[:8], "little")
+    return json.loads(data[8:8 + n], object_pairs_hook=collections.OrderedDict), data[8 + n:]
+
+
+def official_bytes(path):
+    """Our file is what the official library writes for these tensors and this metadata."""
+    ours = open(path, "rb").read()
+    head, body = header(ours)
+    meta = head.get("__metadata__")
+    tensors = st.load(ours)
+    theirs = st.save(tensors, metadata=dict(meta) if meta is not None else None)
+    if meta is None or len(meta) < 2:
+        if ours != theirs:
+            raise Wrong("the official writer gives other bytes")
+        return
+    other, other_body = header(theirs)  # the order of several metadata keys is not fixed there
+    head.pop("__metadata__"), other.pop("__metadata__")
+    if list(head.items()) != list(other.items()) or body != other_body:
+        raise Wrong("the official writer gives other bytes")
+
+
+def check_loaded(s, x):
+    have = dict(flat(x))
+    for k, v in s.items():
+        names = [n for n in have if n == k or n.endswith("." + k)]
+        if not any(same_values(have[n], v) for n in names if safe(have[n])):
+            raise Wrong(f"{k} is another tensor" if names else f"{k} came from nowhere")
+
+
+def tensors(o, path, x):
+    out, back = o.path("tensors.safetensors"), o.path("tensors.pt")
+    code, said = o.run("convert", path, out)
+    if code:
+        if is_state_dict(x) and all(safe(t) for t in x.values()):
+            raise Wrong(f"ckpt convert exits {code}: {said[:160]}")
+        if not said:
+            raise Wrong("refused without a word")
+        raise LookupError("no target for it")
+    try:
+        s = st.load_file(out)
+    except Exception as e:
+        raise Wrong(f"safetensors refuses: {str(e)[:160]}")
+    check_loaded(s, x)
+    if is_state_dict(x):
+        head = header(open(out, "rb").read())[0]
+        known = set(s) | set(head.get("__metadata__", {}))
+        lost = [k for k in x if k not in known]
+        if lost:
+            raise Wrong(f"{lost[0]} is lost")
+    official_bytes(out)
+    o.must("convert", out, back)
+    y = o.load(back)
+    if set(y) < set(s) or any(k not in y or not same_values(s[k], y[k]) for k in s):
+        raise Wrong("the way back gives other tensors")
+
+
+def same_as_pt(o, path, want):
+    out = o.path("st.pt")
+    o.must("convert", path, out)
+    y = o.load(out)
+    if set(y) != set(want):
+        raise Wrong(f"keys {sorted(set(y) ^ set(want))[:3]}")
+    for k in want:
+        if not same_values(want[k], y[k]):
+            raise Wrong(f"{k} is another tensor")
+
+
+def same_as_safetensors(o, path, want):
+    out = o.path("st.safetensors")
+    o.must("convert", path, out)
+    got = st.load_file(out)
+    if set(got) != set(want) or any(not same_values(want[k], got[k]) for k in want):
+        raise Wrong("other tensors")
+    official_bytes(out)
+
+
+def merged(folder):
+    index = [f for f in sorted(os.listdir(folder)) if f.endswith(".index.json")][0]
+    with open(os.path.join(folder, index)) as f:
+        shards = sorted(set(json.load(f)["weight_map"].values()))
+    out = {}
+    for shard in shards:
+        path = os.path.join(folder, shard)
+        out.update(st.load_file(path) if shard.endswith(".safetensors") else torch.load(path, weights_only=True))
+    return out
+
+
+def entries(corpus, only):
+    folder = os.path.join(corpus, "truth")
+    for name in sorted(os.listdir(folder)):
+        if not name.endswith(".jsonl"):
+            continue
+        with open(os.path.join(folder, name)) as f:
+            for line in f:
+                r = json.loads(line)
+                if r["verdict"] == "ok" and (not only or re.search(only, r["file"])):
+                    yield r
+
+
+def tasks(r, path):
+    if r["kind"] in ("zip", "legacy", "tar", "pickle") and r.get("weights_only") == "ok":
+        x = torch.load(path, weights_only=True)
+        return x, [copy, convert, prefix, tensors]
+    if r["kind"] == "safetensors":
+        try:
+            x = st.load_file(path)
+        except Exception:
+            return None, []
+        return x, [same_as_pt, same_as_safetensors]
+    if r["kind"] == "hf-shards":
+        return merged(path), [same_as_pt, same_as_safetensors]
+    return None, []
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--sample", action="store_true", help="one file in ten")
+    p.add_argument("--only")
+    p.add_argument("-v", action="store_true")
+    p.add_argument("ckpt")
+    p.add_argument("corpus")
+    a = p.parse_args()
+    rows = list(entries(a.corpus, a.only))
+    if a.sample:
+        rows = rows[::10]
+    with tempfile.TemporaryDirectory() as folder:
+        o = Oracle(os.path.abspath(a.ckpt), folder)
+        for r in rows:
+            path = os.path.join(a.corpus, r["file"])
+            x, jobs = tasks(r, path)
+            for job in jobs:
+                try:
+                    job(o, path, x)
+                    o.counts[job.__name__, "passed"] += 1
+                except LookupError as e:
+                    o.counts[job.__name__, str(e)] += 1
+                except Wrong as e:
+                    o.counts[job.__name__, "failed"] += 1
+                    print(f"FAIL {job.__name__} {r['file']}: {e}")
+                except Exception as e:
+                    o.counts[job.__name__, "failed"] += 1
+                    print(f"FAIL {job.__name__} {r['file']}: {type(e).__name__}: {e}")
+    for (job, what), n in sorted(o.counts.items()):
+        print(f"{job:20} {what:24} {n}")
+    passed, failed = (sum(n for (_, w), n in o.counts.items() if w == what) for what in ("passed", "failed"))
+    print(f"torch {torch.__version__}")
+    print(f"oracle: {passed} passed, {failed} failed")
+    return failed or not passed
+
+
+if __name__ == "__main__":
+    sys.exit(1 if main() else 0)

@@ -1,0 +1,126 @@
+"""difference(a, b): where two objects that torch.load returned differ, or None.
+
+Everything counts that a user could see: types, order of keys, `_metadata`, attributes, values, dtype, shape, stride,
+offset, device, flags, the bytes of the whole storage, and which tensors share one.
+"""
+import collections
+import math
+
+import torch
+
+
+def storage_bytes(storage):
+    return torch.tensor([], dtype=torch.uint8).set_(storage)
+
+
+class Comparison:
+    def __init__(self, rename=None):
+        self.storages = {}  # of a -> of b, and back under (1, …): sharing must be the same
+        self.seen = set()
+        self.rename = rename or (lambda path, key: key)
+
+    def storage(self, path, a, b):
+        pa, pb = a.data_ptr(), b.data_ptr()
+        if a.nbytes() != b.nbytes():
+            return f"{path}: storage of {a.nbytes()} / {b.nbytes()} bytes"
+        if not a.nbytes() or a.device.type == "meta":
+            return None
+        if self.storages.setdefault((0, pa), pb) != pb or self.storages.setdefault((1, pb), pa) != pa:
+            return f"{path}: shared differently"
+        return None if torch.equal(storage_bytes(a), storage_bytes(b)) else f"{path}: bytes"
+
+    def parts(self, path, a, b, names):
+        for name in names:
+            u, v = getattr(a, name), getattr(b, name)
+            found = self.any(f"{path}.{name}", u() if callable(u) else u, v() if callable(v) else v)
+            if found:
+                return found
+        return None
+
+    def tensor(self, path, a, b):
+        for what in ("dtype", "layout", "requires_grad", "is_quantized", "is_nested", "device"):
+            if getattr(a, what) != getattr(b, what):
+                return f"{path}: {what} {getattr(a, what)} / {getattr(b, what)}"
+        if a.is_nested:
+            return self.parts(path, a, b, ["values", "offsets"] if a.layout == torch.jagged else
+                              ["_nested_tensor_size", "_nested_tensor_strides", "_nested_tensor_storage_offsets"])
+        if a.shape != b.shape:
+            return f"{path}: shape {tuple(a.shape)} / {tuple(b.shape)}"
+        if a.layout == torch.sparse_coo:
+            return self.parts(path, a, b, ["_indices", "_values", "is_coalesced"])
+        if a.layout in (torch.sparse_csr, torch.sparse_bsr):
+            return self.parts(path, a, b, ["crow_indices", "col_indices", "values"])
+        if a.layout in (torch.sparse_csc, torch.sparse_bsc):
+            return self.parts(path, a, b, ["ccol_indices", "row_indices", "values"])
+        if hasattr(a, "_local_tensor"):
+            return self.parts(path, a, b, ["_local_tensor"]) or self.other(path, str(a._spec), str(b._spec))
+        for what in ("stride", "storage_offset", "is_conj", "is_neg"):
+            if getattr(a, what)() != getattr(b, what)():
+                return f"{path}: {what} {getattr(a, what)()} / {getattr(b, what)()}"
+        if a.is_quantized:
+            names = ["q_scale", "q_zero_point"]
+            if a.qscheme() != b.qscheme():
+                return f"{path}: qscheme"
+            if "channel" in str(a.qscheme()):
+                names = ["q_per_channel_scales", "q_per_channel_zero_points", "q_per_channel_axis"]
+            found = self.parts(path, a, b, names)
+            if found:
+                return found
+        return self.storage(path, a.untyped_storage(), b.untyped_storage())
+
+    def mapping(self, path, a, b):
+        want = [self.rename(path, k) for k in a]
+        if [repr(k) for k in want] != [repr(k) for k in b]:
+            odd = [k for k in want if k not in b][:2], [k for k in b if k not in want][:2]
+            return f"{path}: keys {odd[0]} / {odd[1]}, or their order"
+        for (k, u), v in zip(a.items(), b.values()):
+            found = self.any(f"{path}.{k}", u, v)
+            if found:
+                return found
+        return None
+
+    def attributes(self, path, a, b):
+        u, v = getattr(a, "__dict__", {}), getattr(b, "__dict__", {})
+        if "_metadata" in u or "_metadata" in v:
+            want = u.get("_metadata")
+            if want is not None and type(want) is not type(v.get("_metadata")):
+                return f"{path}: _metadata is {type(v.get('_metadata'))}"
+            want = want and {self.rename(path + "._metadata", k): x for k, x in want.items()}
+            if want != v.get("_metadata") or list(want or ()) != list(v.get("_metadata") or ()):
+                return f"{path}: _metadata"
+        u, v = ({k: x for k, x in d.items() if k != "_metadata"} for d in (u, v))
+        return self.mapping(path + ".__dict__", u, v) if u or v else None
+
+    def other(self, path, a, b):
+        if isinstance(a, float) and math.isnan(a) and math.isnan(b):
+            return None
+        try:
+            return None if a == b or repr(a) == repr(b) else f"{path}: {a!r} / {b!r}"
+        except Exception:
+            return None if repr(a) == repr(b) else f"{path}: {a!r} / {b!r}"
+
+    def any(self, path, a, b):
+        if type(a) is not type(b):
+            return f"{path}: {type(a).__name__} / {type(b).__name__}"
+        if (id(a), id(b)) in self.seen:
+            return None
+        if isinstance(a, torch.Tensor):
+            return self.tensor(path, a, b)
+        if isinstance(a, (torch.UntypedStorage, torch.TypedStorage)):
+            return self.storage(path, *(x.untyped() if hasattr(x, "untyped") else x for x in (a, b)))
+        if not isinstance(a, (dict, list, tuple)):
+            return self.other(path, a, b)
+        self.seen.add((id(a), id(b)))
+        if isinstance(a, collections.Counter) or isinstance(a, dict):
+            return self.mapping(path, a, b) or self.attributes(path, a, b)
+        if len(a) != len(b):
+            return f"{path}: {len(a)} / {len(b)} items"
+        for i, (u, v) in enumerate(zip(a, b)):
+            found = self.any(f"{path}.{i}", u, v)
+            if found:
+                return found
+        return None
+
+
+def difference(a, b, rename=None):
+    return Comparison(rename).any("root", a, b)
