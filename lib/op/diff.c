@@ -13,6 +13,7 @@ struct named {
 struct list {
     struct named *rows;
     size_t n;
+    bool rooted; /* names below the wanted root were found */
 };
 
 /* One line of the result; a row of either side, or of both. */
@@ -85,6 +86,7 @@ static ckpt_status list_rows(ckpt_file *f, const ckpt_diff_options *o, struct li
     ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : ""), root;
     CKPT_TRY(side_root(f, o->root, &root, err));
     l->rows = calloc(f->table.nrows + 1, sizeof *l->rows);
+    l->rooted = root.len != 0;
     if (!l->rows)
         return fail_memory(err);
     for (uint32_t i = 0; i < f->table.nrows; i++) {
@@ -340,6 +342,8 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
     ckpt_status st = list_rows(d->a, d->o, &a, err);
     if (st == CKPT_OK)
         st = list_rows(d->b, d->o, &b, err);
+    if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 && *d->o->root)
+        st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", d->o->root);
     if (st == CKPT_OK)
         st = join(d, &a, &b, err);
     free(a.rows);
