@@ -284,10 +284,12 @@ int64_t zip_find_fold(zip *z, ckpt_str name)
 static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out, ckpt_error *err)
 {
     struct zip_window *w = z->window;
-    if (!w)
+    if (!w) {
         w = z->window = malloc(sizeof *w);
-    if (!w)
-        return fail_memory(err);
+        if (!w)
+            return fail_memory(err);
+        w->pos = w->len = 0;
+    }
     if (off < w->pos || !range_within(off - w->pos, n, w->len) || w->len == 0) {
         uint64_t left = off < z->src->size ? z->src->size - off : 0;
         size_t take = more && left > n ? (left < WINDOW ? (size_t)left : WINDOW) : n;
