@@ -140,6 +140,13 @@ static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_er
     return CKPT_EFORMAT;
 }
 
+ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err)
+{
+    CKPT_TRY(unambiguous(ta, i, err));
+    ta->used[i] = true;
+    return zip_member(ta->z, i, out, err);
+}
+
 ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out, ckpt_error *err)
 {
     int64_t i = torch_archive_find(ta, name);
@@ -266,13 +273,11 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
 {
     const struct zip_entry *e = &ta->z->entries[i];
     uint64_t need;
-    CKPT_TRY(unambiguous(ta, i, err));
-    CKPT_TRY(zip_member(ta->z, i, &s->src, err));
+    CKPT_TRY(torch_archive_member(ta, i, &s->src, err));
     s->s.nbytes = e->usize;
     s->s.has_crc = !ta->crc_none;
     s->crc = e->crc;
     s->s.file_offset = source_pos(s->src, 0);
-    ta->used[i] = true;
     if (!stated_bytes(pid, &need) || need >= e->usize)
         return CKPT_OK;
     s->s.nbytes = need;

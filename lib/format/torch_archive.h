@@ -32,6 +32,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
  * case, or -1. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
 bool torch_archive_has(struct torch_archive *ta, const char *name);
+/* torch_archive_member - entry I as a source, if no other has its name. */
+ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);
 /* torch_archive_text - a whole record of at most MAX bytes; .ptr NULL when
  * there is none, and when it is longer. */
 ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out, ckpt_error *err);

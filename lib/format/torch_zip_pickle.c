@@ -474,28 +474,31 @@ static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, c
     return CKPT_OK;
 }
 
-/* rewrite_calls - every call of the input is looked at once, before the pickle
- * is written, because a node that is reached twice must be replaced by one. */
-static ckpt_status rewrite_calls(struct torch_writer *w, const ckpt_file *f, ckpt_error *err)
+/* state_dict_of - what the file, or the shard it came from, has in V's place. */
+static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
 {
-    for (size_t k = 0; k < f->npickles; k++)
-        for (size_t i = 0; i < f->pickles[k]->ncalls; i++) {
-            const ckpt_value *v = f->pickles[k]->calls[i], *by;
-            if (v->type != CKPT_V_CALL)
-                continue;
-            CKPT_TRY(rewrite(w, v, &by, err));
-            if (by != v)
-                CKPT_TRY(note_rewritten(w, v, by, err));
-        }
-    return CKPT_OK;
+    const ckpt_value *by = file_replacement(f, v);
+    for (size_t i = 0; by == v && i < f->nparts; i++)
+        by = file_replacement(f->parts[i], v);
+    return by;
 }
 
+/* replace - a node that is reached twice must be replaced by one, so what was
+ * rewritten is kept. */
 static const ckpt_value *replace(void *user, const ckpt_value *v)
 {
-    const struct torch_writer *w = user;
-    const ckpt_value *by = file_replacement(w->p->file, v);
+    struct torch_writer *w = user;
+    const ckpt_value *out, *by = state_dict_of(w->p->file, v);
     uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
-    return i == MAP_NONE ? by : w->news[i];
+    if (i != MAP_NONE)
+        return w->news[i];
+    if (by->type != CKPT_V_CALL || w->failed)
+        return by;
+    if (rewrite(w, by, &out, NULL) != CKPT_OK || (out != by && note_rewritten(w, by, out, NULL) != CKPT_OK)) {
+        w->failed = true;
+        return by;
+    }
+    return out;
 }
 
 /* ------------------------------------------------------------------- pickle */
@@ -524,11 +527,9 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     const ckpt_value *root = w->p->root;
     ckpt_file *f = w->p->file;
     CKPT_TRY(note_storages(w, f, err));
-    CKPT_TRY(rewrite_calls(w, f, err));
-    for (size_t k = 0; k < f->nparts; k++)
-        CKPT_TRY(rewrite_calls(w, f->parts[k], err));
     CKPT_TRY(leave_out(w, err));
     if (!root)
         CKPT_TRY(table_root(w, &root, err));
-    return pickle_write(root, &hooks, &w->pickle, err);
+    CKPT_TRY(pickle_write(root, &hooks, &w->pickle, err));
+    return w->failed ? fail_memory(err) : CKPT_OK;
 }

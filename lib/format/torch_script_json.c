@@ -1,0 +1,342 @@
+/*
+ * torch_script_json.c - TorchScript of torch 1.0 to 1.3.
+ *
+ *   <top>/model.json    {"mainModule": {"submodules": [{"name", "parameters":
+ *                       [{"name", "tensorId": "0", "isBuffer"}], "submodules"}]},
+ *                       "tensors": [{"dims": ["4"], "strides", "offset",
+ *                       "dataType": "FLOAT", "data": {"key": "tensors/0"}}]}
+ *   <top>/tensors/<n>   one storage each
+ *
+ * It is protobuf's JSON: 64-bit numbers are text and empty lists are left out,
+ * so a tensor without dims has no dimension. Source: torch 1.0,
+ * torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
+ */
+#include "core/dtype.h"
+#include "format/torch_script.h"
+#include "format/torch_tensors.h"
+
+struct parameter {
+    ckpt_str name;
+    uint64_t tensor;
+    uint32_t next; /* of the same module; MAP_NONE: last */
+};
+
+struct module {
+    ckpt_str prefix; /* "fc." */
+    uint32_t parent;
+    uint32_t first, last; /* parameters */
+};
+
+struct tensor {
+    ckpt_tensor t;
+    uint32_t ndim, nstride;
+    ckpt_str record;
+};
+
+struct model {
+    struct torch_archive *ta;
+    arena *a;
+    json_scan j;
+    struct module *modules; /* each before its submodules */
+    struct parameter *parameters;
+    struct tensor *tensors;
+    size_t nmodules, nparameters, ntensors, cap_modules, cap_parameters, cap_tensors;
+    ckpt_error *err;
+};
+
+bool script_json_top(const zip *z, ckpt_str *top)
+{
+    for (size_t i = 0; i < z->n; i++) {
+        ckpt_str name = z->entries[i].name;
+        size_t slash = str_find(name, STR_LIT("/"), 0);
+        if (slash == SIZE_MAX || !str_is(str_skip(name, slash + 1), "model.json"))
+            continue;
+        *top = str_of(name.ptr, slash + 1);
+        for (size_t k = 0; k < z->n; k++)
+            if (str_starts(z->entries[k].name, *top) && str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
+                return true;
+    }
+    return false;
+}
+
+static ckpt_status unexpected(struct model *m, enum json_event e, const char *text)
+{
+    return e == JSON_ERROR ? m->err->status : json_fail(&m->j, "%s", text);
+}
+
+static ckpt_status skip(struct model *m) { return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status; }
+
+/* opened - the next event must be E. */
+static ckpt_status opened(struct model *m, enum json_event e, const char *text)
+{
+    enum json_event got = json_next(&m->j);
+    return got == e ? CKPT_OK : unexpected(m, got, text);
+}
+
+/* ------------------------------------------------------------------ modules */
+
+static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
+{
+    struct module *grown = arena_grow(m->a, m->modules, m->nmodules, &m->cap_modules, m->nmodules + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(m->err);
+    m->modules = grown;
+    grown[m->nmodules] = (struct module){.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    *out = (uint32_t)m->nmodules++;
+    return CKPT_OK;
+}
+
+static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
+{
+    struct parameter *grown =
+        arena_grow(m->a, m->parameters, m->nparameters, &m->cap_parameters, m->nparameters + 1, sizeof *grown);
+    uint32_t at = (uint32_t)m->nparameters;
+    if (!grown)
+        return fail_memory(m->err);
+    m->parameters = grown;
+    grown[m->nparameters++] = *p;
+    struct module *to = &m->modules[module];
+    if (to->last == MAP_NONE)
+        to->first = at;
+    else
+        grown[to->last].next = at;
+    to->last = at;
+    return CKPT_OK;
+}
+
+static ckpt_status read_parameter(struct model *m, uint32_t module)
+{
+    enum json_event e;
+    struct parameter p = {.name = {"", 0}, .tensor = 0, .next = MAP_NONE};
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        ckpt_str key = m->j.str;
+        e = json_next(&m->j);
+        if (str_is(key, "name") && e == JSON_STRING)
+            p.name = m->j.str;
+        else if (str_is(key, "tensorId")) {
+            if (!tensors_int(&m->j, e, &p.tensor))
+                return unexpected(m, e, "tensorId is no number");
+        } else if (!json_skip(&m->j, e))
+            return m->err->status;
+    }
+    return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
+}
+
+static ckpt_status read_parameters(struct model *m, uint32_t module)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_ARRAY, "parameters are no list"));
+    while ((e = json_next(&m->j)) == JSON_OBJECT)
+        CKPT_TRY(read_parameter(m, module));
+    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(m, e, "a parameter is an object");
+}
+
+/* name_module - the prefix of what is in it; the main module has none. A name
+ * comes behind the submodules that it names, so prefixes are joined later. */
+static ckpt_status module_key(struct model *m, uint32_t module)
+{
+    ckpt_str key = m->j.str;
+    if (str_is(key, "parameters"))
+        return read_parameters(m, module);
+    if (str_is(key, "submodules"))
+        return opened(m, JSON_ARRAY, "submodules are no list");
+    if (!str_is(key, "name"))
+        return skip(m);
+    CKPT_TRY(opened(m, JSON_STRING, "a module's name is no text"));
+    m->modules[module].prefix = m->j.str;
+    return CKPT_OK;
+}
+
+/* read_modules - mainModule and all below it, without recursion: an object
+ * begins a module, lists are only submodules'. */
+static ckpt_status read_modules(struct model *m)
+{
+    uint32_t at;
+    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule is no object"));
+    CKPT_TRY(add_module(m, MAP_NONE, &at));
+    for (;;) {
+        enum json_event e = json_next(&m->j);
+        if (e == JSON_KEY)
+            CKPT_TRY(module_key(m, at));
+        else if (e == JSON_OBJECT)
+            CKPT_TRY(add_module(m, at, &at));
+        else if (e == JSON_OBJECT_END && m->modules[at].parent == MAP_NONE)
+            return CKPT_OK;
+        else if (e == JSON_OBJECT_END)
+            at = m->modules[at].parent;
+        else if (e != JSON_ARRAY_END)
+            return unexpected(m, e, "a submodule is an object");
+    }
+}
+
+static ckpt_status join_prefixes(struct model *m)
+{
+    for (size_t i = 0; i < m->nmodules; i++) {
+        struct module *mod = &m->modules[i];
+        ckpt_str above = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
+        mod->prefix = mod->parent == MAP_NONE
+                          ? above
+                          : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr, (int)mod->prefix.len, mod->prefix.ptr);
+        if (!mod->prefix.ptr)
+            return fail_memory(m->err);
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+static ckpt_dtype dtype_of(ckpt_str name)
+{
+    static const struct {
+        const char *name;
+        ckpt_dtype dtype;
+    } types[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64}, {"FLOAT16", CKPT_DT_F16}, {"INT64", CKPT_DT_I64},
+                 {"INT32", CKPT_DT_I32}, {"INT16", CKPT_DT_I16},  {"INT8", CKPT_DT_I8},     {"UINT8", CKPT_DT_U8},
+                 {"BYTE", CKPT_DT_U8},   {"BOOL", CKPT_DT_BOOL},  {"BFLOAT16", CKPT_DT_BF16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (str_is(name, types[i].name))
+            return types[i].dtype;
+    return CKPT_DT_NONE;
+}
+
+static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **out)
+{
+    enum json_event e;
+    uint64_t *list = NULL, k;
+    size_t cap = 0;
+    *n = 0;
+    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides are lists"));
+    while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
+        if (!tensors_int(&m->j, e, &k))
+            return unexpected(m, e, "dims and strides are numbers >= 0");
+        list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
+        if (!list)
+            return fail_memory(m->err);
+        list[(*n)++] = k;
+    }
+    *out = list;
+    return CKPT_OK;
+}
+
+static ckpt_status read_record(struct model *m, ckpt_str *out)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_OBJECT, "data is no object"));
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        bool key = str_is(m->j.str, "key");
+        e = json_next(&m->j);
+        if (key && e == JSON_STRING)
+            *out = m->j.str;
+        else if (!json_skip(&m->j, e))
+            return m->err->status;
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : m->err->status;
+}
+
+static ckpt_status tensor_key(struct model *m, struct tensor *x)
+{
+    ckpt_str key = m->j.str;
+    if (str_is(key, "dims"))
+        return read_numbers(m, &x->ndim, &x->t.shape);
+    if (str_is(key, "strides"))
+        return read_numbers(m, &x->nstride, &x->t.stride);
+    if (str_is(key, "data"))
+        return read_record(m, &x->record);
+    enum json_event e = json_next(&m->j);
+    if (str_is(key, "offset"))
+        return tensors_int(&m->j, e, &x->t.storage_offset) ? CKPT_OK : unexpected(m, e, "offset is no number >= 0");
+    if (str_is(key, "dataType") && e == JSON_STRING)
+        x->t.dtype = (uint16_t)dtype_of(m->j.str);
+    else if (str_is(key, "device") && e == JSON_STRING)
+        x->t.location = m->j.str;
+    else if (!json_skip(&m->j, e))
+        return m->err->status;
+    return CKPT_OK;
+}
+
+static ckpt_status read_tensor(struct model *m)
+{
+    enum json_event e;
+    static const uint64_t none[1];
+    struct tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
+    while ((e = json_next(&m->j)) == JSON_KEY)
+        CKPT_TRY(tensor_key(m, &x));
+    if (e != JSON_OBJECT_END)
+        return m->err->status;
+    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim))
+        return json_fail(&m->j, "tensor %zu lacks its data, its type or some of its strides", m->ntensors);
+    if (!x.nstride)
+        x.t.stride = NULL;
+    x.t.ndim = x.ndim;
+    struct tensor *grown = arena_grow(m->a, m->tensors, m->ntensors, &m->cap_tensors, m->ntensors + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(m->err);
+    m->tensors = grown;
+    grown[m->ntensors++] = x;
+    return CKPT_OK;
+}
+
+static ckpt_status read_tensors(struct model *m)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_ARRAY, "tensors are no list"));
+    while ((e = json_next(&m->j)) == JSON_OBJECT)
+        CKPT_TRY(read_tensor(m));
+    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(m, e, "a tensor is an object");
+}
+
+/* -------------------------------------------------------------------- model */
+
+static ckpt_status read_model(struct model *m)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_OBJECT, "model.json is no object"));
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        if (str_is(m->j.str, "mainModule") && !m->nmodules)
+            CKPT_TRY(read_modules(m));
+        else if (str_is(m->j.str, "tensors") && !m->ntensors)
+            CKPT_TRY(read_tensors(m));
+        else
+            CKPT_TRY(skip(m));
+    }
+    return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
+}
+
+static ckpt_status put(struct model *m, const struct module *mod, const struct parameter *p)
+{
+    ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len, p->name.ptr);
+    if (p->tensor >= m->ntensors)
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is tensor %llu of %zu", STR_ARG(p->name),
+                    (unsigned long long)p->tensor, m->ntensors);
+    const struct tensor *t = &m->tensors[p->tensor];
+    ckpt_str record = arena_str(m->a, t->record);
+    if (!name.ptr || !record.ptr)
+        return fail_memory(m->err);
+    return tensors_put(m->ta, m->ta->f->root, NULL, NULL, 0, name, record.ptr, &t->t, m->err);
+}
+
+ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
+{
+    ckpt_error own;
+    struct model m = {.a = f->a, .err = err ? err : &own};
+    ckpt_str text;
+    CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
+    int64_t at = torch_archive_find(m.ta, "model.json");
+    if (at < 0)
+        return fail_memory(err);
+    file_budget(f, m.ta->z->entries[at].usize);
+    CKPT_TRY(zip_load(m.ta->z, (size_t)at, f->limits.max_header, &text, err));
+    f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
+    f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch reads no longer");
+    f->root = value_ordered_dict(f->a);
+    if (!f->root)
+        return fail_memory(err);
+    json_init(&m.j, text, CKPT_NO_OFFSET, f->a, m.err);
+    ckpt_status st = read_model(&m);
+    for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
+        for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
+            st = put(&m, &m.modules[i], &m.parameters[k]);
+    if (st != CKPT_OK)
+        fail_where(err, "%.*smodel.json", STR_ARG(top));
+    return st;
+}

@@ -1,0 +1,77 @@
+/*
+ * torch_tensors.c - tensors described outside of any pickle.
+ *
+ * A record that several tensors name is one storage: they are tied.
+ */
+#include "format/torch_tensors.h"
+
+#include "base/checked.h"
+
+bool tensors_int(const json_scan *j, enum json_event e, uint64_t *out)
+{
+    if (e == JSON_NUMBER)
+        return json_uint(j, out);
+    if (e != JSON_STRING || j->str.len == 0)
+        return false;
+    *out = 0;
+    for (size_t i = 0; i < j->str.len; i++) {
+        char c = j->str.ptr[i];
+        if (c < '0' || c > '9' || !checked_mul(*out, 10, out) || !checked_add(*out, (uint64_t)(c - '0'), out))
+            return false;
+    }
+    return true;
+}
+
+static ckpt_status storage_of(struct torch_archive *ta, const char *record, const ckpt_tensor *t, uint32_t *index, ckpt_error *err)
+{
+    ckpt_file *f = ta->f;
+    int64_t i = torch_archive_find(ta, record);
+    if (i < 0)
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "its record %s is missing", record);
+    const struct zip_entry *e = &ta->z->entries[i];
+    if (!f->storage_keys && !(f->storage_keys = map_new(64)))
+        return fail_memory(err);
+    *index = map_get(f->storage_keys, e->name);
+    if (*index != MAP_NONE)
+        return CKPT_OK;
+    struct storage s = {.crc = e->crc, .dtype = t->dtype};
+    s.s.nbytes = e->usize;
+    s.s.key = e->name;
+    s.s.location = t->location;
+    s.s.has_crc = !ta->z->crc_none;
+    CKPT_TRY(torch_archive_member(ta, (size_t)i, &s.src, err));
+    s.s.file_offset = source_pos(s.src, 0);
+    CKPT_TRY(table_storage(&f->table, &s, index, err));
+    return map_put(f->storage_keys, e->name, *index, NULL) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
+                        uint32_t nprefix, ckpt_str key, const char *record, const ckpt_tensor *t, ckpt_error *err)
+{
+    arena *a = ta->f->a;
+    struct row row = {.t = *t};
+    ckpt_path_elem *path = arena_array(a, (uint64_t)nprefix + 1, sizeof *path);
+    struct step *to = arena_array(a, (uint64_t)nprefix + 1, sizeof *to);
+    ckpt_value *k = value_str(a, key), *v = value_new(a, CKPT_V_TENSOR, 0);
+    if (!path || !to || !k || !v)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < nprefix; i++) {
+        path[i] = prefix[i];
+        to[i] = steps[i];
+    }
+    path[nprefix].str = key;
+    to[nprefix] = (struct step){mapping, value_count(mapping)};
+    row.t.path = path;
+    row.t.npath = nprefix + 1;
+    row.t.value = v;
+    row.t.part_of = CKPT_NO_TENSOR;
+    row.t.has_shape = row.t.has_data = true;
+    row.steps = to;
+    ckpt_status st = storage_of(ta, record, t, &row.t.storage, err);
+    if (st == CKPT_OK)
+        st = table_row(&ta->f->table, &row, &v->row, err);
+    else
+        fail_where(err, "%.*s", STR_ARG(key));
+    CKPT_TRY(st);
+    return value_put(a, mapping, k, v) ? CKPT_OK : fail_memory(err);
+}
