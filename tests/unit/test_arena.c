@@ -1,0 +1,137 @@
+/* The arena: aligned, zeroed, never beyond its ceiling. */
+#include <stdalign.h>
+
+#include "base/arena.h"
+#include "unit.h"
+
+static void hands_out_zeroed_aligned_room(void)
+{
+    arena *a = arena_new(1u << 24);
+    unsigned char *last = NULL;
+    for (size_t n = 0; n < 3000; n++) {
+        unsigned char *p = arena_alloc(a, n);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(p);
+        CU_ASSERT_EQUAL((uintptr_t)p % alignof(max_align_t), 0);
+        CU_ASSERT_PTR_NOT_EQUAL(p, last);
+        for (size_t i = 0; i < n; i++)
+            if (p[i])
+                CU_FAIL("not zeroed");
+        memset(p, 0xff, n);
+        last = p;
+        CU_ASSERT_PTR_NOT_NULL(arena_str(a, STR_LIT("x")).ptr); /* disturbs the alignment */
+    }
+    arena_free(a);
+    arena_free(NULL);
+}
+
+static void stops_at_the_ceiling(void)
+{
+    arena *a = arena_new(1000);
+    CU_ASSERT_PTR_NULL(arena_alloc(a, 1001));
+    CU_ASSERT_PTR_NULL(arena_alloc(a, SIZE_MAX));
+    CU_ASSERT_EQUAL(arena_used(a), 0);
+    size_t n = 0;
+    while (arena_alloc(a, 10))
+        n++;
+    CU_ASSERT(n >= 60 && n <= 100);
+    CU_ASSERT(arena_used(a) <= 1000);
+    arena_raise(a, 500); /* lower: changes nothing */
+    CU_ASSERT_PTR_NULL(arena_alloc(a, 100));
+    arena_raise(a, 2000);
+    CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 900));
+    CU_ASSERT(arena_used(a) <= 2000);
+    arena_free(a);
+}
+
+static void ceiling_is_exact(void)
+{
+    arena *a = arena_new(100000);
+    CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 100000));
+    CU_ASSERT_PTR_NULL(arena_alloc(a, 0));
+    arena_free(a);
+}
+
+static void refuses_products_that_overflow(void)
+{
+    arena *a = arena_new(UINT64_MAX);
+    size_t cap = SIZE_MAX / 4;
+    CU_ASSERT_PTR_NULL(arena_array(a, UINT64_MAX, 2));
+    CU_ASSERT_PTR_NULL(arena_array(a, (uint64_t)1 << 61, 8));
+    CU_ASSERT_PTR_NULL(arena_grow(a, NULL, 0, &cap, SIZE_MAX / 2, 16));
+    CU_ASSERT_PTR_NOT_NULL(arena_array(a, 0, 8));
+    arena_free(a);
+}
+
+static void grows_arrays(void)
+{
+    arena *a = arena_new(1u << 20);
+    uint32_t *at = NULL;
+    size_t cap = 0;
+    for (uint32_t i = 0; i < 10000; i++) {
+        at = arena_grow(a, at, i, &cap, i + 1u, sizeof *at);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        CU_ASSERT_FATAL(cap > i);
+        at[i] = i;
+    }
+    for (uint32_t i = 0; i < 10000; i++)
+        if (at[i] != i)
+            CU_FAIL("lost");
+    CU_ASSERT(arena_used(a) < 4 * 10000 * sizeof *at);
+    CU_ASSERT_PTR_EQUAL(arena_grow(a, at, 1, &cap, cap, sizeof *at), at);
+    arena_free(a);
+}
+
+static void grows_up_to_the_ceiling_itself(void)
+{
+    arena *a = arena_new(3000);
+    size_t cap = 0;
+    char *at = arena_grow(a, NULL, 0, &cap, 1000, 1);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+    at = arena_grow(a, at, 1000, &cap, 1100, 1); /* 2000 more would be too much */
+    CU_ASSERT_PTR_NOT_NULL(at);
+    CU_ASSERT_PTR_NOT_NULL(arena_grow(a, at, 1100, &cap, cap, 1));
+    CU_ASSERT_PTR_NULL(arena_grow(a, at, 1100, &cap, 5000, 1));
+    CU_ASSERT(cap < 5000);
+    arena_free(a);
+}
+
+static void copies_text(void)
+{
+    arena *a = arena_new(1000);
+    ckpt_str s = arena_str(a, STR_LIT("a\0b"));
+    CU_ASSERT_EQUAL(s.len, 3);
+    CU_ASSERT_EQUAL(memcmp(s.ptr, "a\0b", 4), 0);
+    s = arena_str(a, str_of(NULL, 0));
+    CU_ASSERT_STRING_EQUAL(s.ptr, "");
+    s = arena_printf(a, "%s.%d", "layer", 7);
+    CU_ASSERT_STRING_EQUAL(s.ptr, "layer.7");
+    CU_ASSERT_EQUAL(s.len, 7);
+    CU_ASSERT_PTR_NULL(arena_printf(a, "%2000d", 1).ptr);
+    CU_ASSERT_PTR_NULL(arena_str(a, str_of("", SIZE_MAX)).ptr);
+    arena_free(a);
+}
+
+static void can_be_made_to_fail(void)
+{
+    arena *a = arena_new(10000);
+    arena_fail_at(a, 2);
+    CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 8));
+    CU_ASSERT_PTR_NULL(arena_alloc(a, 8));
+    CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 8));
+    arena_fail_at(a, 1);
+    arena_fail_at(a, 0);
+    CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 8));
+    arena_free(a);
+}
+
+void suite_arena(void)
+{
+    UNIT(hands_out_zeroed_aligned_room);
+    UNIT(stops_at_the_ceiling);
+    UNIT(ceiling_is_exact);
+    UNIT(refuses_products_that_overflow);
+    UNIT(grows_arrays);
+    UNIT(grows_up_to_the_ceiling_itself);
+    UNIT(copies_text);
+    UNIT(can_be_made_to_fail);
+}

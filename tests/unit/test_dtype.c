@@ -1,0 +1,106 @@
+/* The table of element types against the public enum and against itself. */
+#include "core/dtype.h"
+#include "unit.h"
+
+static const ckpt_dtype order[] = {
+#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank) CKPT_DT_##id,
+#include "core/dtype.def"
+#undef DTYPE
+};
+
+static void table_and_header_agree(void)
+{
+    size_t n = sizeof order / sizeof *order;
+    CU_ASSERT_EQUAL(n, CKPT_DT_COUNT - 1);
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL((size_t)order[i], i + 1);
+}
+
+static void every_row_makes_sense(void)
+{
+    for (unsigned i = CKPT_DT_NONE + 1; i < CKPT_DT_COUNT; i++) {
+        const struct dtype_info *d = dtype_info((ckpt_dtype)i);
+        CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->st_last_mul);
+        CU_ASSERT_PTR_NOT_NULL(strchr("fiubcqp", d->klass));
+        CU_ASSERT(d->block_bytes % d->swap_bytes == 0);
+        CU_ASSERT_EQUAL(d->safetensors == NULL, d->st_rank == 99);
+        for (unsigned k = CKPT_DT_NONE + 1; k < i; k++) {
+            const struct dtype_info *e = dtype_info((ckpt_dtype)k);
+            CU_ASSERT_STRING_NOT_EQUAL(d->name, e->name);
+            CU_ASSERT(!d->safetensors || d->st_rank != e->st_rank);
+        }
+    }
+    CU_ASSERT_STRING_EQUAL(ckpt_dtype_name(CKPT_DT_NONE), "");
+    CU_ASSERT_STRING_EQUAL(ckpt_dtype_name((ckpt_dtype)1000), "");
+    CU_ASSERT_EQUAL(ckpt_dtype_bits((ckpt_dtype)1000), 0);
+}
+
+static void every_name_comes_back(void)
+{
+    for (unsigned i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++) {
+        const struct dtype_info *d = dtype_info((ckpt_dtype)i);
+        CU_ASSERT_EQUAL(dtype_by_name(str_c(d->name)), i);
+        CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(d->name)), i);
+        if (d->storage)
+            CU_ASSERT_EQUAL(dtype_by_storage(str_c(d->storage)), i);
+        if (d->safetensors) {
+            CU_ASSERT_EQUAL(dtype_by_safetensors(str_c(d->safetensors)), i);
+            CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(d->safetensors)), i);
+        }
+    }
+}
+
+static void knows_other_spellings(void)
+{
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("torch.float16")), CKPT_DT_F16);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("torch.half")), CKPT_DT_F16);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("float")), CKPT_DT_F32);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("double")), CKPT_DT_F64);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("long")), CKPT_DT_I64);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("int")), CKPT_DT_I32);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("short")), CKPT_DT_I16);
+    CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("cfloat")), CKPT_DT_C64);
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("bf16")), CKPT_DT_BF16);
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("f8_e4m3fnuz")), CKPT_DT_F8_E4M3FNUZ);
+    CU_ASSERT_EQUAL(dtype_by_safetensors(STR_LIT("bf16")), CKPT_DT_NONE);
+    CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("UntypedStorage")), CKPT_DT_U8);
+}
+
+static void knows_nothing_else(void)
+{
+    static const char *const none[] = {"", "torch.", "torch.torch.float32", "float33", "FLOAT32", "F32 ", "numpy", "F33",
+                                       "a name that is longer than any of them", "storage"};
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++)
+        CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(none[i])), CKPT_DT_NONE);
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("F32\0")), CKPT_DT_NONE);
+    CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("")), CKPT_DT_NONE);
+    CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("Storage")), CKPT_DT_NONE);
+}
+
+static void counts_bytes(void)
+{
+    uint64_t n = 5;
+    CU_ASSERT(dtype_bytes(CKPT_DT_F32, 3, &n) && n == 12);
+    CU_ASSERT(dtype_bytes(CKPT_DT_F64, UINT64_MAX / 8, &n));
+    CU_ASSERT(!dtype_bytes(CKPT_DT_F64, UINT64_MAX / 8 + 1, &n));
+    CU_ASSERT(!dtype_bytes(CKPT_DT_F6_E2M3, 6, &n));
+    CU_ASSERT(dtype_bytes(CKPT_DT_F6_E2M3, 8, &n) && n == 6);
+    CU_ASSERT(dtype_bytes(CKPT_DT_QU4X2, 8, &n) && n == 4);
+    CU_ASSERT(!dtype_bytes(CKPT_DT_NP, 1, &n));
+    CU_ASSERT(!dtype_bytes(CKPT_DT_NONE, 1, &n));
+    CU_ASSERT_EQUAL(n, 4);
+    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_F6_E2M3), 6);
+    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_QU2X4), 2);
+    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_C128), 128);
+    CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NP), 0);
+}
+
+void suite_dtype(void)
+{
+    UNIT(table_and_header_agree);
+    UNIT(every_row_makes_sense);
+    UNIT(every_name_comes_back);
+    UNIT(knows_other_spellings);
+    UNIT(knows_nothing_else);
+    UNIT(counts_bytes);
+}

@@ -1,0 +1,129 @@
+/* Errors: safe to print whatever the file put into them, and never too long. */
+#include <errno.h>
+
+#include "base/error.h"
+#include "base/str.h"
+#include "unit.h"
+
+static const struct {
+    ckpt_status status;
+    const char *name, *text;
+} defined[] = {
+#define ERROR(id, name, text) {CKPT_##id, name, text},
+#include "base/errors.def"
+#undef ERROR
+};
+
+static void table_and_header_agree(void)
+{
+    size_t n = sizeof defined / sizeof *defined;
+    CU_ASSERT_EQUAL(n, (size_t)CKPT_ECANCELLED + 1);
+    for (size_t i = 0; i < n; i++) {
+        CU_ASSERT_EQUAL((size_t)defined[i].status, i);
+        CU_ASSERT_STRING_EQUAL(ckpt_status_name(defined[i].status), defined[i].name);
+        CU_ASSERT_NOT_EQUAL(defined[i].text[0], '\0');
+        for (size_t k = 0; k < i; k++)
+            CU_ASSERT_STRING_NOT_EQUAL(defined[i].name, defined[k].name);
+    }
+    CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)999), "unknown-status");
+    CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)-1), "unknown-status");
+}
+
+static void says_file_byte_where_what(void)
+{
+    ckpt_error e;
+    char text[sizeof e];
+    memset(&e, 'x', sizeof e);
+    CU_ASSERT_EQUAL(fail(&e, CKPT_EFORMAT, 0x1f, "shape needs %d bytes, record has %d", 4096, 4000), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(e.status, CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(e.sys_errno, 0);
+    CU_ASSERT_STRING_EQUAL(e.hint, "");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text), "byte 0x1f: shape needs 4096 bytes, record has 4000");
+    fail_where(&e, "fc.weight");
+    fail_where(&e, "%s", "archive/data.pkl");
+    fail_file(&e, "m.pt");
+    fail_file(&e, "outer.pt");
+    fail_hint(&e, "download it again");
+    fail_hint(&e, "something vaguer");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text),
+                           "m.pt: byte 0x1f: archive/data.pkl: fc.weight: shape needs 4096 bytes, record has 4000");
+    CU_ASSERT_STRING_EQUAL(e.hint, "download it again");
+    fail(&e, CKPT_ENOMEM, CKPT_NO_OFFSET, "new");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text), "new");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, 3), "ne");
+}
+
+static void nobody_need_listen(void)
+{
+    CU_ASSERT_EQUAL(fail(NULL, CKPT_ELIMIT, 1, "%s", "x"), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(fail_memory(NULL), CKPT_ENOMEM);
+    errno = EACCES;
+    CU_ASSERT_EQUAL(fail_errno(NULL, 0, "x"), CKPT_EIO);
+    fail_where(NULL, "x");
+    fail_hint(NULL, "x");
+    fail_file(NULL, "x");
+}
+
+static void system_errors_keep_their_number(void)
+{
+    ckpt_error e;
+    errno = ENOENT;
+    CU_ASSERT_EQUAL(fail_errno(&e, CKPT_NO_OFFSET, "open %s", "a\nb"), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(e.sys_errno, ENOENT);
+    CU_ASSERT_STRING_EQUAL(e.what, "open a\\u{a}b: No such file or directory");
+    errno = ENOMEM;
+    CU_ASSERT_EQUAL(fail_errno(&e, CKPT_NO_OFFSET, "map"), CKPT_ENOMEM);
+    errno = ENOSPC;
+    CU_ASSERT_EQUAL(fail_errno(&e, CKPT_NO_OFFSET, "write"), CKPT_EIO);
+}
+
+static void text_of_a_file_cannot_act(void)
+{
+    ckpt_error e;
+    ckpt_str name = STR_LIT("a\x1b[31m\xe2\x80\xae\xff\\");
+    fail(&e, CKPT_EFORMAT, 0, "tensor \"%.*s\"", STR_ARG(name));
+    CU_ASSERT_STRING_EQUAL(e.what, "tensor \"a\\u{1b}[31m\\u{202e}\\xff\\\"");
+    /* escaped before: a backslash is not doubled */
+    fail(&e, CKPT_EFORMAT, 0, "tensor %s", "a\\u{1b}");
+    CU_ASSERT_STRING_EQUAL(e.what, "tensor a\\u{1b}");
+    fail_where(&e, "\r\x07");
+    fail_hint(&e, "\xc2\x9b");
+    fail_file(&e, "\xe2\x80\xa8");
+    CU_ASSERT_STRING_EQUAL(e.where, "\\u{d}\\u{7}");
+    CU_ASSERT_STRING_EQUAL(e.hint, "\\u{9b}");
+    CU_ASSERT_STRING_EQUAL(e.file, "\\u{2028}");
+}
+
+static void long_text_is_cut_between_characters(void)
+{
+    ckpt_error e;
+    char umlauts[2001];
+    for (size_t i = 0; i < 2000; i += 2)
+        memcpy(umlauts + i, "\xc3\xa4", 2);
+    umlauts[2000] = '\0';
+    for (int shift = 0; shift < 4; shift++) {
+        fail(&e, CKPT_EFORMAT, 0, "%.*s%s", shift, "abc", umlauts);
+        size_t n = strlen(e.what);
+        CU_ASSERT(n < sizeof e.what && n > sizeof e.what - 8);
+        CU_ASSERT_STRING_EQUAL(e.what + n - 3, "\xe2\x80\xa6");
+        CU_ASSERT_PTR_NULL(strchr(e.what, '\\'));
+    }
+    for (int i = 0; i < 100; i++)
+        fail_where(&e, "level %d", i);
+    CU_ASSERT(strlen(e.where) < sizeof e.where);
+    CU_ASSERT_NSTRING_EQUAL(e.where, "level 99: level 98: ", 20);
+    memset(umlauts, 0x1b, 2000);
+    fail_file(&e, umlauts);
+    CU_ASSERT(strlen(e.file) < sizeof e.file);
+    CU_ASSERT_PTR_NOT_NULL(strstr(e.file, "}\xe2\x80\xa6"));
+}
+
+void suite_error(void)
+{
+    UNIT(table_and_header_agree);
+    UNIT(says_file_byte_where_what);
+    UNIT(nobody_need_listen);
+    UNIT(system_errors_keep_their_number);
+    UNIT(text_of_a_file_cannot_act);
+    UNIT(long_text_is_cut_between_characters);
+}

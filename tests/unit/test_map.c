@@ -1,0 +1,110 @@
+/* The map: finds what was put, nothing else, and stays fast. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "base/map.h"
+#include "unit.h"
+
+static void keeps_the_first(void)
+{
+    map *m = map_new(0);
+    uint32_t old = 5;
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("a")), MAP_NONE);
+    CU_ASSERT(map_put(m, STR_LIT("a"), 1, &old));
+    CU_ASSERT_EQUAL(old, MAP_NONE);
+    CU_ASSERT(map_put(m, STR_LIT("a"), 2, &old));
+    CU_ASSERT_EQUAL(old, 1);
+    CU_ASSERT(map_put(m, STR_LIT("a"), 3, NULL));
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("a")), 1);
+    CU_ASSERT_EQUAL(map_count(m), 1);
+    map_free(m);
+    map_free(NULL);
+}
+
+static void tells_all_bytes_apart(void)
+{
+    static const char text[] = "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
+    map *m = map_new(4);
+    for (uint32_t n = 0; n <= 18; n++) /* differ in length alone */
+        CU_ASSERT(map_put(m, str_of(n ? text : NULL, n), n, NULL));
+    CU_ASSERT(map_put(m, STR_LIT("weight"), 100, NULL));
+    CU_ASSERT(map_put(m, STR_LIT("weight\0"), 101, NULL));
+    CU_ASSERT_EQUAL(map_count(m), 21);
+    for (uint32_t n = 0; n <= 18; n++)
+        CU_ASSERT_EQUAL(map_get(m, str_of(text, n)), n);
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("weight\0")), 101);
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("weigh")), MAP_NONE);
+    map_free(m);
+}
+
+static void reads_keys_to_their_end_only(void)
+{
+    map *m = map_new(0);
+    for (size_t n = 0; n < 40; n++) {
+        char text[40];
+        memset(text, 'k', sizeof text);
+        unsigned char *key = unit_guard(text, n);
+        CU_ASSERT_EQUAL(map_get(m, str_of((char *)key, n)), MAP_NONE);
+        unit_guard_free(key, n);
+    }
+    map_free(m);
+}
+
+static void numbers_can_be_replaced(void)
+{
+    map *m = map_new(0);
+    uint32_t old;
+    for (uint64_t i = 0; i < 5000; i++)
+        CU_ASSERT_FATAL(map_put_num(m, i << 32, (uint32_t)i, NULL));
+    CU_ASSERT(map_put_num(m, 0, 7, &old));
+    CU_ASSERT_EQUAL(old, 0);
+    CU_ASSERT(map_set_num(m, 0, 7));
+    CU_ASSERT(map_set_num(m, UINT64_MAX, 8));
+    CU_ASSERT_EQUAL(map_get_num(m, 0), 7);
+    CU_ASSERT_EQUAL(map_get_num(m, UINT64_MAX), 8);
+    CU_ASSERT_EQUAL(map_get_num(m, 1), MAP_NONE);
+    for (uint64_t i = 1; i < 5000; i++)
+        if (map_get_num(m, i << 32) != i)
+            CU_FAIL("lost");
+    CU_ASSERT_EQUAL(map_count(m), 5001);
+    map_free(m);
+}
+
+static double seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
+}
+
+/* A quadratic map would need hours: the bound is generous for slow machines. */
+static void a_million_names_are_quick(void)
+{
+    enum { N = 1000000, WIDTH = 48 };
+    char(*names)[WIDTH] = malloc((size_t)N * WIDTH);
+    map *m = map_new(0);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(names);
+    for (uint32_t i = 0; i < N; i++)
+        snprintf(names[i], WIDTH, "model.layers.%u.self_attn.q_proj.weight", i);
+    double start = seconds();
+    for (uint32_t i = 0; i < N; i++)
+        if (!map_put(m, str_c(names[i]), i, NULL))
+            CU_FAIL("not put");
+    for (uint32_t i = 0; i < N; i++)
+        if (map_get(m, str_c(names[i])) != i)
+            CU_FAIL("lost");
+    CU_ASSERT(seconds() - start < 20);
+    CU_ASSERT_EQUAL(map_count(m), N);
+    map_free(m);
+    free(names);
+}
+
+void suite_map(void)
+{
+    UNIT(keeps_the_first);
+    UNIT(tells_all_bytes_apart);
+    UNIT(reads_keys_to_their_end_only);
+    UNIT(numbers_can_be_replaced);
+    UNIT(a_million_names_are_quick);
+}

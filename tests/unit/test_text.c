@@ -1,0 +1,155 @@
+/* Escaping and the order of names. */
+#include "base/text.h"
+#include "unit.h"
+
+static const char *escaped(ckpt_str s)
+{
+    static char out[256];
+    size_t n = ckpt_text_escape(s, out, sizeof out);
+    CU_ASSERT_EQUAL(n, strlen(out));
+    return out;
+}
+
+static void escapes_what_can_act(void)
+{
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("fc.weight")), "fc.weight");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("")), "");
+    CU_ASSERT_STRING_EQUAL(escaped(str_of(NULL, 0)), "");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\x1b]0;x\x07")), "\\u{1b}]0;x\\u{7}");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("a\0b\nc\\d")), "a\\u{0}b\\u{a}c\\\\d");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\xff\xc3(\xed\xa0\x80")), "\\xff\\xc3(\\xed\\xa0\\x80");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\xe2\x80\xae\xef\xbb\xbf\xf3\xa0\x80\x81")),
+                           "\\u{202e}\\u{feff}\\u{e0001}");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80")),
+                           "\xc3\xa4\xe4\xb8\xad\xf0\x9f\x98\x80");
+}
+
+static void cuts_between_characters(void)
+{
+    ckpt_str s = STR_LIT("ab\x1b\xe2\x82\xac z");
+    char whole[64], part[64];
+    size_t n = ckpt_text_escape(s, whole, sizeof whole);
+    CU_ASSERT_EQUAL(n, 2 + 6 + 3 + 2);
+    CU_ASSERT_EQUAL(ckpt_text_escape(s, NULL, 0), n);
+    for (size_t cap = 1; cap <= n + 1; cap++) {
+        memset(part, 'x', sizeof part);
+        CU_ASSERT_EQUAL(ckpt_text_escape(s, part, cap), n);
+        size_t shown = strlen(part);
+        CU_ASSERT(shown < cap);
+        CU_ASSERT_EQUAL(memcmp(whole, part, shown), 0);
+        CU_ASSERT_EQUAL(shown, cap - 1 >= 13 ? 13 : cap - 1 >= 12 ? 12 : cap - 1 >= 11 ? 11 : cap - 1 >= 8 ? 8
+                               : cap - 1 >= 2 ? 2 : cap - 1);
+        CU_ASSERT_EQUAL(part[cap], 'x');
+    }
+}
+
+static void tells_all_names_apart(void)
+{
+    /* as it looks escaped, and so written */
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\\x1b")), "\\\\x1b");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\x1b")), "\\u{1b}");
+    CU_ASSERT_STRING_EQUAL(escaped(STR_LIT("\\u{1b}")), "\\\\u{1b}");
+}
+
+static void styles_differ_in_backslash_and_quote(void)
+{
+    char out[TEXT_UNIT];
+    size_t pos = 0;
+    CU_ASSERT_EQUAL(text_unit(STR_LIT("\\"), &pos, TEXT_MESSAGE, out), 1);
+    pos = 0;
+    CU_ASSERT_EQUAL(text_unit(STR_LIT("'"), &pos, TEXT_NAME, out), 1);
+    pos = 0;
+    CU_ASSERT_EQUAL(text_unit(STR_LIT("'"), &pos, TEXT_QUOTED, out), 2);
+    pos = 0;
+    CU_ASSERT_EQUAL(text_unit(STR_LIT("\n"), &pos, TEXT_QUOTED, out), 2);
+    pos = 0;
+    CU_ASSERT_EQUAL(text_unit(STR_LIT("\xc3\xa4"), &pos, TEXT_BYTES, out), 4);
+    CU_ASSERT_EQUAL(pos, 1);
+    CU_ASSERT_EQUAL(memcmp(out, "\\xc3", 4), 0);
+}
+
+static void fits_and_says_so(void)
+{
+    char out[8];
+    text_fit(STR_LIT("1234567"), out, sizeof out);
+    CU_ASSERT_STRING_EQUAL(out, "1234567");
+    text_fit(STR_LIT("12345678"), out, sizeof out);
+    CU_ASSERT_STRING_EQUAL(out, "1234\xe2\x80\xa6");
+    text_fit(STR_LIT("123\x1b"), out, sizeof out);
+    CU_ASSERT_STRING_EQUAL(out, "123\xe2\x80\xa6");
+    text_fit(STR_LIT("12"), out, 2);
+    CU_ASSERT_STRING_EQUAL(out, "");
+    text_fit(STR_LIT("12"), out, 0);
+}
+
+static int sign(const char *a, const char *b)
+{
+    int c = ckpt_natural_compare(str_c(a), str_c(b)), d = ckpt_natural_compare(str_c(b), str_c(a));
+    CU_ASSERT_EQUAL(c, -d);
+    return c;
+}
+
+static void numbers_count_as_numbers(void)
+{
+    CU_ASSERT_EQUAL(sign("layer.2", "layer.10"), -1);
+    CU_ASSERT_EQUAL(sign("layer.2.weight", "layer.2.bias"), 1);
+    CU_ASSERT_EQUAL(sign("layer.2", "layer.2.bias"), -1);
+    CU_ASSERT_EQUAL(sign("a", "a"), 0);
+    CU_ASSERT_EQUAL(sign("", "a"), -1);
+    CU_ASSERT_EQUAL(sign("a01", "a1"), -1);
+    CU_ASSERT_EQUAL(sign("a01b", "a1a"), 1);
+    CU_ASSERT_EQUAL(sign("a00", "a0"), 1);
+    CU_ASSERT_EQUAL(sign("99999999999999999999999", "100000000000000000000000"), -1);
+    CU_ASSERT_EQUAL(sign("1a", "a1"), -1);
+    CU_ASSERT_EQUAL(sign("\xc3\xa4", "z"), 1);
+}
+
+/* Total and transitive over all words of up to three letters. */
+static void is_an_order(void)
+{
+    static const char letters[] = "0127a.";
+    char words[6 + 36 + 216][4];
+    size_t n = 0;
+    for (int i = 0; i < 6; i++)
+        for (int j = -1; j < 6; j++)
+            for (int k = -1; k < 6; k++)
+                if (j >= 0 || k < 0) {
+                    char w[4] = {letters[i], j < 0 ? '\0' : letters[j], k < 0 ? '\0' : letters[k], '\0'};
+                    memcpy(words[n++], w, sizeof w);
+                }
+    CU_ASSERT_EQUAL(n, sizeof words / sizeof *words);
+    static signed char less[258][258];
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++)
+            less[i][j] = (signed char)ckpt_natural_compare(str_c(words[i]), str_c(words[j]));
+    for (size_t i = 0; i < n; i++)
+        for (size_t j = 0; j < n; j++) {
+            if ((less[i][j] == 0) != (i == j) || less[i][j] != -less[j][i])
+                CU_FAIL("not total");
+            for (size_t k = 0; k < n; k++)
+                if (less[i][j] < 0 && less[j][k] < 0 && less[i][k] >= 0)
+                    CU_FAIL("not transitive");
+        }
+}
+
+static void finds_text(void)
+{
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 0), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 3), SIZE_MAX);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a\0b"), STR_LIT("b"), 0), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 2), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 3), SIZE_MAX);
+    CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
+}
+
+void suite_text(void)
+{
+    UNIT(escapes_what_can_act);
+    UNIT(cuts_between_characters);
+    UNIT(tells_all_names_apart);
+    UNIT(styles_differ_in_backslash_and_quote);
+    UNIT(fits_and_says_so);
+    UNIT(numbers_count_as_numbers);
+    UNIT(is_an_order);
+    UNIT(finds_text);
+}

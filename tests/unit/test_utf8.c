@@ -1,0 +1,123 @@
+/* UTF-8 against the definition: all code points there and back, and everything
+ * that is not in the table of well-formed sequences. */
+#include "base/utf8.h"
+#include "unit.h"
+
+static uint32_t decode(const char *bytes, size_t n, bool surrogates, size_t *used)
+{
+    unsigned char *at = unit_guard(bytes, n);
+    *used = 0;
+    uint32_t cp = utf8_next(str_of((char *)at, n), used, surrogates);
+    unit_guard_free(at, n);
+    return cp;
+}
+
+static void every_code_point_comes_back(void)
+{
+    for (uint32_t cp = 0; cp <= 0x10ffff; cp++) {
+        char bytes[4];
+        size_t n = utf8_put(cp, bytes), pos = 0;
+        bool surrogate = cp >= 0xd800 && cp <= 0xdfff;
+        if (utf8_next(str_of(bytes, n), &pos, true) != cp || pos != n)
+            CU_FAIL("does not come back");
+        pos = 0;
+        if (surrogate != (utf8_next(str_of(bytes, n), &pos, false) == UTF8_BAD) || pos != (surrogate ? 1 : n))
+            CU_FAIL("surrogates");
+    }
+}
+
+/* Decoded the slow way: by value, then compared with the shortest form. */
+static bool well_formed(const unsigned char *b, size_t n)
+{
+    uint32_t cp = n == 1 ? b[0] : n == 2 ? b[0] & 0x1fu : n == 3 ? b[0] & 0xfu : b[0] & 7u;
+    char again[4];
+    for (size_t i = 1; i < n; i++)
+        cp = cp << 6 | (b[i] & 0x3fu);
+    return cp <= 0x10ffff && utf8_put(cp, again) == n && memcmp(again, b, n) == 0;
+}
+
+static void all_short_sequences(void)
+{
+    static const unsigned char next[] = {0x00, 0x7f, 0x80, 0x8f, 0x90, 0x9f, 0xa0, 0xbf, 0xc0, 0xff};
+    enum { K = sizeof next };
+    for (unsigned lead = 0; lead < 256; lead++) {
+        for (unsigned k = 0; k < K * K * K; k++) {
+            unsigned char b[4] = {(unsigned char)lead, next[k % K], next[k / K % K], next[k / K / K]};
+            size_t want = 0, pos = 0;
+            for (size_t n = 1; n <= 4 && !want; n++)
+                want = well_formed(b, n) ? n : 0;
+            uint32_t cp = utf8_next(str_of((char *)b, 4), &pos, true);
+            if ((cp == UTF8_BAD) != (want == 0) || pos != (want ? want : 1))
+                CU_FAIL("well-formed or not?");
+        }
+    }
+}
+
+static void a_cut_character_is_bad(void)
+{
+    static const char *const whole[] = {"\xc3\xa4", "\xe2\x82\xac", "\xf0\x9f\x98\x80"};
+    for (size_t i = 0; i < 3; i++) {
+        for (size_t n = 1; n < i + 2; n++) {
+            size_t used;
+            CU_ASSERT_EQUAL(decode(whole[i], n, false, &used), UTF8_BAD);
+            CU_ASSERT_EQUAL(used, 1);
+        }
+    }
+}
+
+static void checks_and_counts(void)
+{
+    uint64_t n = 7;
+    CU_ASSERT(utf8_check(STR_LIT(""), false, &n));
+    CU_ASSERT_EQUAL(n, 0);
+    CU_ASSERT(utf8_check(STR_LIT("0123456789abcde\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" "0123456789"), false, &n));
+    CU_ASSERT_EQUAL(n, 28);
+    CU_ASSERT(utf8_check(str_of(NULL, 0), false, NULL));
+    for (size_t at = 0; at < 20; at++) { /* one bad byte at every place of the fast path */
+        char text[20];
+        memset(text, 'a', sizeof text);
+        text[at] = '\xff';
+        unsigned char *guarded = unit_guard(text, sizeof text);
+        CU_ASSERT(!utf8_check(str_of((char *)guarded, sizeof text), true, NULL));
+        unit_guard_free(guarded, sizeof text);
+    }
+    CU_ASSERT(!utf8_check(STR_LIT("\xed\xa0\x80"), false, NULL));
+    CU_ASSERT(utf8_check(STR_LIT("\xed\xa0\x80"), true, NULL));
+}
+
+static void latin1_gives_bytes(void)
+{
+    unsigned char out[512];
+    char text[512];
+    size_t len = 0;
+    for (uint32_t cp = 0; cp < 256; cp++)
+        len += utf8_put(cp, text + len);
+    CU_ASSERT_EQUAL(utf8_latin1(str_of(text, len), out), 256);
+    for (unsigned i = 0; i < 256; i++)
+        CU_ASSERT_EQUAL(out[i], i);
+    CU_ASSERT_EQUAL(utf8_latin1(STR_LIT("a\xc4\x80"), out), SIZE_MAX);
+    CU_ASSERT_EQUAL(utf8_latin1(STR_LIT("a\xff"), out), SIZE_MAX);
+}
+
+static void knows_what_can_act(void)
+{
+    static const uint32_t unsafe[] = {0, 7, 0x0a, 0x1b, 0x1f, 0x7f, 0x80, 0x9b, 0x9f, 0xad, 0x61c, 0x200b, 0x200d,
+                                      0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2060, 0x2066, 0x2069, 0xd800, 0xfe0f,
+                                      0xfeff, 0xfffb, 0xe0001, 0xe007f, 0x110000, UTF8_BAD};
+    static const uint32_t safe[] = {' ', '~', 0xa0, 0xe4, 0x3b1, 0x4e2d, 0x2010, 0x2027, 0x2030, 0x2070, 0xac00, 0xfffd,
+                                    0x1f600, 0x20000};
+    for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
+        CU_ASSERT(utf8_unsafe(unsafe[i]));
+    for (size_t i = 0; i < sizeof safe / sizeof *safe; i++)
+        CU_ASSERT(!utf8_unsafe(safe[i]));
+}
+
+void suite_utf8(void)
+{
+    UNIT(every_code_point_comes_back);
+    UNIT(all_short_sequences);
+    UNIT(a_cut_character_is_bad);
+    UNIT(checks_and_counts);
+    UNIT(latin1_gives_bytes);
+    UNIT(knows_what_can_act);
+}
