@@ -1,0 +1,64 @@
+#!/bin/sh
+# git.sh - the recipe of the README on a real repository: `git diff` shows names, shapes and digests through the
+# textconv, and what changed through the diff driver; a file that is no checkpoint does not make git give up.
+set -u
+B=${B:-build}
+ckpt=$PWD/$B/ckpt
+examples=$PWD/tests/data/examples
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0
+
+if ! command -v git >/dev/null 2>&1; then
+    echo 'git skipped: no git'
+    echo 'git: 0 passed, 0 failed, 1 skipped'
+    exit 0
+fi
+
+recipe=$(awk '/^```/ {if (on) exit} on {print} /^```/ && !on {getline next_line; if (next_line ~ /gitattributes/) {on = 1; print next_line}}' README.md)
+PATH=$(dirname "$ckpt"):$PATH
+export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
+cd "$tmp" || exit 2
+
+expect() # expect WHAT PATTERN - in the output of the last git command
+{
+    if grep -q -e "$2" "$tmp/out"; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1: no \"$2\" in"
+        sed 's/^/    /' "$tmp/out"
+    fi
+}
+
+git_diff() { git "$@" >"$tmp/out" 2>&1 || echo "git exits $?" >>"$tmp/out"; }
+
+git init -q . && git config user.name t && git config user.email t@example.org
+eval "$recipe" || { echo 'FAIL the recipe of README.md does not run'; failed=1; }
+cp "$examples/train.pt" model.pt
+git add . && git commit -qm one
+ckpt strip module. model.pt -o fixed.pt 2>/dev/null && mv fixed.pt model.pt
+
+git_diff diff --no-ext-diff
+expect 'textconv: the old name' '^-.*state_dict.module.fc.weight'
+expect 'textconv: the new name' '^+.*state_dict.fc.weight'
+git_diff diff
+expect 'driver: what changed' 'module.fc.weight'
+git_diff log -p --ext-diff
+expect 'driver: a new file' 'module.conv1.weight'
+echo 'no checkpoint at all' >model.pt
+git_diff diff --no-ext-diff
+expect 'textconv: the reason stands in the diff' '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown'
+git_diff diff
+if grep -q 'git exits\|fatal' "$tmp/out"; then
+    failed=$((failed + 1))
+    echo 'FAIL driver: git gave up'
+    cat "$tmp/out"
+else
+    passed=$((passed + 1))
+fi
+git rm -qf model.pt
+git_diff diff --cached
+expect 'driver: a deleted file' 'module.fc.weight'
+echo "git: $passed passed, $failed failed"
+[ "$failed" -eq 0 ]

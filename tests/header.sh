@@ -1,0 +1,35 @@
+#!/bin/sh
+# header.sh - ckpt.h needs nothing but itself: it compiles alone as C11 and as C++, with every warning an error, twice
+# in one file, and gives C++ names that link against C.
+set -u
+CC=${CC:-cc}
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+
+printf '#include "ckpt.h"\n#include "ckpt.h"\nint main(void) { return ckpt_version() == 0; }\n' >"$tmp/use.c"
+cp "$tmp/use.c" "$tmp/use.cpp"
+
+# compiles NAME COMPILER ARG…
+compiles()
+{
+    name=$1
+    shift
+    if ! command -v "${1%% *}" >/dev/null 2>&1; then
+        echo "header skipped: $name: no $1"
+        skipped=$((skipped + 1))
+    elif "$@" -Wall -Wextra -Wpedantic -Werror -Ilib; then
+        passed=$((passed + 1))
+    else
+        echo "FAIL $name"
+        failed=$((failed + 1))
+    fi
+}
+
+compiles C11 "$CC" -std=c11 -fsyntax-only "$tmp/use.c"
+compiles C23 "$CC" -std=c2x -fsyntax-only "$tmp/use.c"
+compiles 'clang, C11' clang -std=c11 -fsyntax-only "$tmp/use.c"
+compiles C++11 c++ -std=c++11 -fsyntax-only "$tmp/use.cpp"
+compiles 'C++20, linked' c++ -std=c++20 "$tmp/use.cpp" -o "$tmp/use" "${B:-build}/libckpt.so"
+echo "header: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

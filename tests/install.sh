@@ -1,0 +1,75 @@
+#!/bin/sh
+# install.sh - `make install` into an empty folder puts everything where a system looks for it, a program builds against
+# it by pkg-config alone, shared and static, and `make uninstall` leaves no file behind.
+set -u
+B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+prefix=/usr root=$tmp/root
+
+check()
+{
+    what=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        cat "$tmp/log"
+    fi
+}
+
+make_it() { "$MAKE" --no-print-directory B="$B" PREFIX=$prefix DESTDIR="$root" "$1"; }
+
+# The folder in which the program finds header and library, as pkg-config tells it.
+flags() { PKG_CONFIG_SYSROOT_DIR=$root PKG_CONFIG_PATH=$root$prefix/lib/pkgconfig pkg-config "$@" libckpt; }
+
+shared()
+{
+    # shellcheck disable=SC2046
+    "$CC" -o "$tmp/shared" tests/example.c -I"$root$prefix/include" -L"$root$prefix/lib" $(flags --cflags --libs) &&
+        LD_LIBRARY_PATH=$root$prefix/lib "$tmp/shared" tests/data/examples/train.pt &&
+        LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
+}
+
+static()
+{
+    # shellcheck disable=SC2046
+    "$CC" -o "$tmp/static" tests/example.c -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
+        $(flags --static --libs | sed 's/-lckpt//') && "$tmp/static" tests/data/examples/train.pt
+}
+
+# What is linked when an installed program asks for libckpt must be the version in the header.
+soname() { readelf -d "$root$prefix/lib/libckpt.so" | grep -q 'SONAME.*\[libckpt.so.0\]'; }
+links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libckpt.so.$VERSION" ]; }
+version() { [ "$(flags --modversion)" = "$VERSION" ]; }
+runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
+pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
+completions()
+{
+    bash -n "$root$prefix/share/bash-completion/completions/ckpt" &&
+        [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&
+        [ -s "$root$prefix/share/fish/vendor_completions.d/ckpt.fish" ]
+}
+nothing_left() { [ -z "$(find "$root" ! -type d)" ]; }
+
+check install make_it install
+check 'bin/ckpt runs' runs
+check 'soname' soname
+check 'links to the shared library' links
+check 'man pages' pages
+check 'completions' completions
+if command -v pkg-config >/dev/null 2>&1; then
+    check 'pkg-config version' version
+    check 'a program with the shared library' shared
+    check 'a program with the static library' static
+else
+    echo 'install skipped: no pkg-config, so no program was built against what was installed'
+    skipped=3
+fi
+check uninstall make_it uninstall
+check 'nothing left behind' nothing_left
+echo "install: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
