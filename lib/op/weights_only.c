@@ -87,6 +87,14 @@ static enum makes lookup(const ckpt_value *global)
     return REFUSED;
 }
 
+/* needs_import - names that torch lists once torch.distributed.tensor is imported. */
+static bool needs_import(ckpt_str module, ckpt_str name)
+{
+    return str_is(module, "torch.distributed.tensor") || str_is(module, "torch.distributed.tensor._dtensor_spec")
+           || str_is(module, "torch.distributed.tensor.placement_types")
+           || (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
+}
+
 static void check_globals(const struct pickle_facts *p, struct breach *b)
 {
     for (size_t i = 0; i < p->nglobals; i++) {
@@ -94,8 +102,9 @@ static void check_globals(const struct pickle_facts *p, struct breach *b)
         ckpt_str module = modern(value_module(g)), name = value_name(g);
         if (lookup(g) != REFUSED)
             continue;
-        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " is not allowed by default", STR_ARG(module), STR_ARG(name),
-                  g->offset);
+        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name), g->offset,
+                  needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
+                                             : "is not allowed by default");
         return;
     }
 }
@@ -158,6 +167,35 @@ static void check_changes(const struct pickle_facts *p, struct breach *b)
     }
 }
 
+/* known_location - a device tag that torch registers a deserializer for; "cpu"
+ * takes no index. Whether the device is there is not the file's matter. */
+static bool known_location(ckpt_str s)
+{
+    static const char *const backends[] = {"cuda", "mps", "privateuse1", "hpu", "xpu", "mtia"};
+    if (str_is(s, "cpu") || str_is(s, "meta"))
+        return true;
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++)
+        if (str_starts(s, str_c(backends[i])))
+            return true;
+    return false;
+}
+
+/* check_storage - storage id ID: (storage, class, key, location, numel), with a
+ * sixth item in the legacy format, which has no way to say an untyped one's dtype. */
+static bool check_storage(const ckpt_value *id, uint64_t offset, struct breach *b)
+{
+    ckpt_str location;
+    const ckpt_value *klass = value_item(id, 1), *at = value_item(id, 3);
+    if (value_count(id) == 6 && value_is_global(klass, "torch.storage", "UntypedStorage"))
+        object_to(b, offset, "the storage at 0x%" PRIx64 " is untyped, which torch.load cannot read in the legacy format", offset);
+    else if (value_text(at, &location) && !known_location(location))
+        object_to(b, offset, "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know", offset,
+                  STR_ARG(location));
+    else
+        return true;
+    return false;
+}
+
 static void check_persids(const struct pickle_facts *p, struct breach *b)
 {
     ckpt_str tag;
@@ -165,10 +203,12 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
         const ckpt_value *v = p->persids[i], *id = v->u.pid;
         const ckpt_value *first = value_item(id, 0);
         bool tuple = id->type == CKPT_V_TUPLE;
-        if (id->type == CKPT_V_INT || (tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage")))))
-            continue;
-        object_to(b, v->offset, "the persistent id at 0x%" PRIx64 " is no storage", v->offset);
-        return;
+        if (id->type != CKPT_V_INT && !(tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage"))))) {
+            object_to(b, v->offset, "the persistent id at 0x%" PRIx64 " is no storage", v->offset);
+            return;
+        }
+        if (!check_storage(id, v->offset, b))
+            return;
     }
 }
 
