@@ -165,6 +165,8 @@ static bool shape_is(const ckpt_tensor *t, const cJSON *want)
     const cJSON *e;
     if (!cJSON_IsArray(want))
         return true;
+    cJSON_ArrayForEach(e, want) if (cJSON_IsString(e)) /* ragged, "j0": only torch has a word for it */
+        return !t->has_shape;
     if (!t->has_shape)
         return false;
     cJSON_ArrayForEach(e, want)

@@ -3,6 +3,7 @@
  * "Git LFS pointer, run git lfs pull" is done; one who learns "invalid header
  * length 2336927755350992246" opens an issue somewhere.
  */
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -132,6 +133,26 @@ static bool has_file(const char *dir, const char *name)
     return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
+/* has_shard_files - "shard-00001-model-00001-of-00002.safetensors": how torch's
+ * HuggingFaceStorageWriter names the parts of each rank. */
+static bool has_shard_files(const char *dir)
+{
+    bool found = false;
+    DIR *d = opendir(dir);
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = str_starts(str_c(e->d_name), STR_LIT("shard-")) && str_ends(str_c(e->d_name), STR_LIT(".safetensors"));
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
+static ckpt_status unread_directory(const char *what, ckpt_error *err)
+{
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s, which this version does not read", what);
+    fail_hint(err, "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
+    return CKPT_EUNSUPPORTED;
+}
+
 static ckpt_status directory(const struct probe *p, ckpt_error *err)
 {
     static const struct {
@@ -148,11 +169,10 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
         {"common.pt", "Megatron distributed checkpoint directory"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (has_file(p->path, known[i].file)) {
-            (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s, which this version does not read", known[i].what);
-            fail_hint(err, "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
-            return CKPT_EUNSUPPORTED;
-        }
+        if (has_file(p->path, known[i].file))
+            return unread_directory(known[i].what, err);
+    if (has_shard_files(p->path))
+        return unread_directory("PyTorch Distributed Checkpoint (DCP) directory in Hugging Face form", err);
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a checkpoint known here");
     fail_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
     return CKPT_EUNKNOWN;

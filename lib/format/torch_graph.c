@@ -32,6 +32,7 @@ struct pending {
     uint32_t part_of;
     bool leaving;     /* V's children are done */
     bool quiet;       /* attribute of torch's own objects: tensors only */
+    bool part;        /* component of a composite: a list of numbers is a tensor */
 };
 
 struct walk {
@@ -221,10 +222,15 @@ static ckpt_status tensor(struct walk *w, const struct pending *p, struct meanin
     CKPT_TRY(add_row(w, p, m, &index));
     struct pending self = *p;
     self.part_of = index;
-    for (unsigned i = 0; i < m->nparts; i++)
-        if (m->parts[i].value)
-            CKPT_TRY(child_named(w, &self, m->parts[i].value, (ckpt_path_elem){.str = str_c(m->parts[i].name)},
-                                 (struct step){NULL, 0}, true));
+    self.depth++;
+    self.quiet = self.part = true;
+    self.step = (struct step){NULL, 0};
+    for (unsigned i = 0; i < m->nparts; i++) {
+        self.v = m->parts[i].value;
+        self.elem = (ckpt_path_elem){.str = str_c(m->parts[i].name)};
+        if (self.v)
+            CKPT_TRY(child(w, &self));
+    }
     return m->nparts ? enter(w, p) : CKPT_OK;
 }
 
@@ -265,12 +271,25 @@ static ckpt_value *plain_tensor(ckpt_value *v)
     return v;
 }
 
+static ckpt_status mapping_argument(struct walk *w, ckpt_value *v);
+
+/* module_dict - attribute ATTR of a module, its pairs where pairs belong. */
+static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const char *attr, const value_pair **pairs, uint32_t *n)
+{
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
+    if (dict->type == CKPT_V_CALL)
+        CKPT_TRY(mapping_argument(w, dict));
+    *pairs = value_pairs(dict, n);
+    return CKPT_OK;
+}
+
 static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix, ckpt_value *out)
 {
     uint32_t n;
     arena *a = w->g.f->a;
+    const value_pair *pairs;
     const ckpt_value *skip = strcmp(attr, "_buffers") == 0 ? object_attr(module, "_non_persistent_buffers_set") : NULL;
-    const value_pair *pairs = value_pairs(object_attr(module, attr), &n);
+    CKPT_TRY(module_dict(w, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_has(skip, name))
@@ -293,7 +312,8 @@ struct submodule {
 static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n, size_t *cap)
 {
     uint32_t count;
-    const value_pair *pairs = value_pairs(object_attr(of.module, "_modules"), &count);
+    const value_pair *pairs;
+    CKPT_TRY(module_dict(w, of.module, "_modules", &pairs, &count));
     if (of.depth >= w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, of.module->offset, "modules nested deeper than %u", of.depth);
     for (uint32_t i = count; i-- > 0;) {
@@ -456,8 +476,12 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
     if (v->flags & VALUE_OPEN)
         return leaf(w, p); /* a loop */
     switch (v->type) {
-    case CKPT_V_DICT:
     case CKPT_V_LIST:
+        m.is_tensor = false;
+        if (p->part)
+            CKPT_TRY(numbers_meaning(&w->g, v, &m));
+        return m.is_tensor ? tensor(w, p, &m) : container(w, p);
+    case CKPT_V_DICT:
     case CKPT_V_TUPLE:
         return container(w, p);
     case CKPT_V_CALL:

@@ -39,6 +39,11 @@ struct rebuild {
 
 /* torch_meaning - is V a tensor, and which? Never looks below composites. */
 ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *m);
+/* numbers_meaning - a list of numbers as a 1-D tensor: what scales and zero
+ * points were before torch 1.5. Leaves *M alone when V is none. */
+ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning *m);
+/* memory_storage - BYTES, which live in the arena, as a storage of its own. */
+ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index);
 /* numpy_meaning - the same for numpy arrays and scalars. */
 ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m);
 

@@ -228,6 +228,13 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
     return CKPT_OK;
 }
 
+ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index)
+{
+    struct storage s = {.src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET), .dtype = dtype, .numel = numel};
+    s.s = (ckpt_storage){.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET};
+    return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
+}
+
 void torch_graph_forget(ckpt_file *f)
 {
     map_free(f->storage_keys);

@@ -81,6 +81,8 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     t->has_data = s->src != NULL;
     if (!s->src)
         t->kind = CKPT_META;
+    if (t->conj && dtype_info((ckpt_dtype)t->dtype)->klass != 'c')
+        return graph_fail(g, call, "the conj bit on %s, which is not complex", ckpt_dtype_name((ckpt_dtype)t->dtype));
     m->is_tensor = true;
     return CKPT_OK;
 }
@@ -155,6 +157,38 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     m->row.t.note = m->nparts ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
                               : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme), scale, zero);
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
+}
+
+/* Eight little-endian bytes of a number, whatever the host. */
+static bool number_bytes(const ckpt_value *v, bool as_float, unsigned char out[8])
+{
+    uint64_t bits;
+    if (v->type != (as_float ? CKPT_V_FLOAT : CKPT_V_INT))
+        return false;
+    memcpy(&bits, as_float ? (const void *)&v->u.f : (const void *)&v->u.i, sizeof bits);
+    for (int i = 0; i < 8; i++)
+        out[i] = (unsigned char)(bits >> 8 * i);
+    return true;
+}
+
+ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
+{
+    uint32_t n = v->type == CKPT_V_LIST ? value_count(v) : 0;
+    bool as_float = n && value_item(v, 0)->type == CKPT_V_FLOAT;
+    unsigned char *bytes = n ? arena_array(g->f->a, n, 8) : NULL;
+    uint64_t *shape = n ? arena_array(g->f->a, 1, sizeof *shape) : NULL;
+    if (!n)
+        return CKPT_OK;
+    if (!bytes || !shape)
+        return fail_memory(g->err);
+    for (uint32_t i = 0; i < n; i++)
+        if (!number_bytes(value_item(v, i), as_float, bytes + 8 * (size_t)i))
+            return CKPT_OK;
+    ckpt_dtype dtype = as_float ? CKPT_DT_F64 : CKPT_DT_I64;
+    shape[0] = n;
+    *m = (struct meaning){.is_tensor = true};
+    m->row.t = (ckpt_tensor){.dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
+    return memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n, &m->row.t.storage);
 }
 
 static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data, struct meaning *m)
@@ -273,6 +307,7 @@ static ckpt_status uninitialized(struct graph *g, const ckpt_value *call, struct
     (void)g;
     m->is_tensor = true;
     m->row.t.kind = CKPT_UNINITIALIZED;
+    m->row.t.dtype = CKPT_DT_F32; /* what torch makes it until someone says otherwise */
     m->row.t.requires_grad = truth(value_arg(call, 0));
     return CKPT_OK;
 }
