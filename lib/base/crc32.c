@@ -8,24 +8,29 @@
 /* A CRC table is linear: entry i is the exclusive or of the entries of the bits
  * that are set in i, so eight numbers span each table of 256. */
 #define PICK(i, bit, k) ((i) & (bit) ? (k) : 0u)
-#define E1(i, a, b, c, d, e, f, g, h)                                         \
-    PICK(i, 1, a) ^ PICK(i, 2, b) ^ PICK(i, 4, c) ^ PICK(i, 8, d) ^           \
-    PICK(i, 16, e) ^ PICK(i, 32, f) ^ PICK(i, 64, g) ^ PICK(i, 128, h)
+#define E1(i, a, b, c, d, e, f, g, h)                                                                        \
+    PICK(i, 1, a) ^ PICK(i, 2, b) ^ PICK(i, 4, c) ^ PICK(i, 8, d) ^ PICK(i, 16, e) ^ PICK(i, 32, f) ^        \
+        PICK(i, 64, g) ^ PICK(i, 128, h)
 #define E4(i, ...) E1(i, __VA_ARGS__), E1(i + 1, __VA_ARGS__), E1(i + 2, __VA_ARGS__), E1(i + 3, __VA_ARGS__)
-#define E16(i, ...) E4(i, __VA_ARGS__), E4(i + 4, __VA_ARGS__), E4(i + 8, __VA_ARGS__), E4(i + 12, __VA_ARGS__)
-#define E64(i, ...) E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), E16(i + 48, __VA_ARGS__)
-#define TABLE(...) {E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)}
+#define E16(i, ...)                                                                                          \
+    E4(i, __VA_ARGS__), E4(i + 4, __VA_ARGS__), E4(i + 8, __VA_ARGS__), E4(i + 12, __VA_ARGS__)
+#define E64(i, ...)                                                                                          \
+    E16(i, __VA_ARGS__), E16(i + 16, __VA_ARGS__), E16(i + 32, __VA_ARGS__), E16(i + 48, __VA_ARGS__)
+#define TABLE(...)                                                                                           \
+    {                                                                                                        \
+        E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)              \
+    }
 
 /* tables[k][i]: CRC register after byte i and k zero bytes. */
 static const uint32_t tables[8][256] = {
-    TABLE(0x77073096u, 0xEE0E612Cu, 0x076DC419u, 0x0EDB8832u, 0x1DB71064u, 0x3B6E20C8u, 0x76DC4190u, 0xEDB88320u),
-    TABLE(0x191B3141u, 0x32366282u, 0x646CC504u, 0xC8D98A08u, 0x4AC21251u, 0x958424A2u, 0xF0794F05u, 0x3B83984Bu),
-    TABLE(0x01C26A37u, 0x0384D46Eu, 0x0709A8DCu, 0x0E1351B8u, 0x1C26A370u, 0x384D46E0u, 0x709A8DC0u, 0xE1351B80u),
-    TABLE(0xB8BC6765u, 0xAA09C88Bu, 0x8F629757u, 0xC5B428EFu, 0x5019579Fu, 0xA032AF3Eu, 0x9B14583Du, 0xED59B63Bu),
-    TABLE(0x3D6029B0u, 0x7AC05360u, 0xF580A6C0u, 0x30704BC1u, 0x60E09782u, 0xC1C12F04u, 0x58F35849u, 0xB1E6B092u),
-    TABLE(0xCB5CD3A5u, 0x4DC8A10Bu, 0x9B914216u, 0xEC53826Du, 0x03D6029Bu, 0x07AC0536u, 0x0F580A6Cu, 0x1EB014D8u),
-    TABLE(0xA6770BB4u, 0x979F1129u, 0xF44F2413u, 0x33EF4E67u, 0x67DE9CCEu, 0xCFBD399Cu, 0x440B7579u, 0x8816EAF2u),
-    TABLE(0xCCAA009Eu, 0x4225077Du, 0x844A0EFAu, 0xD3E51BB5u, 0x7CBB312Bu, 0xF9766256u, 0x299DC2EDu, 0x533B85DAu),
+    TABLE(0x77073096, 0xEE0E612C, 0x076DC419, 0x0EDB8832, 0x1DB71064, 0x3B6E20C8, 0x76DC4190, 0xEDB88320),
+    TABLE(0x191B3141, 0x32366282, 0x646CC504, 0xC8D98A08, 0x4AC21251, 0x958424A2, 0xF0794F05, 0x3B83984B),
+    TABLE(0x01C26A37, 0x0384D46E, 0x0709A8DC, 0x0E1351B8, 0x1C26A370, 0x384D46E0, 0x709A8DC0, 0xE1351B80),
+    TABLE(0xB8BC6765, 0xAA09C88B, 0x8F629757, 0xC5B428EF, 0x5019579F, 0xA032AF3E, 0x9B14583D, 0xED59B63B),
+    TABLE(0x3D6029B0, 0x7AC05360, 0xF580A6C0, 0x30704BC1, 0x60E09782, 0xC1C12F04, 0x58F35849, 0xB1E6B092),
+    TABLE(0xCB5CD3A5, 0x4DC8A10B, 0x9B914216, 0xEC53826D, 0x03D6029B, 0x07AC0536, 0x0F580A6C, 0x1EB014D8),
+    TABLE(0xA6770BB4, 0x979F1129, 0xF44F2413, 0x33EF4E67, 0x67DE9CCE, 0xCFBD399C, 0x440B7579, 0x8816EAF2),
+    TABLE(0xCCAA009E, 0x4225077D, 0x844A0EFA, 0xD3E51BB5, 0x7CBB312B, 0xF9766256, 0x299DC2ED, 0x533B85DA),
 };
 
 /* table_run - the register (not yet inverted) after N bytes. */
@@ -49,7 +54,10 @@ uint32_t crc32_table(uint32_t crc, const void *bytes, size_t n) { return ~table_
 
 #define CLMUL __attribute__((target("sse2,pclmul")))
 
-CLMUL static inline __m128i load16(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
+CLMUL static inline __m128i load16(const unsigned char *p)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)p);
+}
 
 /* fold - X moved on by as many bits as K stands for, with NEXT added. */
 CLMUL static inline __m128i fold(__m128i x, __m128i k, __m128i next)

@@ -13,7 +13,8 @@ static void flip_signs(struct elements *e, const struct dtype_info *d, bool conj
     }
 }
 
-ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj, bool neg, ckpt_error *err)
+ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
+                          bool neg, ckpt_error *err)
 {
     const struct dtype_info *d = dtype_info(dt);
     *e = (struct elements){.width = (uint8_t)width, .swap = swap > 1 ? swap : 0};
@@ -30,7 +31,8 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     else if (d->klass == 'i' || d->klass == 'u')
         e->negation = NEGATE_INT;
     else
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shows negated values, which %s does not have", d->name);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shows negated values, which %s does not have",
+                    d->name);
     return CKPT_OK;
 }
 
@@ -79,15 +81,12 @@ void elements_apply(const struct elements *e, unsigned char *bytes, size_t n)
     if (e->swap)
         swap_bytes(bytes, n, e->swap);
     switch ((enum negation)e->negation) {
-    case NEGATE_NOT:
-        return;
+    case NEGATE_NOT: return;
     case NEGATE_FLIP:
         for (size_t i = 0; i < n; i++)
             bytes[i] ^= e->flip[i % sizeof e->flip];
         return;
-    case NEGATE_INT:
-        negate_ints(bytes, n, e->width);
-        return;
+    case NEGATE_INT: negate_ints(bytes, n, e->width); return;
     case NEGATE_FNUZ: /* one zero only: the sign alone is NaN, whose negation is NaN */
         for (size_t i = 0; i < n; i++)
             bytes[i] ^= bytes[i] & 0x7F ? 0x80 : 0;

@@ -16,7 +16,7 @@
 #include "base/checked.h"
 
 #define WINDOW ((size_t)256 * 1024)
-#define GAP 2048u /* bytes that are read about as fast as a system call is made */
+#define GAP    2048u /* bytes that are read about as fast as a system call is made */
 
 bool gather_init(struct gather *g, const ckpt_tensor *t)
 {
@@ -71,12 +71,13 @@ size_t gather_block(const struct gather *g)
 }
 
 /* copy_line - N elements of WIDTH bytes, FROM and TO bytes apart. */
-static void copy_line(const unsigned char *in, size_t from, unsigned char *out, size_t to, uint64_t n, size_t width)
+static void copy_line(const unsigned char *in, size_t from, unsigned char *out, size_t to, uint64_t n,
+                      size_t width)
 {
-#define LINE(w)                                                               \
-    case w:                                                                   \
-        for (; n; n--, in += from, out += to)                                 \
-            memcpy(out, in, w);                                               \
+#define LINE(w)                                                                                              \
+    case w:                                                                                                  \
+        for (; n; n--, in += from, out += to)                                                                \
+            memcpy(out, in, w);                                                                              \
         return
     if (from == width && to == width) {
         memcpy(out, in, (size_t)n * width);
@@ -96,7 +97,8 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
 }
 
 /* place - all elements of the box of NDIM >= 1 dimensions from IN to OUT. */
-static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out, size_t width)
+static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
+                  size_t width)
 {
     uint64_t index[GATHER_DIMS], from = 0, to = 0;
     uint32_t line = 0;
@@ -106,8 +108,8 @@ static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned ch
             line = k;
     }
     for (;;) {
-        copy_line(in + from * width, (size_t)dim[line].stride * width, out + to * width, (size_t)dim[line].out * width,
-                  dim[line].n, width);
+        copy_line(in + from * width, (size_t)dim[line].stride * width, out + to * width,
+                  (size_t)dim[line].out * width, dim[line].n, width);
         uint32_t k = 0;
         for (; k < ndim; k++) {
             if (k == line)
@@ -162,7 +164,8 @@ static void box_split(struct box *b, size_t width)
 
 /* piece - reads the box's piece whose first element is FROM, with STEPS of the
  * part, and puts its elements to OUT. */
-static ckpt_status piece(struct gather *g, struct box *b, uint64_t from, uint64_t steps, unsigned char *out, ckpt_error *err)
+static ckpt_status piece(struct gather *g, struct box *b, uint64_t from, uint64_t steps, unsigned char *out,
+                         ckpt_error *err)
 {
     struct gather_dim dim[GATHER_DIMS];
     uint32_t n = b->whole;

@@ -15,9 +15,9 @@ struct gather_dim {
 
 struct gather {
     source *src;
-    uint64_t at;     /* byte of src where the view's first element lies */
-    uint32_t width;  /* bytes of an element, 1 to 16 */
-    uint32_t ndim;   /* sizes of 1 left out, neighbours joined where they can be; outermost first */
+    uint64_t at;    /* byte of src where the view's first element lies */
+    uint32_t width; /* bytes of an element, 1 to 16 */
+    uint32_t ndim;  /* sizes of 1 left out, neighbours joined where they can be; outermost first */
     struct gather_dim dim[GATHER_DIMS];
     unsigned char *window; /* made on first use */
 };
@@ -31,6 +31,7 @@ bool gather_is_run(const struct gather *g);
 /* gather_block - how many bytes are best asked for at once, at most. */
 size_t gather_block(const struct gather *g);
 /* gather_read - COUNT elements from FIRST, which exist, into OUT. */
-ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err);
+ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,
+                        ckpt_error *err);
 
 #endif

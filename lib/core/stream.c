@@ -24,7 +24,7 @@ struct look {
 struct stream {
     struct look l;
     struct stream_options o;
-    uint64_t next;        /* unit to be read next */
+    uint64_t next; /* unit to be read next */
     bool crc_on_the_way;
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
@@ -76,8 +76,9 @@ static ckpt_status look_strided(struct look *l, const struct dtype_info *d, ckpt
     uint64_t end, bytes, off;
     if (d->block_elems != 1 || d->block_bytes == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!reaches(&l->g, l->t->storage_offset, &end) || !checked_mul(end, l->g.width, &bytes) || bytes > l->st->s.nbytes ||
-        !checked_mul(l->t->storage_offset, l->g.width, &off) || !checked_add(l->st->off, off, &l->g.at))
+    if (!reaches(&l->g, l->t->storage_offset, &end) || !checked_mul(end, l->g.width, &bytes) ||
+        bytes > l->st->s.nbytes || !checked_mul(l->t->storage_offset, l->g.width, &off) ||
+        !checked_add(l->st->off, off, &l->g.at))
         return outside(l, err);
     return CKPT_OK;
 }
@@ -108,7 +109,8 @@ static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_e
 }
 
 /* look_read - COUNT units from FIRST as they are stored. */
-static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
+static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, unsigned char *out,
+                             ckpt_error *err)
 {
     if (l->run)
         return source_read(l->g.src, l->g.at + first * l->g.width, out, (size_t)(count * l->g.width), err);
@@ -124,7 +126,8 @@ static ckpt_status crc_is(struct storage *st, uint32_t crc, const struct stream_
     }
     if (!o || !o->ignore_crc) {
         fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
-             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 %08" PRIx32 ", the file records %08" PRIx32,
+             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 %08" PRIx32
+             ", the file records %08" PRIx32,
              STR_ARG(st->s.key), st->s.nbytes, crc, st->crc);
         fail_hint(err, "the data are damaged; --ignore-crc goes on with them");
         return CKPT_ECHECKSUM;
@@ -174,7 +177,8 @@ static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_e
 {
     CKPT_TRY(look_at(&s->l, t, row, err));
     const struct look *l = &s->l;
-    s->crc_on_the_way = crc_open(l->st) && l->run && l->total && l->g.at == l->st->off && l->t->nbytes == l->st->s.nbytes;
+    s->crc_on_the_way = crc_open(l->st) && l->run && l->total && l->g.at == l->st->off &&
+                        l->t->nbytes == l->st->s.nbytes;
     if (!s->crc_on_the_way)
         CKPT_TRY(storage_check(t, l->t->storage, &s->o, err));
     if (l->run && l->total * l->g.width > STREAM_CHUNK)
@@ -187,21 +191,15 @@ static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_e
     return s->block ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status named(const struct look *l, ckpt_status st, ckpt_error *err)
-{
-    if (st != CKPT_OK && l->t)
-        fail_where(err, "%.*s", STR_ARG(l->t->name));
-    return st;
-}
-
-ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out, ckpt_error *err)
+ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
+                        ckpt_error *err)
 {
     stream *s = calloc(1, sizeof *s);
     if (!s)
         return fail_memory(err);
     if (o)
         s->o = *o;
-    ckpt_status st = named(&s->l, begin(s, t, row, err), err);
+    ckpt_status st = begin(s, t, row, err);
     if (st != CKPT_OK) {
         stream_close(s);
         return st;
@@ -263,7 +261,7 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
         return CKPT_OK;
     if (cap < s->l.g.width)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
-    return named(&s->l, next_chunk(s, out, cap, got, err), err);
+    return next_chunk(s, out, cap, got, err);
 }
 
 void stream_close(stream *s)
@@ -279,9 +277,11 @@ static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, voi
 {
     size_t n;
     uint64_t bytes;
-    if (!range_within(first, count, l->total) || !checked_mul(count, l->g.width, &bytes) || !checked_size(bytes, &n))
+    if (!range_within(first, count, l->total) || !checked_mul(count, l->g.width, &bytes) ||
+        !checked_size(bytes, &n))
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                    "elements %" PRIu64 " and %" PRIu64 " more are asked for, it has %" PRIu64, first, count, l->total);
+                    "elements %" PRIu64 " and %" PRIu64 " more are asked for, it has %" PRIu64, first, count,
+                    l->total);
     if (count == 0)
         return CKPT_OK;
     CKPT_TRY(look_read(l, first, count, out, err));
@@ -289,12 +289,13 @@ static ckpt_status read_part(struct look *l, uint64_t first, uint64_t count, voi
     return CKPT_OK;
 }
 
-ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
+                        ckpt_error *err)
 {
     struct look l;
     ckpt_status st = look_at(&l, t, row, err);
     if (st == CKPT_OK)
         st = read_part(&l, first, count, out, err);
     gather_free(&l.g);
-    return named(&l, st, err);
+    return st;
 }

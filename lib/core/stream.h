@@ -1,5 +1,6 @@
 /* stream.h - a tensor's elements in row-major order, in chunks, whatever its
- * strides: contiguous, little-endian, conj and neg applied. */
+ * strides: contiguous, little-endian, conj and neg applied. Errors do not name
+ * the row: whoever asked knows by which name (fail_where). */
 #ifndef CORE_STREAM_H
 #define CORE_STREAM_H
 
@@ -18,12 +19,14 @@ struct stream_options {
 /* stream_open - reads row ROW of T. Where the storage has a CRC-32 that is not
  * checked yet, a row that covers its storage checks it on the way and any
  * other row has the storage read through once before. */
-ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out, ckpt_error *err);
+ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
+                        ckpt_error *err);
 /* stream_next - up to CAP >= 16 bytes into OUT, whole elements; *GOT 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
 /* stream_read - COUNT elements from FIRST; no CRC. */
-ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out, ckpt_error *err);
+ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
+                        ckpt_error *err);
 /* storage_check - reads STORAGE through once if it has an unchecked CRC. */
 ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream_options *o, ckpt_error *err);
 

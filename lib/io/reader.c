@@ -78,7 +78,8 @@ const unsigned char *reader_peek(reader *r, size_t n)
     if (!enough(r, n))
         return NULL;
     if (n > READER_WINDOW) {
-        r->status = fail(r->err, CKPT_EUSAGE, source_pos(r->src, r->pos), "%zu bytes are more than a window", n);
+        r->status = fail(r->err, CKPT_EUSAGE, source_pos(r->src, r->pos), "%zu bytes are more than a window",
+                         n);
         return NULL;
     }
     if (n == 0)
@@ -123,7 +124,8 @@ static ckpt_str no_line(reader *r, size_t looked)
     bool ended = looked == r->end - r->pos;
     r->status = fail(r->err, ended ? CKPT_ETRUNCATED : CKPT_EFORMAT, source_pos(r->src, r->pos),
                      ended ? "a line begins here, but no newline follows in the %zu bytes that are left"
-                           : "a line begins here, but its first %zu bytes hold no newline", looked);
+                           : "a line begins here, but its first %zu bytes hold no newline",
+                     looked);
     return (ckpt_str){NULL, 0};
 }
 

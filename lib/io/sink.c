@@ -32,7 +32,8 @@ static ckpt_status inside(const sink *s, uint64_t off, size_t n, ckpt_error *err
 {
     return range_within(off, n, s->len)
                ? CKPT_OK
-               : fail(err, CKPT_EUSAGE, off, "%zu bytes reach past the %" PRIu64 " that are written", n, s->len);
+               : fail(err, CKPT_EUSAGE, off, "%zu bytes reach past the %" PRIu64 " that are written", n,
+                      s->len);
 }
 
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)

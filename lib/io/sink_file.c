@@ -17,18 +17,18 @@
 
 struct file_sink {
     sink s;
-    struct temp temp;   /* of a regular target */
-    int fd;             /* temp.fd, or the spool of a stream */
-    int to;             /* stream: where the bytes go on commit; -1: regular target */
-    char *path;         /* as the caller spells it */
-    char *target;       /* symlinks followed; its folder and, behind the last '/', its name */
+    struct temp temp; /* of a regular target */
+    int fd;           /* temp.fd, or the spool of a stream */
+    int to;           /* stream: where the bytes go on commit; -1: regular target */
+    char *path;       /* as the caller spells it */
+    char *target;     /* symlinks followed; its folder and, behind the last '/', its name */
     bool force, no_sync;
-    bool existed;       /* and OLD describes it */
-    bool broken;        /* a write failed: no commit */
+    bool existed; /* and OLD describes it */
+    bool broken;  /* a write failed: no commit */
     struct stat old;
     uint64_t reserved;
-    uint64_t flushed;   /* bytes in the file; those behind are in BLOCK */
-    size_t held;        /* bytes in BLOCK */
+    uint64_t flushed; /* bytes in the file; those behind are in BLOCK */
+    size_t held;      /* bytes in BLOCK */
     unsigned char *block;
 };
 
@@ -240,7 +240,7 @@ static ckpt_status install(struct file_sink *f, ckpt_error *err)
     CKPT_TRY(settle(f, err));
     if (!temp_place(&f->temp, base_name(f->target), f->force))
         return errno == EEXIST ? exists(f, err) : broke(f, "put the output in its place", err);
-    /* Some file systems cannot sync a folder; a folder that may not be listed was opened for its path alone. */
+    /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
     if (!f->no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return broke(f, "bring the folder of the finished output to the disk", err);
     return CKPT_OK;
@@ -272,7 +272,8 @@ static ckpt_status file_commit(sink *s, ckpt_error *err)
     return st;
 }
 
-static const struct sink_ops file_ops = {file_reserve, file_write, file_patch, file_read, file_commit, file_abort};
+static const struct sink_ops file_ops = {file_reserve, file_write,  file_patch,
+                                         file_read,    file_commit, file_abort};
 
 /* link_target - what the symbolic link PATH says, seen from where PATH is seen;
  * NULL: PATH is no link, or memory ran out (errno ENOMEM). */

@@ -55,8 +55,9 @@ source *source_mem(const void *data, size_t size, uint64_t base);
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
 /* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code
  * points are all <= U+00FF, seen as COUNT bytes: how Python 3 pickles bytes in
- * protocol <= 2 (formats-torch §3.8). Validated by the caller. Forward reading
+ * protocol <= 2 (pickle.py save_bytes). Validated by the caller. Forward reading
  * is fast, jumping back is served from checkpoints every 64 KiB. */
-ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out, ckpt_error *err);
+ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
+                          ckpt_error *err);
 
 #endif

@@ -149,7 +149,8 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     }
     f->s = (source){&file_ops, 0, 0, 1};
     f->fd = open_input(path, is_stdin);
-    ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it") : file_begin(f, is_stdin, err);
+    ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")
+                               : file_begin(f, is_stdin, err);
     if (st != CKPT_OK) {
         fail_file(err, is_stdin ? "standard input" : path);
         if (f->fd >= 0)

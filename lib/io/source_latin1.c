@@ -7,15 +7,15 @@
 #include "io/source.h"
 
 #define MARK_EVERY 65536u /* decoded bytes between remembered places */
-#define WINDOW 32768u
+#define WINDOW     32768u
 
 struct latin1_source {
     source s;
     source *text;
-    uint64_t pos, at;    /* next decoded byte, and where its code point begins in text */
-    uint64_t *marks;     /* marks[i]: where decoded byte i * MARK_EVERY begins */
-    uint64_t nmarks;     /* known so far; marks[0] always */
-    uint64_t win_at;     /* window: win_len bytes of text at win_at */
+    uint64_t pos, at; /* next decoded byte, and where its code point begins in text */
+    uint64_t *marks;  /* marks[i]: where decoded byte i * MARK_EVERY begins */
+    uint64_t nmarks;  /* known so far; marks[0] always */
+    uint64_t win_at;  /* window: win_len bytes of text at win_at */
     size_t win_len;
     unsigned char win[WINDOW];
 };
@@ -118,10 +118,12 @@ static void latin1_sequential(source *s) { source_sequential(((struct latin1_sou
 static const struct source_ops latin1_ops = {
     .read_at = latin1_read, .close = latin1_close, .sequential = latin1_sequential};
 
-ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out, ckpt_error *err)
+ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t count, source **out,
+                          ckpt_error *err)
 {
     if (count > size || size - count > count)
-        return fail(err, CKPT_EFORMAT, source_pos(parent, off), "text of this length cannot stand for that many bytes");
+        return fail(err, CKPT_EFORMAT, source_pos(parent, off),
+                    "text of this length cannot stand for that many bytes");
     source *text;
     CKPT_TRY(source_slice(parent, off, size, &text, err));
     struct latin1_source *l = calloc(1, sizeof *l);

@@ -21,10 +21,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#define MARK ".ckpt-"
-#define MARK_LEN 6u
+#define MARK       ".ckpt-"
+#define MARK_LEN   6u
 #define RANDOM_LEN 6u
-#define TRIES 100
+#define TRIES      100
 
 enum { NAME_FREE, NAME_TAKEN, NAME_LIVE };
 
@@ -104,7 +104,8 @@ static void name_choose(struct temp_name *n, const char *base)
 static bool is_leftover_name(const char *name, const char *base)
 {
     size_t stem = (size_t)stem_len(base);
-    if (strlen(name) != 1 + stem + MARK_LEN + RANDOM_LEN || name[0] != '.' || memcmp(name + 1, base, stem) != 0)
+    if (strlen(name) != 1 + stem + MARK_LEN + RANDOM_LEN || name[0] != '.' ||
+        memcmp(name + 1, base, stem) != 0)
         return false;
     return memcmp(name + 1 + stem, MARK, MARK_LEN) == 0 &&
            strspn(name + 1 + stem + MARK_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
@@ -117,7 +118,8 @@ static void remove_leftover(int dir, const char *name)
     if (fd < 0)
         return;
     if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && flock(fd, LOCK_EX | LOCK_NB) == 0 &&
-        fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == st.st_ino && there.st_dev == st.st_dev)
+        fstatat(dir, name, &there, AT_SYMLINK_NOFOLLOW) == 0 && there.st_ino == st.st_ino &&
+        there.st_dev == st.st_dev)
         unlinkat(dir, name, 0);
     close(fd);
 }

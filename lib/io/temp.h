@@ -10,8 +10,8 @@
 struct temp_name;
 
 struct temp {
-    int dir; /* the target's folder; -1: closed */
-    int fd;  /* read and write, locked while it lives; -1: closed */
+    int dir;                /* the target's folder; -1: closed */
+    int fd;                 /* read and write, locked while it lives; -1: closed */
     struct temp_name *name; /* NULL: it has none */
 };
 

@@ -86,7 +86,8 @@ static void end_latches(void)
     reader_free(&r);
     CU_ASSERT_FATAL(reader_init(&r, src, 10, 20, &err) == CKPT_OK);
     CU_ASSERT(reader_take(&r, 8) && !reader_take(&r, 3));
-    CU_ASSERT(r.status == CKPT_ETRUNCATED && err.offset == 1018 && strstr(err.what, "needs 3 bytes, 2 are left"));
+    CU_ASSERT(r.status == CKPT_ETRUNCATED && err.offset == 1018 &&
+              strstr(err.what, "needs 3 bytes, 2 are left"));
     CU_ASSERT(!reader_take(&r, 1) && !reader_take(&r, 0) && !reader_skip(&r, 0) && reader_left(&r) == 0);
     CU_ASSERT(!reader_copy(&r, NULL, 0) && reader_line(&r, 10).ptr == NULL);
     reader_free(&r);

@@ -40,12 +40,12 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
     return no_linkat ? -1 : linkat(a, from, b, to, flags);
 }
 
-#define openat(...) test_openat(__VA_ARGS__)
+#define openat(...)    test_openat(__VA_ARGS__)
 #define renameat2(...) test_renameat2(__VA_ARGS__)
-#define linkat(...) test_linkat(__VA_ARGS__)
-#define temp_open named_open
-#define temp_place named_place
-#define temp_close named_close
+#define linkat(...)    test_linkat(__VA_ARGS__)
+#define temp_open      named_open
+#define temp_place     named_place
+#define temp_close     named_close
 #define temp_emergency named_emergency
 #include "io/temp.c"
 #undef openat
