@@ -22,5 +22,5 @@ static int run(int n, char **operand)
 {
     (void)n;
     prefix = operand[0];
-    return edit_run(operand[1], apply, prefix, "no key to put a prefix on");
+    return edit_run(operand[1], apply, prefix);
 }

@@ -111,7 +111,6 @@ static void print_wrappers(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nwrappers; i++) {
         const ckpt_wrapper *w = &x->info.wrappers[i];
-        bool deep = w->anywhere && w->prefix.len == 7 && memcmp(w->prefix.ptr, "module.", 7) == 0;
         label(out, i ? "" : "prefix");
         text_name(out, w->prefix);
         text_add(out, w->tensors == w->of ? "   on all " : "   on ");
@@ -124,7 +123,14 @@ static void print_wrappers(const struct facts *x, struct text *out)
             text_add(out, " of ");
             text_name(out, w->where);
         }
-        text_addf(out, "   fix: ckpt strip %s ", deep ? "--anywhere module." : "--auto");
+        text_add(out, "   fix: ckpt strip ");
+        if (w->certain) {
+            text_add(out, "--auto ");
+        } else {
+            text_add(out, w->anywhere ? "--anywhere " : "");
+            text_name(out, w->prefix);
+            text_add(out, " ");
+        }
         text_shell(out, ckpt_file_path(x->f));
         fixed_name(out, ckpt_file_path(x->f));
         puts(out->ptr);
@@ -277,6 +283,7 @@ static void wrappers_json(json *j, const ckpt_info *info)
         json_u64(one, "tensors", w->tensors);
         json_u64(one, "of", w->of);
         json_bool(one, "anywhere", w->anywhere);
+        json_bool(one, "certain", w->certain);
     }
 }
 

@@ -29,5 +29,5 @@ static int run(int n, char **operand)
     (void)n;
     if (!rules.n && !map)
         return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
-    return edit_run(operand[0], apply, NULL, "no key matches");
+    return edit_run(operand[0], apply, NULL);
 }

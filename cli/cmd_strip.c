@@ -1,5 +1,3 @@
-#include <string.h>
-
 #include "edit.h"
 
 static int run(int n, char **operand);
@@ -33,16 +31,6 @@ static int run(int n, char **operand)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!automatic && n < 2)
         return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
-    struct text shown = {0};
-    if (automatic) {
-        text_add(&shown, "no wrapper's prefix is on any key");
-    } else {
-        prefix = operand[0];
-        text_add(&shown, anywhere ? "no part of a key is \"" : "no key begins with \"");
-        text_name(&shown, str_of(prefix));
-        text_add(&shown, "\"");
-    }
-    int status = edit_run(operand[n - 1], apply, prefix, shown.ptr);
-    text_free(&shown);
-    return status;
+    prefix = automatic ? NULL : operand[0];
+    return edit_run(operand[n - 1], apply, prefix);
 }

@@ -48,9 +48,9 @@ static void tell_dropped(const char *input, const ckpt_write_result *r)
         text_name(&t, r->dropped[i].path);
         text_add(&t, " (");
         text_name(&t, r->dropped[i].type);
-        text_add(&t, ") ");
+        text_add(&t, writing.dry_run ? ") would be left out: " : ") left out: ");
         text_name(&t, r->dropped[i].why);
-        notice(input, "%s left out: %s", writing.dry_run ? "would be" : "is", t.ptr);
+        notice(input, "%s", t.ptr);
     }
     if (r->ndropped > SHOWN && ui.err_tty)
         notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
@@ -180,7 +180,7 @@ static int write_out(ckpt_plan *p, const char *input, const char *prefix)
     return YES;
 }
 
-int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err), const char *prefix, const char *nothing)
+int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err), const char *prefix)
 {
     ckpt_file *f;
     ckpt_plan *p;
@@ -192,17 +192,14 @@ int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *e
         return TROUBLE;
     ckpt_status s = apply(p, &err);
     size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
-    bool writes = writing.output && !writing.check && !writing.dry_run;
     if (s != CKPT_OK) {
         notices_of_plan(p, input);
         status = trouble(&err, input);
     } else if (!changes && writing.strict) {
         notices_of_plan(p, input);
-        status = trouble_text(CKPT_ENOTFOUND, input, NULL, "%s; nothing written", nothing);
+        status = trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
     } else {
-        if (!changes)
-            notice(input, "%s%s", nothing, writes ? "; written unchanged" : "");
-        status = write_out(p, input, prefix);
+        status = write_out(p, input, prefix); /* unchanged, too: scripts go on with the output */
     }
     if (status == YES && writing.check && changes)
         status = NO;

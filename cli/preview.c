@@ -8,8 +8,8 @@
 #include "number.h"
 #include "out.h"
 
-/* Like numpy: more than LIMIT elements show only EDGE at both ends of each dimension. */
-enum { LIMIT = 1000, EDGE = 3, WINDOW = 4096 };
+/* Like numpy: more than LIMIT elements (of a preview a page, not a book) show only EDGE at both ends of each dimension. */
+enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
 /* How all numbers of one preview are written, so that their points line up. */
 struct look {

@@ -7,9 +7,12 @@
 
 enum { SHOWN = 20 };
 
-/* A change without what stays the same around it, cut at dots. */
+/* A change without what stays the same around it, cut at dots. _metadata names
+ * modules: "module" becomes "" where a tensor's "module." does, so the last dot
+ * is kept apart. */
 struct change {
     ckpt_str from, to;
+    bool dot;
     uint64_t tensors, metadata;
     size_t first; /* index of its first rename: order of the report */
 };
@@ -39,6 +42,14 @@ static size_t same_tail(ckpt_str a, ckpt_str b)
     return keep;
 }
 
+static ckpt_str undotted(ckpt_str s, bool *dot)
+{
+    if (!s.len || s.ptr[s.len - 1] != '.')
+        return s;
+    *dot = true;
+    return (ckpt_str){s.ptr, s.len - 1};
+}
+
 static struct change change_of(const ckpt_rename *r, size_t index)
 {
     ckpt_str a = r->from, b = r->to;
@@ -47,7 +58,10 @@ static struct change change_of(const ckpt_rename *r, size_t index)
     a.len -= tail;
     b.len -= tail;
     size_t head = same_head(a, b);
-    return (struct change){{a.ptr + head, a.len - head}, {b.ptr + head, b.len - head}, !r->metadata, r->metadata, index};
+    struct change c = {.tensors = !r->metadata, .metadata = r->metadata, .first = index};
+    c.from = undotted((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
+    c.to = undotted((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
+    return c;
 }
 
 static int by_change(const void *x, const void *y)
@@ -74,6 +88,7 @@ static size_t merge(struct change *c, size_t n)
         if (last && !ckpt_natural_compare(last->from, c[i].from) && !ckpt_natural_compare(last->to, c[i].to)) {
             last->tensors += c[i].tensors;
             last->metadata += c[i].metadata;
+            last->dot = last->dot || c[i].dot;
         } else {
             c[kept++] = c[i];
         }
@@ -98,10 +113,17 @@ static void counts(struct text *out, const struct change *c, uint64_t all)
 static void print_change(const struct change *c, const char *prefix, uint64_t all, FILE *to)
 {
     struct text out = {0};
-    text_name(&out, prefix ? str_of(prefix) : c->from.len ? c->from : c->to);
+    const char *dot = c->dot ? "." : "";
+    if (prefix) {
+        text_name(&out, str_of(prefix));
+    } else {
+        text_name(&out, c->from.len ? c->from : c->to);
+        text_add(&out, dot);
+    }
     if (!prefix && c->to.len && c->from.len) {
         text_add(&out, " → ");
         text_name(&out, c->to);
+        text_add(&out, dot);
     }
     text_add(&out, "   ");
     counts(&out, c, all);
