@@ -388,7 +388,7 @@ static ckpt_status add_storage(const struct header *h, const struct entry *x, ui
 static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path, struct step *step)
 {
     ckpt_file *f = h->f;
-    struct row r = {.steps = step};
+    struct row r = {.t.part_of = CKPT_NO_TENSOR, .steps = step};
     ckpt_value *key = value_str(f->a, x->name), *val = value_new(f->a, CKPT_V_TENSOR, x->at);
     *path = (ckpt_path_elem){.str = x->name};
     *step = (struct step){.node = f->root, .index = value_count(f->root)};
