@@ -343,6 +343,18 @@ static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* What a dry run can find out: checksums that do not hold. */
+static ckpt_status check_sources(struct writer *w, ckpt_error *err)
+{
+    struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
+    for (size_t i = 0; i < w->n; i++) {
+        uint32_t storage = tensor_of(w, w->items[i].row)->storage;
+        if (storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check(&w->p->file->table, storage, &o, err));
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk, ckpt_error *err)
 {
     struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
@@ -387,7 +399,7 @@ static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
     struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
     sink *out;
     if (w->opts->dry_run)
-        return CKPT_OK;
+        return check_sources(w, err);
     CKPT_TRY(sink_file(path, &so, &out, err));
     ckpt_status st = write_all(w, out, err);
     if (st == CKPT_OK)

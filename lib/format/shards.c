@@ -1,0 +1,331 @@
+/*
+ * shards.c - Hugging Face's sharded checkpoints: an index that says which file
+ * holds which tensor, or the folder it lies in.
+ *
+ * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}}
+ * with files like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin
+ * beside it. A folder with one model.safetensors (or pytorch_model.bin …) and
+ * no index is that file. Sources: huggingface_hub serialization/_base.py and
+ * _torch.py, transformers utils/hub.py.
+ *
+ * The shards become one file: the pairs of their mappings in the order of
+ * weight_map, each row beside its pair, storages under the name of the shard
+ * they lie in.
+ *
+ * Refused: file names that leave the folder, shards that are missing or are an
+ * index themselves, a tensor that its shard lacks, a tensor in two shards. A
+ * tensor that no map names is read all the same, as transformers does, and a
+ * notice says so; so does another total_size.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "format/shards.h"
+
+#define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
+
+/* ----------------------------------------------------------------- probe */
+
+static bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
+
+static bool begins_object(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && json_space(p[i]))
+        i++;
+    return i < n && p[i] == '{';
+}
+
+static bool has_weight_map(const char *text, size_t n)
+{
+    json_scan j;
+    arena *a = arena_new(n);
+    enum json_event e = JSON_ERROR;
+    bool found = false;
+    json_init(&j, str_of(text, n), 0, a, NULL);
+    if (a && json_next(&j) == JSON_OBJECT)
+        while (!found && (e = json_next(&j)) == JSON_KEY) {
+            found = str_is(j.str, "weight_map");
+            e = json_next(&j);
+            found = found && e == JSON_OBJECT;
+            if (!found && !json_skip(&j, e))
+                break;
+        }
+    arena_free(a);
+    return found;
+}
+
+bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
+{
+    if (!begins_object(head, nhead) || src->size > MAX_INDEX_PROBE)
+        return false;
+    char *text = malloc((size_t)src->size);
+    bool yes = text && source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK && has_weight_map(text, (size_t)src->size);
+    free(text);
+    return yes;
+}
+
+/* ---------------------------------------------------------------- folders */
+
+/* What a folder without an index may hold its weights in, by preference. */
+static const char *const whole_files[] = {
+    "model.safetensors",         "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
+    "diffusion_pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin",
+};
+
+#define NWHOLE (sizeof whole_files / sizeof *whole_files)
+
+struct folder {
+    char index[256], whole[256];     /* file names; empty: none */
+    unsigned nindex, nwhole;         /* how many there are to choose from */
+    unsigned safetensors_indexes;
+};
+
+/* model.safetensors.index.json, model.safetensors.index.fp16.json */
+static bool is_index_name(ckpt_str name)
+{
+    return str_ends(name, STR_LIT(".json")) &&
+           (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX || str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX);
+}
+
+static void consider_index(struct folder *d, ckpt_str name)
+{
+    bool safe = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    d->nindex++;
+    d->safetensors_indexes += safe;
+    if (name.len < sizeof d->index && (d->nindex == 1 || (safe && d->safetensors_indexes == 1)))
+        memcpy(d->index, name.ptr, name.len + 1);
+}
+
+static void scan_folder(const char *path, struct folder *out)
+{
+    size_t best = NWHOLE;
+    DIR *dir = opendir(path);
+    *out = (struct folder){.nindex = 0};
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        ckpt_str name = str_c(e->d_name);
+        if (is_index_name(name))
+            consider_index(out, name);
+        for (size_t i = 0; i < NWHOLE; i++)
+            if (str_is(name, whole_files[i])) {
+                out->nwhole++;
+                best = i < best ? i : best;
+            }
+    }
+    if (dir)
+        (void)closedir(dir);
+    if (best < NWHOLE)
+        memcpy(out->whole, whole_files[best], strlen(whole_files[best]) + 1);
+}
+
+static bool probe(const struct probe *p)
+{
+    if (!p->directory)
+        return shards_is_index(p->src, p->head, p->nhead);
+    struct folder d;
+    scan_folder(p->path, &d);
+    return d.nindex || d.nwhole;
+}
+
+/* The checkpoint that is file NAME in folder F becomes F itself. */
+static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
+{
+    ckpt_file *one, swap;
+    source *src;
+    char *path = shards_join(str_c(f->path), str_c(name));
+    if (!path)
+        return fail_memory(err);
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK)
+        st = format_open(path, src, &f->limits, &one, err);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    free(path);
+    CKPT_TRY(st);
+    swap = *f;
+    *f = *one;
+    *one = swap;
+    f->probe = one->probe;
+    file_free(one);
+    return CKPT_OK;
+}
+
+static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
+{
+    struct folder d;
+    scan_folder(f->path, &d);
+    bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u indexes of shards, each a checkpoint of its own", d.nindex);
+        fail_hint(err, "name one of them, such as %s", d.index);
+        return CKPT_EUSAGE;
+    }
+    CKPT_TRY(become(f, d.nindex ? d.index : d.whole, err));
+    if (d.nindex > 1 || (!d.nindex && d.nwhole > 1))
+        file_notice(f, "the folder holds more than one copy of the weights; this is %s", d.nindex ? d.index : d.whole);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ index */
+
+static ckpt_status unexpected(struct index *x, enum json_event e, const char *text)
+{
+    return e == JSON_ERROR ? x->err->status : json_fail(&x->j, "%s", text);
+}
+
+/* A file of the index's own folder or below: nothing that climbs out of it. */
+static bool safe_name(ckpt_str name)
+{
+    ckpt_str rest = name;
+    if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len) || memchr(name.ptr, '\\', name.len))
+        return false;
+    while (rest.len) {
+        size_t n = str_find(rest, STR_LIT("/"), 0);
+        ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
+        if (str_is(part, ".."))
+            return false;
+        rest = str_skip(rest, part.len + 1);
+    }
+    return true;
+}
+
+static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
+{
+    if (!safe_name(name)) {
+        (void)json_fail(&x->j, "shard name \"%.*s\" leaves the folder of the index", STR_ARG(name));
+        fail_hint(x->err, "an index that names files elsewhere is made by hand, and not with good intent");
+        return CKPT_EFORMAT;
+    }
+    if (!map_put(x->names, name, (uint32_t)x->nshards, out))
+        return fail_memory(x->err);
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    if (x->nshards == MAX_SHARDS)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %u shards", MAX_SHARDS);
+    struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(x->err);
+    x->shards = grown;
+    *out = (uint32_t)x->nshards;
+    grown[x->nshards++] = (struct shard){.name = name};
+    return CKPT_OK;
+}
+
+static ckpt_status read_weight(struct index *x, ckpt_str key)
+{
+    enum json_event e = json_next(&x->j);
+    uint32_t before;
+    if (e != JSON_STRING)
+        return unexpected(x, e, "a value of weight_map is no file name");
+    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
+    if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
+        return fail_memory(x->err);
+    x->weights = grown;
+    if (before != MAP_NONE)
+        return json_fail(&x->j, "weight_map lists \"%.*s\" twice", STR_ARG(key));
+    grown[x->n].key = key;
+    return find_shard(x, x->j.str, &grown[x->n++].shard);
+}
+
+static ckpt_status read_map(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (x->has_map || e != JSON_OBJECT)
+        return unexpected(x, e, x->has_map ? "a second weight_map" : "weight_map is no object");
+    x->has_map = true;
+    while ((e = json_next(&x->j)) == JSON_KEY)
+        CKPT_TRY(read_weight(x, x->j.str));
+    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+}
+
+/* Texts beside total_size are aliases, as huggingface_hub notes dropped ties;
+ * they go where a single file has them. */
+static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
+{
+    json_scan number = {.str = x->j.str};
+    if (str_is(key, "total_size")) {
+        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&number, &x->total_size);
+        return CKPT_OK;
+    }
+    if (e != JSON_STRING || str_is(key, "total_parameters"))
+        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+    ckpt_value *k = value_str(x->f->a, key), *v = value_str(x->f->a, x->j.str);
+    return k && v ? shards_note(x, k, v) : fail_memory(x->err);
+}
+
+static ckpt_status read_notes(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (e != JSON_OBJECT)
+        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+    while ((e = json_next(&x->j)) == JSON_KEY) {
+        ckpt_str key = x->j.str;
+        CKPT_TRY(read_note(x, key, json_next(&x->j)));
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+}
+
+static ckpt_status read_index(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (e != JSON_OBJECT)
+        return unexpected(x, e, "an index is a JSON object");
+    while ((e = json_next(&x->j)) == JSON_KEY) {
+        if (str_is(x->j.str, "weight_map"))
+            CKPT_TRY(read_map(x));
+        else if (str_is(x->j.str, "metadata"))
+            CKPT_TRY(read_notes(x));
+        else if (!json_skip(&x->j, json_next(&x->j)))
+            return x->err->status;
+    }
+    if (e == JSON_OBJECT_END)
+        e = json_next(&x->j);
+    return e == JSON_END ? CKPT_OK : x->err->status;
+}
+
+/* ------------------------------------------------------------------- read */
+
+static ckpt_status read_whole(struct index *x, source *src)
+{
+    ckpt_file *f = x->f;
+    if (src->size > f->limits.max_header)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of %llu bytes; the limit is %llu", (unsigned long long)src->size,
+                    (unsigned long long)f->limits.max_header);
+    file_budget(f, src->size);
+    char *text = arena_alloc(f->a, (size_t)src->size);
+    x->keys = map_new((size_t)src->size / 128);
+    x->names = map_new(16);
+    x->notes = map_new(16);
+    if (!text || !x->keys || !x->names || !x->notes)
+        return fail_memory(x->err);
+    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
+    json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
+    CKPT_TRY(read_index(x));
+    return shards_merge(x);
+}
+
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_error own;
+    struct index x = {.f = f, .err = err ? err : &own};
+    if (!f->src)
+        return read_folder(f, x.err);
+    f->flat = true;
+    ckpt_status st = read_whole(&x, f->src);
+    for (size_t i = 0; i < x.nshards; i++) {
+        map_free(x.shards[i].pair_of);
+        map_free(x.shards[i].note_of);
+    }
+    map_free(x.keys);
+    map_free(x.names);
+    map_free(x.notes);
+    return st;
+}
+
+const struct format format_shards = {
+    .name = "hf-shards",
+    .title = "Hugging Face shards",
+    .suffixes = NULL,
+    .probe = probe,
+    .read = read_file,
+    .write = shards_write_as_read,
+};

@@ -1,0 +1,59 @@
+/* shards.h - what the parts of sharded checkpoints share. */
+#ifndef FORMAT_SHARDS_H
+#define FORMAT_SHARDS_H
+
+#include "base/map.h"
+#include "codec/json_scan.h"
+#include "format/format.h"
+
+#define MAX_SHARDS 10000u /* the Hub's clients read no more */
+
+/* One shard, while it is merged. */
+struct shard {
+    ckpt_str name;
+    ckpt_file *file;
+    const value_pair *pairs;
+    uint32_t npairs;
+    map *pair_of;       /* key -> pair */
+    map *note_of;       /* key of its metadata -> pair of those */
+    size_t nrows;       /* rows taken so far */
+    bool *taken;        /* by pair */
+    bool *own_row;      /* by row: its node points back at it */
+    uint32_t *row_of;   /* by pair: its first row, or MAP_NONE; its rows follow one another */
+    uint32_t *leaf_of;  /* likewise */
+    uint32_t *storages; /* storage of the shard -> of the whole, MAP_NONE: not there yet */
+};
+
+struct weight {
+    ckpt_str key;
+    uint32_t shard;
+};
+
+/* An index, while it is read. */
+struct index {
+    ckpt_file *f;
+    json_scan j;
+    struct weight *weights;
+    size_t n, cap;
+    struct shard *shards;
+    size_t nshards, cap_shards;
+    map *keys, *names; /* weight and shard by name */
+    map *notes;        /* metadata of the whole by key */
+    bool has_map, has_size;
+    uint64_t total_size;
+    ckpt_error *err;
+};
+
+/* shards_is_index - is SRC a JSON object with a weight_map? HEAD: its first bytes. */
+bool shards_is_index(source *src, const unsigned char *head, size_t nhead);
+/* shards_join - FOLDER/NAME, to be freed; NULL: no memory. */
+char *shards_join(ckpt_str folder, ckpt_str name);
+/* shards_note - metadata of the whole; the first of a key stays. */
+ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text);
+/* shards_merge - shards_merge.c: opens the shards of X and makes x->f of them. */
+ckpt_status shards_merge(struct index *x);
+/* shards_write_as_read - shards_write.c: one file of the kind that the shards
+ * read were, inside PATH where that is a folder. */
+ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+
+#endif

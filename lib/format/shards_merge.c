@@ -1,0 +1,369 @@
+/*
+ * shards_merge.c - many shards as one file: the pairs of their mappings in the
+ * order of weight_map, each row beside its pair, storages under the name of the
+ * shard they lie in.
+ *
+ * A tensor that its shard lacks is refused, unless the shard's own metadata say
+ * that it was dropped as a duplicate; so is a tensor in two shards. One that the
+ * index does not list is read all the same, as transformers does.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/checked.h"
+#include "format/shards.h"
+
+char *shards_join(ckpt_str folder, ckpt_str name)
+{
+    buf b;
+    buf_init(&b, 1u << 16);
+    buf_str(&b, folder);
+    if (folder.len && folder.ptr[folder.len - 1] != '/')
+        buf_byte(&b, '/');
+    buf_str(&b, name);
+    buf_byte(&b, 0);
+    if (buf_ok(&b))
+        return (char *)b.data;
+    buf_free(&b);
+    return NULL;
+}
+
+ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
+{
+    ckpt_file *f = x->f;
+    ckpt_str name;
+    uint32_t before = MAP_NONE;
+    if (!f->metadata && !(f->metadata = value_new(f->a, CKPT_V_DICT, 0)))
+        return fail_memory(x->err);
+    if (!value_text(key, &name))
+        return CKPT_OK;
+    if (!map_put(x->notes, name, 0, &before) || (before == MAP_NONE && !value_put(f->a, f->metadata, key, text)))
+        return fail_memory(x->err);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ open */
+
+static ckpt_str folder_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? str_of(path, (size_t)(slash - path) + 1) : str_of("", 0);
+}
+
+static ckpt_status check_present(const struct index *x)
+{
+    size_t missing = 0, first = 0;
+    for (size_t i = x->nshards; i-- > 0;) {
+        char *path = shards_join(folder_of(x->f->path), x->shards[i].name);
+        if (!path)
+            return fail_memory(x->err);
+        if (access(path, F_OK) != 0) {
+            first = i;
+            missing++;
+        }
+        free(path);
+    }
+    if (!missing)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)", STR_ARG(x->shards[first].name),
+               missing, x->nshards);
+    fail_hint(x->err, "put all shards into the folder of the index");
+    return CKPT_ENOTFOUND;
+}
+
+static ckpt_status open_source(const struct index *x, const char *path, source **out)
+{
+    unsigned char head[64];
+    CKPT_TRY(source_file_open(path, out, x->err));
+    size_t n = (*out)->size < sizeof head ? (size_t)(*out)->size : sizeof head;
+    ckpt_status st = source_read(*out, 0, head, n, x->err);
+    if (st == CKPT_OK && shards_is_index(*out, head, n))
+        st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is an index itself");
+    if (st != CKPT_OK)
+        source_unref(*out);
+    return st;
+}
+
+static ckpt_status open_shard(struct index *x, struct shard *s)
+{
+    ckpt_file *f = x->f;
+    source *src;
+    char *path = shards_join(folder_of(f->path), s->name);
+    ckpt_file **grown = path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
+    ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
+    if (st == CKPT_OK)
+        st = format_open(path, src, &f->limits, &s->file, x->err);
+    if (st == CKPT_OK) {
+        f->parts = grown;
+        grown[f->nparts++] = s->file;
+        st = checked_add(f->nbytes, s->file->nbytes, &f->nbytes) ? CKPT_OK : fail_memory(x->err);
+    }
+    fail_file(st == CKPT_OK ? NULL : x->err, path ? path : "");
+    free(path);
+    return st;
+}
+
+/* The pair that a path of the shard begins with. */
+static uint32_t pair_of(const struct shard *s, const ckpt_path_elem *path, uint32_t n)
+{
+    return n && !path[0].is_int ? map_get(s->pair_of, path[0].str) : MAP_NONE;
+}
+
+static void index_rows(struct shard *s)
+{
+    const struct table *t = &s->file->table;
+    for (uint32_t i = (uint32_t)t->nrows; i-- > 0;) {
+        const ckpt_tensor *r = &t->rows[i].t;
+        uint32_t k = pair_of(s, r->path, r->npath);
+        s->own_row[i] = r->value && r->value->row == i;
+        if (k != MAP_NONE)
+            s->row_of[k] = i;
+    }
+    for (uint32_t i = (uint32_t)s->file->nleaves; i-- > 0;) {
+        uint32_t k = pair_of(s, s->file->leaves[i].path, s->file->leaves[i].npath);
+        if (k != MAP_NONE)
+            s->leaf_of[k] = i;
+    }
+}
+
+static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n, map *keys)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key;
+        uint32_t before = MAP_NONE;
+        if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, &before))
+            return fail_memory(x->err);
+        if (before != MAP_NONE)
+            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "shard %.*s has two entries \"%.*s\"", STR_ARG(s->name), STR_ARG(key));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status index_shard(struct index *x, struct shard *s)
+{
+    arena *a = x->f->a;
+    uint32_t nnotes = 0;
+    const value_pair *notes = s->file->metadata ? value_pairs(s->file->metadata, &nnotes) : NULL;
+    const ckpt_value *root = s->file->root ? file_replacement(s->file, s->file->root) : NULL;
+    s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
+    s->pair_of = map_new(s->npairs);
+    s->note_of = map_new(nnotes);
+    s->taken = arena_array(a, s->npairs, sizeof *s->taken);
+    s->row_of = arena_array(a, s->npairs, sizeof *s->row_of);
+    s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
+    s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
+    s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
+    if (!s->pair_of || !s->note_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row || !s->storages)
+        return fail_memory(x->err);
+    memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages);
+    memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
+    memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
+    CKPT_TRY(index_keys(x, s, s->pairs, s->npairs, s->pair_of));
+    CKPT_TRY(index_keys(x, s, notes, nnotes, s->note_of));
+    index_rows(s);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ merge */
+
+static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *storage)
+{
+    if (*storage == CKPT_NO_STORAGE)
+        return CKPT_OK;
+    uint32_t *to = &s->storages[*storage];
+    if (*to == MAP_NONE) {
+        struct storage copy = s->file->table.storages[*storage];
+        copy.s.file = s->name;
+        if (copy.src)
+            source_ref(copy.src);
+        CKPT_TRY(table_storage(&x->f->table, &copy, to, x->err));
+    }
+    *storage = *to;
+    return CKPT_OK;
+}
+
+/* Row I of S, which lies below pair PAIR of the whole. */
+static ckpt_status take_row(struct index *x, struct shard *s, uint32_t i, uint32_t pair)
+{
+    struct table *t = &x->f->table;
+    struct row r = s->file->table.rows[i];
+    struct step *steps = arena_array(x->f->a, r.t.npath, sizeof *steps);
+    uint32_t at;
+    if (!steps)
+        return fail_memory(x->err);
+    if (r.steps)
+        memcpy(steps, r.steps, r.t.npath * sizeof *steps);
+    steps[0] = (struct step){.node = x->f->root, .index = pair};
+    r.steps = steps;
+    if (r.t.part_of != CKPT_NO_TENSOR) /* rows of one pair keep their distances */
+        r.t.part_of = (uint32_t)(t->nrows - (i - r.t.part_of));
+    CKPT_TRY(take_storage(x, s, &r.t.storage));
+    CKPT_TRY(table_row(t, &r, &at, x->err));
+    s->nrows++;
+    if (s->own_row[i])
+        ((ckpt_value *)(uintptr_t)r.t.value)->row = at;
+    return CKPT_OK;
+}
+
+static ckpt_status take_pair(struct index *x, struct shard *s, uint32_t k)
+{
+    ckpt_file *f = x->f;
+    const ckpt_value *val = file_replacement(s->file, s->pairs[k].val);
+    uint32_t pair = value_count(f->root);
+    s->taken[k] = true;
+    if (!value_put(f->a, f->root, s->pairs[k].key, (ckpt_value *)(uintptr_t)val))
+        return fail_memory(x->err);
+    for (uint32_t i = s->row_of[k]; i < s->file->table.nrows; i++) {
+        const ckpt_tensor *t = &s->file->table.rows[i].t;
+        if (pair_of(s, t->path, t->npath) != k)
+            break;
+        CKPT_TRY(take_row(x, s, i, pair));
+    }
+    for (size_t i = s->leaf_of[k]; i < s->file->nleaves; i++) {
+        const ckpt_leaf *leaf = &s->file->leaves[i];
+        if (pair_of(s, leaf->path, leaf->npath) != k)
+            break;
+        CKPT_TRY(file_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
+    }
+    return CKPT_OK;
+}
+
+/* A converter that drops ties and keeps the old index leaves keys that only the
+ * shard's own metadata explain. */
+static bool is_noted_alias(const struct shard *s, ckpt_str key)
+{
+    uint32_t n, i = map_get(s->note_of, key);
+    ckpt_str of;
+    return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &of) && map_get(s->pair_of, of) != MAP_NONE;
+}
+
+static ckpt_status take_weight(struct index *x, const struct weight *w)
+{
+    struct shard *s = &x->shards[w->shard];
+    uint32_t k = map_get(s->pair_of, w->key);
+    if (k != MAP_NONE)
+        return take_pair(x, s, k);
+    if (is_noted_alias(s, w->key)) {
+        file_notice(x->f, "\"%.*s\" is in the index, but %.*s says it was dropped as a duplicate", STR_ARG(w->key), STR_ARG(s->name));
+        return CKPT_OK;
+    }
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
+               STR_ARG(s->name));
+    fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
+    return CKPT_EFORMAT;
+}
+
+/* One pair that the index does not list: it joins the list, so that a second
+ * shard with the same key is found out. */
+static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt_str key)
+{
+    uint32_t before;
+    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
+    if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
+        return fail_memory(x->err);
+    x->weights = grown;
+    if (before != MAP_NONE)
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s", STR_ARG(key),
+                    STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+    grown[x->n++] = (struct weight){key, (uint32_t)(s - x->shards)};
+    return take_pair(x, s, k);
+}
+
+static ckpt_status take_rest(struct index *x, struct shard *s)
+{
+    size_t extra = 0;
+    ckpt_str key, first = STR_LIT("");
+    for (uint32_t k = 0; k < s->npairs; k++)
+        if (!s->taken[k] && value_text(s->pairs[k].key, &key)) {
+            first = extra++ ? first : key;
+            CKPT_TRY(take_extra(x, s, k, key));
+        }
+    if (s->nrows != s->file->table.nrows)
+        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shard %.*s is no mapping of names to tensors", STR_ARG(s->name));
+    if (extra)
+        file_notice(x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same", STR_ARG(s->name),
+                    STR_ARG(first), extra - 1);
+    return CKPT_OK;
+}
+
+/* The root of the whole is what the first shard's is, its _metadata included. */
+static ckpt_status make_root(struct index *x)
+{
+    ckpt_file *f = x->f;
+    const ckpt_value *root = x->nshards ? x->shards[0].file->root : NULL;
+    bool ordered = root && value_calls(root, "collections", "OrderedDict", 0);
+    f->root = ordered ? value_ordered_dict(f->a) : value_new(f->a, CKPT_V_DICT, 0);
+    ckpt_value *state = ordered ? value_state(root) : NULL;
+    if (!f->root || (state && !value_build(f->a, f->root, state)))
+        return fail_memory(x->err);
+    return CKPT_OK;
+}
+
+/* Sums as the writers of total_size form them: each tensor, or each storage once. */
+static void check_total(const struct index *x)
+{
+    const struct table *t = &x->f->table;
+    uint64_t tensors = 0, storages = 0;
+    for (size_t i = 0; i < t->nrows; i++)
+        if (t->rows[i].t.part_of == CKPT_NO_TENSOR && !checked_add(tensors, t->rows[i].t.nbytes, &tensors))
+            return;
+    for (size_t i = 0; i < t->nstorages; i++)
+        if (!checked_add(storages, t->storages[i].s.nbytes, &storages))
+            return;
+    if (x->has_size && x->total_size != tensors && x->total_size != storages)
+        file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes", (unsigned long long)x->total_size,
+                    (unsigned long long)tensors);
+}
+
+static ckpt_status take_facts(struct index *x, const struct shard *s)
+{
+    ckpt_file *f = x->f, *part = s->file;
+    f->executes_code |= part->executes_code;
+    f->torch_load &= part->torch_load;
+    if (!checked_add(f->unaccounted, part->unaccounted, &f->unaccounted))
+        f->unaccounted = UINT64_MAX;
+    if (!f->torch_load_why.len)
+        f->torch_load_why = part->torch_load_why;
+    for (size_t i = 0; i < part->nnotices; i++)
+        file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices[i]);
+    for (size_t i = 0; i < part->npickles; i++) {
+        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(x->err);
+        f->pickles = grown;
+        grown[f->npickles++] = part->pickles[i];
+    }
+    return CKPT_OK;
+}
+
+/* Metadata of the first shard (`format`) where the index has none of that key. */
+static ckpt_status merge_metadata(struct index *x)
+{
+    uint32_t n = 0;
+    const ckpt_value *first = x->nshards ? x->shards[0].file->metadata : NULL;
+    const value_pair *pairs = first ? value_pairs(first, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(shards_note(x, pairs[i].key, pairs[i].val));
+    return CKPT_OK;
+}
+
+ckpt_status shards_merge(struct index *x)
+{
+    CKPT_TRY(check_present(x));
+    x->f->torch_load = x->nshards > 0;
+    for (size_t i = 0; i < x->nshards; i++) {
+        CKPT_TRY(open_shard(x, &x->shards[i]));
+        CKPT_TRY(index_shard(x, &x->shards[i]));
+        CKPT_TRY(take_facts(x, &x->shards[i]));
+    }
+    CKPT_TRY(make_root(x));
+    size_t listed = x->n;
+    for (size_t i = 0; i < listed; i++)
+        CKPT_TRY(take_weight(x, &x->weights[i]));
+    for (size_t i = 0; i < x->nshards; i++)
+        CKPT_TRY(take_rest(x, &x->shards[i]));
+    check_total(x);
+    if (x->nshards)
+        x->f->producer = x->shards[0].file->producer;
+    return merge_metadata(x);
+}
