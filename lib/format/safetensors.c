@@ -388,14 +388,14 @@ static ckpt_status add_storage(const struct header *h, const struct entry *x, ui
 static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path, struct step *step)
 {
     ckpt_file *f = h->f;
-    struct row r = {.t.part_of = CKPT_NO_TENSOR, .steps = step};
+    struct row r = {.steps = step};
     ckpt_value *key = value_str(f->a, x->name), *val = value_new(f->a, CKPT_V_TENSOR, x->at);
     *path = (ckpt_path_elem){.str = x->name};
     *step = (struct step){.node = f->root, .index = value_count(f->root)};
     if (!key || !val || !value_put(f->a, f->root, key, val))
         return fail_memory(h->err);
     r.t = (ckpt_tensor){.path = path, .npath = 1, .dtype = x->dtype, .kind = CKPT_DENSE, .ndim = x->ndim, .shape = x->shape,
-                        .has_shape = true, .has_data = true, .value = val};
+                        .has_shape = true, .has_data = true, .part_of = CKPT_NO_TENSOR, .value = val};
     if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
         CKPT_TRY(halve_last(h, x, &r.t.shape));
     CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
