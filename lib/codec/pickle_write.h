@@ -14,7 +14,9 @@ struct pickle_hooks {
     /* replace - the node to write in V's place (V itself mostly). */
     const ckpt_value *(*replace)(void *user, const ckpt_value *v);
     /* entry - entry I of container V: false leaves it out; *TEXT (preset to
-     * .ptr NULL) replaces the key of a pair, or the item of a sequence. */
+     * .ptr NULL; it must outlive the writing) replaces the key of a pair, or the
+     * item of a sequence. Entries of a CALL are its pairs, if it has any, else
+     * its items. */
     bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
     /* leaf - V is PERSID or TENSOR: write it through the calls below. */
     ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);

@@ -1,0 +1,386 @@
+/* pickle_emit.c - see pickle_emit.h. */
+#include "codec/pickle_emit.h"
+
+#include <stdlib.h>
+
+#include "codec/pickle_text.h"
+
+#define CHUNK 8192u
+
+bool emit_init(pickle_writer *w)
+{
+    w->begin = w->out->len;
+    w->nodes = map_new(64);
+    w->texts = map_new(256);
+    w->bytes = map_new(16);
+    w->globals = map_new(16);
+    w->entered = map_new(16);
+    w->keys = arena_new(UINT64_MAX);
+    buf_init(&w->name, SIZE_MAX);
+    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->entered || !w->keys)
+        emit_memory(w);
+    return w->status == CKPT_OK;
+}
+
+void emit_free(pickle_writer *w)
+{
+    map_free(w->nodes);
+    map_free(w->texts);
+    map_free(w->bytes);
+    map_free(w->globals);
+    map_free(w->entered);
+    arena_free(w->keys);
+    buf_free(&w->name);
+    free(w->places);
+    free(w->frames);
+}
+
+void emit_memory(pickle_writer *w)
+{
+    if (w->status == CKPT_OK)
+        w->status = fail_memory(w->err);
+}
+
+void emit_op(pickle_writer *w, enum pickle_opcode op)
+{
+    buf_byte(w->out, (unsigned char)op);
+}
+
+void pickle_put_op(pickle_writer *w, char opcode)
+{
+    buf_byte(w->out, (unsigned char)opcode);
+}
+
+/* ------------------------------------------------------------------- memo */
+
+uint32_t emit_place(pickle_writer *w)
+{
+    if (w->nplaces == w->cap_places) {
+        size_t cap = w->cap_places ? w->cap_places * 2 : 256;
+        struct emit_place *grown = cap < MAP_NONE ? realloc(w->places, cap * sizeof *grown) : NULL;
+        if (!grown) {
+            emit_memory(w);
+            return 0;
+        }
+        w->places = grown;
+        w->cap_places = cap;
+    }
+    w->places[w->nplaces] = (struct emit_place){w->out->len, MAP_NONE};
+    return (uint32_t)w->nplaces++;
+}
+
+/* fetch - GET for what was written at PLACE. */
+static void fetch(pickle_writer *w, uint32_t place)
+{
+    if (w->status != CKPT_OK)
+        return;
+    uint32_t *index = &w->places[place].index;
+    if (*index == MAP_NONE)
+        *index = w->nmemo++;
+    emit_op(w, *index < 256 ? PICKLE_BINGET : PICKLE_LONG_BINGET);
+    if (*index < 256)
+        buf_byte(w->out, (unsigned char)*index);
+    else
+        buf_u32le(w->out, *index);
+}
+
+void emit_node_place(pickle_writer *w, const ckpt_value *v)
+{
+    if (!map_set_num(w->nodes, map_ptr(v), emit_place(w)))
+        emit_memory(w);
+}
+
+bool emit_known(pickle_writer *w, const ckpt_value *v)
+{
+    uint32_t place = map_get_num(w->nodes, map_ptr(v));
+    if (place != MAP_NONE)
+        fetch(w, place);
+    return place != MAP_NONE;
+}
+
+/* known_content - the same for what equals KEY. If nothing does, what the caller
+ * writes next will, and emit_place must be called behind it. */
+static bool known_content(pickle_writer *w, map *m, ckpt_str key, bool outlives)
+{
+    uint32_t place = outlives ? MAP_NONE : map_get(m, key);
+    if (!outlives && place == MAP_NONE)
+        key = arena_str(w->keys, key);
+    if (place == MAP_NONE && (!key.ptr || !map_put(m, key, (uint32_t)w->nplaces, &place)))
+        emit_memory(w);
+    if (place != MAP_NONE)
+        fetch(w, place);
+    return place != MAP_NONE;
+}
+
+static size_t put_size(const struct emit_place *p)
+{
+    return p->index == MAP_NONE ? 0 : p->index < 256 ? 2 : 5;
+}
+
+static void put_at(unsigned char *at, uint32_t index)
+{
+    bool small = index < 256;
+    at[0] = small ? PICKLE_BINPUT : PICKLE_LONG_BINPUT;
+    for (size_t i = 0; i < (small ? 1u : 4u); i++, index >>= 8)
+        at[1 + i] = (unsigned char)index;
+}
+
+void emit_finish(pickle_writer *w)
+{
+    static const unsigned char room[CHUNK];
+    size_t more = 0, end;
+    emit_op(w, PICKLE_STOP);
+    end = w->out->len;
+    for (size_t i = 0; i < w->nplaces; i++)
+        more += put_size(&w->places[i]);
+    for (size_t left = more; left;) {
+        size_t part = left < CHUNK ? left : CHUNK;
+        buf_put(w->out, room, part);
+        left -= part;
+    }
+    if (!buf_ok(w->out))
+        return;
+    /* From the back: what lies behind a place moves once, by all PUTs before it. */
+    for (size_t i = w->nplaces; more && i-- > 0;) {
+        size_t n = put_size(&w->places[i]), pos = w->places[i].pos;
+        if (n == 0)
+            continue;
+        memmove(w->out->data + pos + more, w->out->data + pos, end - pos);
+        more -= n;
+        put_at(w->out->data + pos + more, w->places[i].index);
+        end = pos;
+    }
+}
+
+/* ---------------------------------------------------------------- numbers */
+
+void pickle_put_bool(pickle_writer *w, bool b)
+{
+    emit_op(w, b ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
+}
+
+static void put_long(pickle_writer *w, const void *bytes, size_t n)
+{
+    emit_op(w, n < 256 ? PICKLE_LONG1 : PICKLE_LONG4);
+    if (n < 256)
+        buf_byte(w->out, (unsigned char)n);
+    else
+        buf_u32le(w->out, (uint32_t)n);
+    buf_put(w->out, bytes, n);
+}
+
+static void put_wide(pickle_writer *w, uint64_t u, unsigned char sign)
+{
+    unsigned char bytes[9];
+    for (size_t i = 0; i < 8; i++, u >>= 8)
+        bytes[i] = (unsigned char)u;
+    bytes[8] = sign;
+    put_long(w, bytes, integer_trim(bytes, sizeof bytes));
+}
+
+void pickle_put_int(pickle_writer *w, int64_t i)
+{
+    if (i >= 0 && i < 256) {
+        emit_op(w, PICKLE_BININT1);
+        buf_byte(w->out, (unsigned char)i);
+    } else if (i >= 0 && i < 65536) {
+        emit_op(w, PICKLE_BININT2);
+        buf_u16le(w->out, (uint16_t)i);
+    } else if (i >= INT32_MIN && i <= INT32_MAX) {
+        emit_op(w, PICKLE_BININT);
+        buf_u32le(w->out, (uint32_t)(int32_t)i);
+    } else {
+        put_wide(w, (uint64_t)i, i < 0 ? 0xff : 0);
+    }
+}
+
+void pickle_put_uint(pickle_writer *w, uint64_t u)
+{
+    if (u <= INT64_MAX)
+        pickle_put_int(w, (int64_t)u);
+    else
+        put_wide(w, u, 0);
+}
+
+void emit_float(pickle_writer *w, double f)
+{
+    uint64_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    emit_op(w, PICKLE_BINFLOAT);
+    for (int shift = 56; shift >= 0; shift -= 8)
+        buf_byte(w->out, (unsigned char)(bits >> shift));
+}
+
+void emit_bigint(pickle_writer *w, ckpt_str s)
+{
+    if (s.len > INT32_MAX)
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "an int of %zu bytes does not fit a pickle", s.len);
+    else
+        put_long(w, s.ptr, integer_trim((const unsigned char *)s.ptr, s.len));
+}
+
+/* ------------------------------------------------------------------- text */
+
+/* text_head - opcode and length; false: too long for protocol 2. */
+static bool text_head(pickle_writer *w, enum pickle_opcode op, uint64_t n)
+{
+    bool text = op == PICKLE_BINUNICODE;
+    if (n > (text ? UINT32_MAX : INT32_MAX)) {
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "text of %llu bytes does not fit a pickle of protocol 2",
+                         (unsigned long long)n);
+        return false;
+    }
+    bool brief = !text && n < 256;
+    emit_op(w, brief ? PICKLE_SHORT_BINSTRING : op);
+    if (brief)
+        buf_byte(w->out, (unsigned char)n);
+    else
+        buf_u32le(w->out, (uint32_t)n);
+    return true;
+}
+
+static void put_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s, bool outlives)
+{
+    map *m = op == PICKLE_BINUNICODE ? w->texts : w->bytes;
+    if (known_content(w, m, s, outlives) || !text_head(w, op, s.len))
+        return;
+    buf_str(w->out, s);
+    (void)emit_place(w);
+}
+
+void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
+{
+    put_text(w, op, s, true);
+}
+
+void pickle_put_text(pickle_writer *w, ckpt_str s)
+{
+    put_text(w, PICKLE_BINUNICODE, s, false);
+}
+
+static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
+{
+    if (memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len)) {
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                         "protocol 2 cannot name '%.*s' of module '%.*s': a newline is in it", STR_ARG(name),
+                         STR_ARG(module));
+        return;
+    }
+    w->name.len = 0;
+    buf_str(&w->name, module);
+    buf_byte(&w->name, '\n');
+    buf_str(&w->name, name);
+    buf_byte(&w->name, '\n');
+    if (!buf_ok(&w->name)) {
+        emit_memory(w);
+    } else if (!known_content(w, w->globals, buf_view(&w->name), false)) {
+        emit_op(w, PICKLE_GLOBAL);
+        buf_str(w->out, buf_view(&w->name));
+        (void)emit_place(w);
+    }
+}
+
+void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
+{
+    put_name(w, module, name);
+}
+
+/* Protocol 2 looks a name up in one step, so that A.B.C is written as
+ * getattr(getattr(A, 'B'), 'C'), as CPython writes it. */
+void emit_global(pickle_writer *w, ckpt_str module, ckpt_str name, bool dotted)
+{
+    size_t dot = dotted ? str_find(name, STR_LIT("."), 0) : SIZE_MAX;
+    if (dot == SIZE_MAX) {
+        put_name(w, module, name);
+        return;
+    }
+    for (size_t at = dot; at != SIZE_MAX; at = str_find(name, STR_LIT("."), at + 1)) /* bounded: at < name.len */
+        put_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"));
+    put_name(w, module, str_of(name.ptr, dot));
+    while (dot != SIZE_MAX) {
+        ckpt_str rest = str_skip(name, dot + 1);
+        size_t next = str_find(rest, STR_LIT("."), 0);
+        emit_text(w, PICKLE_BINUNICODE, str_of(rest.ptr, next == SIZE_MAX ? rest.len : next));
+        emit_op(w, PICKLE_TUPLE2);
+        emit_op(w, PICKLE_REDUCE);
+        name = rest;
+        dot = next;
+    }
+}
+
+void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span *s)
+{
+    unsigned char chunk[CHUNK];
+    if (!text_head(w, op, s->nbytes))
+        return;
+    for (uint64_t done = 0; done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
+        size_t part = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
+        w->status = source_read(s->src, s->off + done, chunk, part, w->err); /* bounded: the span lies in src */
+        buf_put(w->out, chunk, part);
+        done += part;
+    }
+}
+
+static void put_latin1(pickle_writer *w, const unsigned char *at, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t run = i;
+        while (run < n && at[run] < 0x80)
+            run++;
+        buf_put(w->out, at + i, run - i); /* bounded: i <= run <= n */
+        i = run;
+        if (i < n) {
+            buf_byte(w->out, (unsigned char)(0xc0 | at[i] >> 6));
+            buf_byte(w->out, (unsigned char)(0x80 | (at[i] & 0x3f)));
+        }
+    }
+}
+
+/* latin1_text - the bytes of V as the text of the code points U+0000..U+00FF. */
+static void latin1_text(pickle_writer *w, const ckpt_value *v)
+{
+    unsigned char chunk[CHUNK];
+    const struct value_span *s = v->flags & VALUE_SPAN ? v->u.span : NULL;
+    (void)text_head(w, PICKLE_BINUNICODE, 0);
+    size_t begin = w->out->len;
+    if (!s)
+        put_latin1(w, (const unsigned char *)v->u.str.ptr, v->u.str.len);
+    for (uint64_t done = 0; s && done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
+        size_t part = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
+        w->status = source_read(s->src, s->off + done, chunk, part, w->err); /* bounded: the span lies in src */
+        if (w->status == CKPT_OK)
+            put_latin1(w, chunk, part);
+        done += part;
+    }
+    uint64_t n = w->out->len - begin;
+    if (w->status != CKPT_OK || !buf_ok(w->out))
+        return;
+    if (n > UINT32_MAX)
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "%llu bytes do not fit a pickle of protocol 2",
+                         (unsigned long long)n);
+    else
+        for (size_t i = 4; i > 0; i--, n >>= 8)
+            w->out->data[begin - i] = (unsigned char)n;
+}
+
+/* Empty ones too: builtins.bytes, which CPython writes for them, is nothing that
+ * torch's weights_only unpickler knows. */
+void emit_bytes(pickle_writer *w, const ckpt_value *v)
+{
+    bool array = v->type == CKPT_V_BYTEARRAY, empty = !(v->flags & VALUE_SPAN) && v->u.str.len == 0;
+    if (array)
+        put_name(w, STR_LIT("__builtin__"), STR_LIT("bytearray"));
+    if (array && empty) {
+        emit_op(w, PICKLE_EMPTY_TUPLE);
+    } else {
+        put_name(w, STR_LIT("_codecs"), STR_LIT("encode"));
+        latin1_text(w, v);
+        emit_text(w, PICKLE_BINUNICODE, STR_LIT("latin1"));
+        emit_op(w, PICKLE_TUPLE2);
+    }
+    if (array && !empty) {
+        emit_op(w, PICKLE_REDUCE);
+        emit_op(w, PICKLE_TUPLE1);
+    }
+    emit_op(w, PICKLE_REDUCE);
+}
