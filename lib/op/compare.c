@@ -162,10 +162,18 @@ static void pairs(struct totals *t, const double *a, const double *b, size_t n)
     }
 }
 
+/* same_bytes - are elements I the same bytes of the same dtype? Then they are
+ * equal, a NaN too. */
+static bool same_bytes(size_t width, const unsigned char *pa, const unsigned char *pb, size_t i)
+{
+    return width && memcmp(pa + i * width, pb + i * width, width) == 0;
+}
+
 /* step - N <= STEP elements whose bytes or dtypes differ. */
 static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa, const unsigned char *pb, size_t n)
 {
     bool ca = number_is_complex(a->dtype), cb = number_is_complex(b->dtype);
+    size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
         wides(t, a->dtype, pa, pb, n);
         return;
@@ -178,12 +186,14 @@ static void step(struct totals *t, struct side *a, struct side *b, const unsigne
         if (!cb)
             to_complex(b->num, n);
         for (size_t i = 0; i < n; i++)
-            one_complex(t, a->num + 2 * i, b->num + 2 * i);
+            if (!same_bytes(width, pa, pb, i))
+                one_complex(t, a->num + 2 * i, b->num + 2 * i);
     } else if (number_lanes(a->dtype) == 2) {
         pairs(t, a->num, b->num, n);
     } else {
         for (size_t i = 0; i < n; i++)
-            one(t, a->num[i], b->num[i]);
+            if (!isnan(a->num[i]) || !same_bytes(width, pa, pb, i))
+                one(t, a->num[i], b->num[i]);
     }
 }
 

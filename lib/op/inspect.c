@@ -26,7 +26,10 @@ static ckpt_status look_for(const struct walk *w, const struct place *p, ckpt_st
         ckpt_str bare = str_is(prefix, "module.") ? prefix_strip_certain(w->a, key) : key;
         if (!bare.ptr)
             return fail_memory(err);
-        bool lead = str_starts(bare, prefix), inner = prefix_inside(str_skip(bare, lead ? prefix.len : 0), prefix);
+        bool lead = str_starts(bare, prefix);
+        while (str_starts(bare, prefix)) /* wrapped twice */
+            bare = str_skip(bare, prefix.len);
+        bool inner = prefix_inside(bare, prefix);
         out->lead += lead;
         out->inner |= inner;
         out->carry += lead || inner;
@@ -83,8 +86,12 @@ static const struct {
     {"SGD with momentum", {"momentum_buffer", NULL}}, {"Adagrad", {"sum", "step"}},
 };
 
-static const char *optimizer_name(const ckpt_value *kept)
+static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *group)
 {
+    if (!kept && mapping_get(group, "momentum"))
+        return "SGD";
+    if (!kept && mapping_get(group, "betas"))
+        return "Adam-like";
     for (size_t i = 0; kept && i < sizeof optimizers / sizeof *optimizers; i++)
         if (mapping_get(kept, optimizers[i].keeps[0])
             && (!optimizers[i].keeps[1] || mapping_get(kept, optimizers[i].keeps[1])))
@@ -107,7 +114,8 @@ static ckpt_status find_optimizer(const struct walk *w, ckpt_info *out, ckpt_err
     const ckpt_value *state = mapping_get(w->places[first].node, "state");
     uint32_t n = mapping_count(state);
     bool any = mapping_entry(state, 0, &e);
-    out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL), n, n == 1 ? "" : "s");
+    const ckpt_value *group = value_item(mapping_get(w->places[first].node, "param_groups"), 0);
+    out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n, n == 1 ? "" : "s");
     if (out->optimizer.ptr && count > 1)
         out->optimizer = arena_printf(w->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
     out->optimizer_path = walk_name(w, first);

@@ -97,9 +97,13 @@ static ckpt_status explain(const struct walk *w, uint32_t at, const char *how, s
 
 ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *err)
 {
-    *out = (struct weights){.place = NO_PLACE, .why = "no mapping holds tensors besides optimizer state"};
-    if (!w->n || !candidate(&w->places[0]))
+    *out = (struct weights){.place = NO_PLACE, .why = "no mapping of tensors"};
+    if (!w->n || !candidate(&w->places[0])) {
+        for (size_t i = 0; i < w->n; i++)
+            if (w->places[i].optimizer)
+                out->why = "no tensors besides optimizer state";
         return CKPT_OK;
+    }
     const char *how = NULL;
     bool known = false;
     uint32_t at = 0, next;

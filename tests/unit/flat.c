@@ -1,0 +1,59 @@
+#include "flat.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+#define MANY 8
+
+static ckpt_file *files[MANY];
+static unsigned char *bytes[MANY];
+static size_t n;
+
+static ckpt_file *keep(ckpt_file *f, ckpt_status st, const ckpt_error *err)
+{
+    char text[1024];
+    if (st != CKPT_OK)
+        fprintf(stderr, "%s\n", ckpt_error_text(err, text, sizeof text));
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+    files[n++] = st == CKPT_OK ? f : NULL;
+    return files[n - 1];
+}
+
+ckpt_file *flat_open(const char *header, const void *data, size_t size)
+{
+    size_t len = strlen(header);
+    ckpt_file *f = NULL;
+    ckpt_error err;
+    if (n == MANY)
+        abort();
+    unsigned char *at = bytes[n] = calloc(1, 8 + len + size);
+    for (int i = 0; i < 8; i++)
+        at[i] = (unsigned char)(len >> (8 * i));
+    memcpy(at + 8, header, len);
+    if (size)
+        memcpy(at + 8 + len, data, size);
+    ckpt_status st = ckpt_open_memory(at, 8 + len + size, "memory", NULL, &f, &err);
+    return keep(f, st, &err);
+}
+
+ckpt_file *corpus_open(const char *below)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err;
+    if (n == MANY)
+        abort();
+    bytes[n] = NULL;
+    ckpt_status st = ckpt_open(unit_corpus(below), NULL, &f, &err);
+    return keep(f, st, &err);
+}
+
+void flat_close(void)
+{
+    while (n) {
+        n--;
+        ckpt_close(files[n]);
+        free(bytes[n]);
+    }
+}

@@ -1,0 +1,15 @@
+/* flat.h - small checkpoints made in memory, for suites of lib/op. */
+#ifndef UNIT_FLAT_H
+#define UNIT_FLAT_H
+
+#include "ckpt.h"
+
+/* flat_open - a safetensors file with this HEADER (JSON) over SIZE bytes of
+ * DATA, opened; NULL and a failed assertion when it is refused. At most eight
+ * are open at a time; flat_close() closes all. */
+ckpt_file *flat_open(const char *header, const void *data, size_t size);
+void flat_close(void);
+/* corpus_open - a corpus file; closed by flat_close() too. */
+ckpt_file *corpus_open(const char *below);
+
+#endif

@@ -1,0 +1,258 @@
+/* Differences: counted, measured, tolerated, and named when they are renames. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "flat.h"
+#include "unit.h"
+
+static ckpt_diff_event events[64];
+static size_t nevents;
+static ckpt_diff_totals totals;
+
+static int note(void *user, const ckpt_diff_event *e)
+{
+    (void)user;
+    if (nevents < 64)
+        events[nevents++] = *e;
+    return 0;
+}
+
+static ckpt_status run(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
+{
+    nevents = 0;
+    return ckpt_diff(a, b, o, note, NULL, &totals, NULL);
+}
+
+static int is(size_t i, ckpt_diff_what what, const char *name)
+{
+    return i < nevents && events[i].what == what && events[i].name.len == strlen(name)
+           && memcmp(events[i].name.ptr, name, strlen(name)) == 0;
+}
+
+/* A file of one tensor "w" of DTYPE with N elements, SIZE bytes at DATA. */
+static ckpt_file *one(const char *dtype, size_t n, const void *data, size_t size)
+{
+    char header[128];
+    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}", dtype, n, size);
+    return flat_open(header, data, size);
+}
+
+static const ckpt_diff_event *pair(const char *da, const void *a, size_t na, const char *db, const void *b, size_t nb, size_t n,
+                                   const ckpt_diff_options *o)
+{
+    CU_ASSERT_EQUAL(run(one(da, n, a, na), one(db, n, b, nb), o), CKPT_OK);
+    CU_ASSERT_EQUAL(nevents, 1);
+    flat_close();
+    return &events[0];
+}
+
+static const ckpt_diff_event *floats(const float *a, const float *b, size_t n, const ckpt_diff_options *o)
+{
+    return pair("F32", a, 4 * n, "F32", b, 4 * n, n, o);
+}
+
+static void counts_and_measures(void)
+{
+    const float a[] = {1, 2, 3, 4}, b[] = {1, 2.5f, 3, 2};
+    const ckpt_diff_event *e = floats(a, b, 4, NULL);
+    CU_ASSERT_EQUAL(e->what, CKPT_DIFF_CHANGED);
+    CU_ASSERT(e->values_differ && e->compared && !e->dtype_differs && !e->shape_differs);
+    CU_ASSERT_EQUAL(e->differing, 2);
+    CU_ASSERT_EQUAL(e->elements, 4);
+    CU_ASSERT_EQUAL(e->max_abs, 2);
+    CU_ASSERT_EQUAL(e->max_rel, 1);
+    CU_ASSERT_EQUAL(e->mean_abs, 2.5 / 4);
+    e = floats(a, a, 4, NULL);
+    CU_ASSERT(e->what == CKPT_DIFF_SAME && !e->within_tolerance && e->differing == 0);
+}
+
+static void tolerance_is_numpys(void)
+{
+    const float a[] = {1.1f, 0.05f}, b[] = {1, 0};
+    ckpt_diff_options o = {.atol = 0.06};
+    CU_ASSERT_EQUAL(floats(a, b, 2, &o)->differing, 1);
+    o.rtol = 0.05; /* 0.06 + 0.05 * 1 */
+    const ckpt_diff_event *e = floats(a, b, 2, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance && e->differing == 0 && e->max_abs > 0.09);
+    CU_ASSERT(isinf(e->max_rel)); /* 0.05 against 0 */
+}
+
+static void nan_and_infinity(void)
+{
+    const uint32_t other = 0x7fc00001u; /* a NaN with another payload */
+    float nan2;
+    memcpy(&nan2, &other, 4);
+    const float a[] = {NAN, NAN, INFINITY, INFINITY, -0.0f}, b[] = {NAN, nan2, INFINITY, 1, 0};
+    ckpt_diff_options o = {.rtol = 1, .atol = 1};
+    const ckpt_diff_event *e = floats(a, b, 5, NULL);
+    CU_ASSERT_EQUAL(e->differing, 2); /* the second NaN, infinity against 1 */
+    CU_ASSERT(isinf(e->max_abs) && e->mean_abs == 0);
+    o.equal_nan = true;
+    CU_ASSERT_EQUAL(floats(a, b, 5, &o)->differing, 1);
+    CU_ASSERT_EQUAL(floats(b, a, 5, &o)->differing, 1); /* no tolerance reaches infinity */
+}
+
+static void wide_integers_are_exact(void)
+{
+    const int64_t a[] = {INT64_MAX, INT64_MIN, 5}, b[] = {INT64_MAX - 1, INT64_MAX, 5};
+    const ckpt_diff_event *e = pair("I64", a, 24, "I64", b, 24, 3, NULL);
+    CU_ASSERT_EQUAL(e->differing, 2); /* as doubles the first pair would be equal */
+    CU_ASSERT_EQUAL(e->max_abs, 0x1p64);
+    const uint64_t c[] = {UINT64_MAX}, d[] = {0};
+    CU_ASSERT_EQUAL(pair("U64", c, 8, "U64", d, 8, 1, NULL)->max_abs, 0x1p64);
+}
+
+static void complex_by_modulus(void)
+{
+    const float a[] = {3, 4, 1, 1}, b[] = {0, 0, 1, 1};
+    const ckpt_diff_event *e = pair("C64", a, 16, "C64", b, 16, 2, NULL);
+    CU_ASSERT(e->differing == 1 && e->max_abs == 5 && e->mean_abs == 2.5);
+}
+
+static void a_cast_shows_its_error(void)
+{
+    const float a[] = {1, 1.00390625f};
+    const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
+    const ckpt_diff_event *e = pair("F32", a, 8, "BF16", b, 4, 2, NULL);
+    CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->dtype_differs && e->compared);
+    CU_ASSERT(e->differing == 1 && e->max_abs == 0.00390625);
+    const ckpt_diff_event *s = pair("F32", a, 4, "BF16", b, 2, 1, NULL);
+    CU_ASSERT(s->what == CKPT_DIFF_CHANGED && s->differing == 0 && !s->values_differ);
+    CU_ASSERT(!pair("U8", "a", 1, "F8_E8M0", "\x7f", 1, 1, NULL)->shape_differs);
+}
+
+/* A difference in the last element of a tensor longer than a chunk, of sides
+ * whose elements have other sizes. */
+static void the_last_chunk_counts(void)
+{
+    size_t n = 200003;
+    double *a = calloc(n, 8);
+    float *b = calloc(n, 4);
+    a[n - 1] = 3;
+    a[7] = b[7] = -2;
+    const ckpt_diff_event *e = pair("F64", a, 8 * n, "F32", b, 4 * n, n, NULL);
+    CU_ASSERT(e->differing == 1 && e->max_abs == 3 && e->elements == n);
+    double *c = malloc(8 * n);
+    memcpy(c, a, 8 * n);
+    c[n - 1] = 4;
+    e = pair("F64", a, 8 * n, "F64", c, 8 * n, n, NULL);
+    CU_ASSERT(e->differing == 1 && e->max_abs == 1 && e->mean_abs == 1.0 / (double)n);
+    free(a);
+    free(b);
+    free(c);
+}
+
+static void names_are_joined_in_natural_order(void)
+{
+    const char *a = "{\"l.10\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                    "\"l.2\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"
+                    "\"only.a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
+    const char *b = "{\"m.l.2\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                    "\"m.l.10\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[1,2]},"
+                    "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
+    ckpt_diff_options o = {.ignore_prefix = "m."};
+    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT(nevents == 4 && is(0, CKPT_DIFF_SAME, "l.2") && is(1, CKPT_DIFF_CHANGED, "l.10"));
+    CU_ASSERT(is(2, CKPT_DIFF_ONLY_A, "only.a") && is(3, CKPT_DIFF_ONLY_B, "z"));
+    CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
+    CU_ASSERT(totals.same == 1 && totals.changed == 1 && totals.only_a == 1 && totals.only_b == 1 && totals.renamed == 0);
+    const char *globs[] = {"l.*"};
+    o.globs = globs;
+    o.nglobs = 1;
+    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(nevents, 2);
+    flat_close();
+}
+
+static void renames_are_hinted_at(void)
+{
+    const char *a = "{\"x.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
+                    "\"x.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
+    const char *b = "{\"y.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[2,4]},"
+                    "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(totals.renamed, 2);
+    CU_ASSERT(is(0, CKPT_DIFF_ONLY_A, "x.v") && is(1, CKPT_DIFF_RENAMED, "x.v") && events[1].other.ptr[2] == 'v');
+    CU_ASSERT(is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
+    ckpt_diff_options o = {.keys_only = true};
+    CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
+    CU_ASSERT_EQUAL(totals.renamed, 0);
+    flat_close();
+}
+
+/* Many equal tensors on one side: only those that end alike are hinted at. */
+static void equal_bytes_alone_are_no_hint(void)
+{
+    const char *a = "{\"x.bias\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}";
+    const char *b = "{\"y.scale\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                    "\"y.zero\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
+    CU_ASSERT_EQUAL(run(flat_open(a, "\0", 1), flat_open(b, "\0\0", 2), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(totals.renamed, 0);
+    flat_close();
+}
+
+static int stop(void *user, const ckpt_diff_event *e)
+{
+    (void)user;
+    (void)e;
+    return 1;
+}
+
+static int stop_progress(void *user, uint64_t done, uint64_t total)
+{
+    CU_ASSERT(done <= total && total == 8);
+    return *(int *)user;
+}
+
+static void the_caller_can_stop(void)
+{
+    const float x = 1;
+    int now = 1, never = 0;
+    ckpt_diff_options o = {.progress = stop_progress, .user = &now};
+    ckpt_file *a = one("F32", 1, &x, 4), *b = one("F32", 1, &x, 4);
+    CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
+    o.user = &never;
+    CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_OK);
+    flat_close();
+}
+
+/* Every file against itself; composites and rows without bytes are the same too. */
+static void a_file_is_itself(void)
+{
+    static const char *const files[] = {"torch/t26/sparse_coo.pt", "torch/t26/quant_per_channel.pt", "torch/t26/meta.pt",
+                                        "torch/t26/conj.pt", "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ckpt_file *a = corpus_open(files[i]), *b = corpus_open(files[i]);
+        CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
+        CU_ASSERT(nevents > 0 && totals.same == nevents && totals.changed == 0);
+        flat_close();
+    }
+}
+
+static void a_bad_crc_is_found(void)
+{
+    ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"), *b = corpus_open("torch/exp/01_pyzip_stored.pt");
+    CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_ECHECKSUM);
+    ckpt_file_ignore_crc(a, true);
+    CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
+    flat_close();
+}
+
+void suite_diff(void)
+{
+    UNIT(counts_and_measures);
+    UNIT(tolerance_is_numpys);
+    UNIT(nan_and_infinity);
+    UNIT(wide_integers_are_exact);
+    UNIT(complex_by_modulus);
+    UNIT(a_cast_shows_its_error);
+    UNIT(the_last_chunk_counts);
+    UNIT(names_are_joined_in_natural_order);
+    UNIT(renames_are_hinted_at);
+    UNIT(equal_bytes_alone_are_no_hint);
+    UNIT(the_caller_can_stop);
+    UNIT(a_file_is_itself);
+    UNIT(a_bad_crc_is_found);
+}

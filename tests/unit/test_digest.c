@@ -1,0 +1,96 @@
+/* Digests: published test vectors, and the rule that format does not matter. */
+#include <stdlib.h>
+
+#include "flat.h"
+#include "op/hash_xxh3.h"
+#include "unit.h"
+
+static void hex(const uint8_t *digest, size_t n, char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        out[2 * i] = "0123456789abcdef"[digest[i] >> 4];
+        out[2 * i + 1] = "0123456789abcdef"[digest[i] & 15];
+    }
+    out[2 * n] = '\0';
+}
+
+static void known_answers(void)
+{
+    uint8_t d[CKPT_DIGEST_MAX];
+    char text[65];
+    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
+                             "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}", "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL), CKPT_OK);
+    hex(d, 32, text);
+    CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL), CKPT_OK);
+    hex(d, 32, text);
+    CU_ASSERT_STRING_EQUAL(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL), CKPT_OK);
+    hex(d, 16, text);
+    CU_ASSERT_STRING_EQUAL(text, "99aa06d3014798d86001c324468d497f"); /* XXH3_128bits("") */
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 99, CKPT_SHA256, d, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, (ckpt_algorithm)7, d, NULL), CKPT_EUSAGE);
+    flat_close();
+}
+
+static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
+{
+    uint8_t *d = calloc(ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
+        if (ckpt_tensor_at(f, i)->has_data)
+            CU_ASSERT_EQUAL(ckpt_digest_tensor(f, i, alg, d + i * CKPT_DIGEST_MAX, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_file(f, alg, d, out, NULL), CKPT_OK);
+    free(d);
+}
+
+/* One record, written out by hand, gives the digest of the file. */
+static void file_digest_is_as_documented(void)
+{
+    uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
+    unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0, 0, 0, 0, 't', 5, 0, 0, 0, 0, 0, 0, 0,
+                                                        'u', 'i', 'n', 't', '8', 2, 0, 0, 0, 0, 0, 0, 0,
+                                                        1, 0, 0, 0, 0, 0, 0, 0, 3};
+    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[1,3],\"data_offsets\":[0,3]}}", "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_XXH3, tensor, NULL), CKPT_OK);
+    memcpy(record + sizeof record - 16, tensor, 16);
+    void *x = xxh3_new();
+    xxh3_update(x, record, sizeof record);
+    xxh3_final(x, want);
+    xxh3_free(x);
+    all_digest(f, CKPT_XXH3, got);
+    CU_ASSERT(memcmp(got, want, 16) == 0);
+    flat_close();
+}
+
+static void order_and_place_do_not_matter(void)
+{
+    uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
+    all_digest(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                         "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "xy", 2), CKPT_SHA256, a);
+    all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                         "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "yx", 2), CKPT_SHA256, b);
+    all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                         "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "yx", 2), CKPT_SHA256, c);
+    CU_ASSERT(memcmp(a, b, 32) == 0);
+    CU_ASSERT(memcmp(a, c, 32) != 0);
+    flat_close();
+}
+
+/* The same weights by two releases, zip and legacy. */
+static void format_does_not_matter(void)
+{
+    uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
+    all_digest(corpus_open("torch/t26/state_dict.pt"), CKPT_XXH3, a);
+    all_digest(corpus_open("torch/t26/state_dict_legacy.pt"), CKPT_XXH3, b);
+    CU_ASSERT(memcmp(a, b, 16) == 0);
+    flat_close();
+}
+
+void suite_digest(void)
+{
+    UNIT(known_answers);
+    UNIT(file_digest_is_as_documented);
+    UNIT(order_and_place_do_not_matter);
+    UNIT(format_does_not_matter);
+}

@@ -1,0 +1,145 @@
+/* Every pattern of every small type against the definition of that type. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/number.h"
+#include "unit.h"
+
+static double decode1(ckpt_dtype dt, const void *bytes)
+{
+    double out[4] = {0};
+    number_decode(dt, bytes, 1, out);
+    return out[0];
+}
+
+static int same(double a, double b) { return isnan(a) ? isnan(b) : a == b && signbit(a) == signbit(b); }
+
+/* The value of BITS as IEEE 754 says it: INF the exponent of all ones is special. */
+static double ieee(unsigned bits, int exp, int man, int bias, int inf)
+{
+    unsigned m = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
+    double sign = bits >> (exp + man) & 1 ? -1.0 : 1.0;
+    if (inf && e == (1u << exp) - 1)
+        return m ? (double)NAN : sign * (double)INFINITY;
+    if (e == 0)
+        return sign * m * pow(2, 1 - bias - man);
+    return sign * (1 + m * pow(2, -man)) * pow(2, (int)e - bias);
+}
+
+static void halves(void)
+{
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < 65536; i++) {
+        unsigned char b[2] = {(unsigned char)i, (unsigned char)(i >> 8)};
+        wrong += !same(decode1(CKPT_DT_F16, b), ieee(i, 5, 10, 15, 1));
+        wrong += !same(decode1(CKPT_DT_BF16, b), ieee(i, 8, 7, 127, 1));
+        wrong += decode1(CKPT_DT_I16, b) != (i < 32768 ? (double)i : (double)i - 65536);
+        wrong += decode1(CKPT_DT_U16, b) != (double)i;
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void eighths(void)
+{
+    unsigned wrong = 0;
+    for (unsigned i = 0; i < 256; i++) {
+        unsigned char b = (unsigned char)i;
+        wrong += !same(decode1(CKPT_DT_F8_E5M2, &b), ieee(i, 5, 2, 15, 1));
+        wrong += !same(decode1(CKPT_DT_F8_E4M3, &b), (i & 127) == 127 ? (double)NAN : ieee(i, 4, 3, 7, 0));
+        wrong += !same(decode1(CKPT_DT_F8_E4M3FNUZ, &b), i == 128 ? (double)NAN : ieee(i, 4, 3, 8, 0));
+        wrong += !same(decode1(CKPT_DT_F8_E5M2FNUZ, &b), i == 128 ? (double)NAN : ieee(i, 5, 2, 16, 0));
+        wrong += !same(decode1(CKPT_DT_F8_E8M0, &b), i == 255 ? (double)NAN : pow(2, (int)i - 127));
+        wrong += decode1(CKPT_DT_I8, &b) != (i < 128 ? (double)i : (double)i - 256);
+        wrong += decode1(CKPT_DT_BOOL, &b) != (i != 0);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+    /* the largest values that the formats' papers state */
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3, "\x7e"), 448);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E5M2, "\x7b"), 57344);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E4M3FNUZ, "\x7f"), 240);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_F8_E5M2FNUZ, "\x7f"), 57344);
+}
+
+static void long_runs_decode_like_short_ones(void)
+{
+    unsigned char in[512];
+    double out[512], wrong = 0;
+    for (unsigned i = 0; i < 512; i++)
+        in[i] = (unsigned char)i;
+    unsigned char *g = unit_guard(in, sizeof in);
+    for (ckpt_dtype dt = CKPT_DT_F8_E4M3; dt <= CKPT_DT_F8_E8M0; dt++) {
+        number_decode(dt, g, 512, out);
+        for (unsigned i = 0; i < 512; i++)
+            wrong += !same(out[i], decode1(dt, &in[i]));
+    }
+    unit_guard_free(g, sizeof in);
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void packed(void)
+{
+    static const double f4[] = {0, 0.5, 1, 1.5, 2, 3, 4, 6};
+    double out[4];
+    for (unsigned i = 0; i < 256; i++) {
+        unsigned char b = (unsigned char)i;
+        number_decode(CKPT_DT_F4, &b, 1, out);
+        CU_ASSERT(same(out[0], i & 8 ? -f4[i & 7] : f4[i & 7]) && same(out[1], i & 128 ? -f4[i >> 4 & 7] : f4[i >> 4 & 7]));
+        number_decode(CKPT_DT_QU4X2, &b, 2, out);
+        CU_ASSERT(out[0] == (i & 15) && out[1] == i >> 4);
+        number_decode(CKPT_DT_QU2X4, &b, 4, out);
+        CU_ASSERT(out[0] == (i & 3) && out[3] == i >> 6);
+    }
+    for (unsigned i = 0; i < 64; i++) { /* the same six bits four times */
+        uint32_t v = i * 0x41041u;
+        unsigned char b[3] = {(unsigned char)v, (unsigned char)(v >> 8), (unsigned char)(v >> 16)};
+        number_decode(CKPT_DT_F6_E2M3, b, 4, out);
+        CU_ASSERT(same(out[0], ieee(i, 2, 3, 1, 0)) && same(out[3], out[0]));
+        number_decode(CKPT_DT_F6_E3M2, b, 4, out);
+        CU_ASSERT(same(out[1], ieee(i, 3, 2, 3, 0)) && same(out[2], out[1]));
+    }
+}
+
+static void wide_and_complex(void)
+{
+    double out[2];
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_F64, "\0\0\0\0\0\0\xf0\x3f"), 1.0);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_I64, "\xff\xff\xff\xff\xff\xff\xff\xff"), -1.0);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_U64, "\0\0\0\0\0\0\0\x80"), 0x1p63);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_I32, "\0\0\0\x80"), -0x1p31);
+    CU_ASSERT_EQUAL(decode1(CKPT_DT_U32, "\0\0\0\x80"), 0x1p31);
+    number_decode(CKPT_DT_C64, (const unsigned char *)"\0\0\x80\x3f\0\0\0\xc0", 1, out);
+    CU_ASSERT(out[0] == 1 && out[1] == -2);
+    number_decode(CKPT_DT_C32, (const unsigned char *)"\0\x3c\0\xc0", 1, out);
+    CU_ASSERT(out[0] == 1 && out[1] == -2);
+    number_decode(CKPT_DT_BC32, (const unsigned char *)"\x80\x3f\0\xc0", 1, out);
+    CU_ASSERT(out[0] == 1 && out[1] == -2);
+}
+
+/* Every type is read within its own bytes, and lanes tell how much it writes. */
+static void stays_in_bounds(void)
+{
+    for (ckpt_dtype dt = CKPT_DT_NONE; dt < CKPT_DT_COUNT; dt++) {
+        const struct dtype_info *d = dtype_info(dt);
+        unsigned char zero[64] = {0};
+        double out[65];
+        size_t elems = (size_t)d->block_elems * 2, size = (size_t)d->block_bytes * 2;
+        for (int i = 0; i < 65; i++)
+            out[i] = -7;
+        unsigned char *g = unit_guard(zero, size);
+        number_decode(dt, g, size ? elems : 0, out);
+        unit_guard_free(g, size);
+        size_t lanes = size ? elems * number_lanes(dt) : 0;
+        CU_ASSERT(out[lanes] == -7);
+        CU_ASSERT(lanes == 0 || out[lanes - 1] != -7);
+    }
+}
+
+void suite_number(void)
+{
+    UNIT(halves);
+    UNIT(eighths);
+    UNIT(long_runs_decode_like_short_ones);
+    UNIT(packed);
+    UNIT(wide_and_complex);
+    UNIT(stays_in_bounds);
+}
