@@ -16,7 +16,7 @@
 #include "base/checked.h"
 
 #define WINDOW ((size_t)256 * 1024)
-#define GAP    2048u /* bytes that are read about as fast as a system call is made */
+#define GAP    1024u /* bytes that are read about as fast as a system call is made */
 
 bool gather_init(struct gather *g, const ckpt_tensor *t)
 {

@@ -54,7 +54,7 @@ static bool holds(const char *name, const char *text)
     if (f)
         fclose(f);
     got[n] = '\0';
-    return f && strcmp(got, text) == 0;
+    return f && n == strlen(text) && memcmp(got, text, n) == 0;
 }
 
 static mode_t mode_of(const char *name)
