@@ -10,7 +10,7 @@
 #include "base/checked.h"
 
 #define FIRST_CHUNK ((size_t)8 << 10)
-#define LAST_CHUNK ((size_t)256 << 10)
+#define LAST_CHUNK  ((size_t)256 << 10)
 
 struct chunk {
     struct chunk *next;
@@ -22,7 +22,7 @@ struct arena {
     struct chunk *head; /* the one that is being filled, then full ones */
     uint64_t used, max;
     size_t next_size;
-    bool full; /* the ceiling refused something */
+    bool full;        /* the ceiling refused something */
     uint64_t fail_in; /* allocations until the injected failure; 0: none */
 };
 
@@ -53,10 +53,7 @@ void arena_raise(arena *a, uint64_t max_bytes)
         a->max = max_bytes;
 }
 
-void arena_fail_at(arena *a, uint64_t n)
-{
-    a->fail_in = n;
-}
+void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 
 static struct chunk *chunk_new(size_t size)
 {
@@ -126,10 +123,7 @@ static void *take(arena *a, size_t n, size_t align)
     return at;
 }
 
-void *arena_alloc(arena *a, size_t n)
-{
-    return take(a, n, alignof(max_align_t));
-}
+void *arena_alloc(arena *a, size_t n) { return take(a, n, alignof(max_align_t)); }
 
 void *arena_array(arena *a, uint64_t count, size_t size)
 {
@@ -180,12 +174,6 @@ ckpt_str arena_printf(arena *a, const char *fmt, ...)
     return at ? str_of(at, (size_t)n) : str_of(NULL, 0);
 }
 
-uint64_t arena_used(const arena *a)
-{
-    return a->used;
-}
+uint64_t arena_used(const arena *a) { return a->used; }
 
-bool arena_full(const arena *a)
-{
-    return a->full;
-}
+bool arena_full(const arena *a) { return a->full; }

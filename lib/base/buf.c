@@ -5,10 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void buf_init(buf *b, size_t max_bytes)
-{
-    *b = (buf){NULL, 0, 0, max_bytes, false};
-}
+void buf_init(buf *b, size_t max_bytes) { *b = (buf){NULL, 0, 0, max_bytes, false}; }
 
 void buf_free(buf *b)
 {
@@ -16,10 +13,7 @@ void buf_free(buf *b)
     buf_init(b, b->max);
 }
 
-bool buf_ok(const buf *b)
-{
-    return !b->failed;
-}
+bool buf_ok(const buf *b) { return !b->failed; }
 
 /* Room for N more bytes, or the latch. */
 static bool reserve(buf *b, size_t n)
@@ -50,20 +44,11 @@ void buf_put(buf *b, const void *bytes, size_t n)
     b->len += n;
 }
 
-void buf_byte(buf *b, unsigned char c)
-{
-    buf_put(b, &c, 1);
-}
+void buf_byte(buf *b, unsigned char c) { buf_put(b, &c, 1); }
 
-void buf_str(buf *b, ckpt_str s)
-{
-    buf_put(b, s.ptr, s.len);
-}
+void buf_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }
 
-void buf_text(buf *b, const char *z)
-{
-    buf_put(b, z, strlen(z));
-}
+void buf_text(buf *b, const char *z) { buf_put(b, z, strlen(z)); }
 
 void buf_printf(buf *b, const char *fmt, ...)
 {
@@ -98,22 +83,10 @@ static void put_le(buf *b, uint64_t v, size_t n)
     buf_put(b, bytes, n);
 }
 
-void buf_u16le(buf *b, uint16_t v)
-{
-    put_le(b, v, 2);
-}
+void buf_u16le(buf *b, uint16_t v) { put_le(b, v, 2); }
 
-void buf_u32le(buf *b, uint32_t v)
-{
-    put_le(b, v, 4);
-}
+void buf_u32le(buf *b, uint32_t v) { put_le(b, v, 4); }
 
-void buf_u64le(buf *b, uint64_t v)
-{
-    put_le(b, v, 8);
-}
+void buf_u64le(buf *b, uint64_t v) { put_le(b, v, 8); }
 
-ckpt_str buf_view(const buf *b)
-{
-    return b->data ? str_of((const char *)b->data, b->len) : str_of("", 0);
-}
+ckpt_str buf_view(const buf *b) { return b->data ? str_of((const char *)b->data, b->len) : str_of("", 0); }

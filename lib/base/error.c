@@ -72,10 +72,7 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     return status;
 }
 
-ckpt_status fail_memory(ckpt_error *err)
-{
-    return fail(err, CKPT_ENOMEM, CKPT_NO_OFFSET, "memory ran out");
-}
+ckpt_status fail_memory(ckpt_error *err) { return fail(err, CKPT_ENOMEM, CKPT_NO_OFFSET, "memory ran out"); }
 
 void fail_where(ckpt_error *err, const char *fmt, ...)
 {
@@ -113,7 +110,7 @@ const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap)
         return out;
     if (err->offset != CKPT_NO_OFFSET)
         snprintf(byte, sizeof byte, "byte 0x%" PRIx64 ": ", err->offset);
-    snprintf(out, cap, "%s%s%s%s%s%s", err->file, err->file[0] ? ": " : "", byte,
-             err->where, err->where[0] ? ": " : "", err->what);
+    snprintf(out, cap, "%s%s%s%s%s%s", err->file, err->file[0] ? ": " : "", byte, err->where,
+             err->where[0] ? ": " : "", err->what);
     return out;
 }

@@ -17,7 +17,8 @@
  * text, which says what was found and what is allowed. The file, where and
  * hint fields are cleared. ERR may be NULL. Returns STATUS, so that
  * `return fail(...)` reads well. */
-ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(4, 5);
+ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...)
+    CKPT_PRINTF(4, 5);
 /* fail_errno - like fail with CKPT_EIO (ENOMEM: CKPT_ENOMEM; ENOENT:
  * CKPT_ENOTFOUND), the current errno and its text after the formatted one. */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);

@@ -24,10 +24,7 @@ struct map {
     uint64_t seed[2];
 };
 
-static uint64_t rotate(uint64_t x, int by)
-{
-    return x << by | x >> (64 - by);
-}
+static uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
 static void sip_round(uint64_t v[4])
 {
@@ -119,10 +116,7 @@ void map_free(map *m)
     free(m);
 }
 
-size_t map_count(const map *m)
-{
-    return m->count;
-}
+size_t map_count(const map *m) { return m->count; }
 
 static struct slot *find(const map *m, const char *ptr, uint64_t key, uint32_t hash)
 {
@@ -175,10 +169,7 @@ static bool put(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t v
 }
 
 /* Text without bytes may have no address, but numbers are known by having none. */
-static const char *address(ckpt_str key)
-{
-    return key.len ? key.ptr : "";
-}
+static const char *address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)
 {

@@ -22,7 +22,8 @@ static inline bool str_starts(ckpt_str s, ckpt_str prefix)
 }
 static inline bool str_ends(ckpt_str s, ckpt_str suffix)
 {
-    return s.len >= suffix.len && (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
+    return s.len >= suffix.len &&
+           (suffix.len == 0 || memcmp(s.ptr + s.len - suffix.len, suffix.ptr, suffix.len) == 0);
 }
 static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {

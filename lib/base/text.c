@@ -73,10 +73,7 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
     sink->len += n;
 }
 
-void text_word(struct text_sink *sink, const char *z)
-{
-    text_put(sink, z, strlen(z));
-}
+void text_word(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
@@ -124,10 +121,7 @@ void text_fit(ckpt_str s, char *out, size_t cap)
     out[len] = '\0';
 }
 
-static bool digit(ckpt_str s, size_t i)
-{
-    return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9';
-}
+static bool digit(ckpt_str s, size_t i) { return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9'; }
 
 /* Moves *POS behind the digits at it; the number without leading zeros. */
 static ckpt_str number(ckpt_str s, size_t *pos)

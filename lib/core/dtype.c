@@ -5,8 +5,9 @@
 
 static const struct dtype_info table[CKPT_DT_COUNT] = {
     [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
-#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank) \
-    [CKPT_DT_##id] = {torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank},
+#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
+    [CKPT_DT_##                                                                                              \
+        id] = {torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank},
 #include "core/dtype.def"
 #undef DTYPE
 };
@@ -16,9 +17,9 @@ static const struct {
     const char *name;
     ckpt_dtype dtype;
 } aliases[] = {
-    {"double", CKPT_DT_F64}, {"float", CKPT_DT_F32},   {"half", CKPT_DT_F16},    {"long", CKPT_DT_I64},
-    {"int", CKPT_DT_I32},    {"short", CKPT_DT_I16},   {"chalf", CKPT_DT_C32},   {"cfloat", CKPT_DT_C64},
-    {"cdouble", CKPT_DT_C128},
+    {"double", CKPT_DT_F64}, {"float", CKPT_DT_F32},  {"half", CKPT_DT_F16},
+    {"long", CKPT_DT_I64},   {"int", CKPT_DT_I32},    {"short", CKPT_DT_I16},
+    {"chalf", CKPT_DT_C32},  {"cfloat", CKPT_DT_C64}, {"cdouble", CKPT_DT_C128},
 };
 
 const struct dtype_info *dtype_info(ckpt_dtype dt)
@@ -67,10 +68,7 @@ bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
     return checked_mul(elems / d->block_elems, d->block_bytes, out);
 }
 
-const char *ckpt_dtype_name(ckpt_dtype dtype)
-{
-    return dtype_info(dtype)->name;
-}
+const char *ckpt_dtype_name(ckpt_dtype dtype) { return dtype_info(dtype)->name; }
 
 ckpt_dtype ckpt_dtype_parse(ckpt_str name)
 {

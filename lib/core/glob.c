@@ -26,7 +26,7 @@ static bool in_set(ckpt_str g, size_t *pos, uint32_t cp)
 {
     size_t at = *pos + 1;
     bool not = at < g.len && g.ptr[at] == '!', found = false;
-    at += not;
+    at += not ;
     for (bool first = true; at < g.len && (first || g.ptr[at] != ']'); first = false) {
         uint32_t low = next_quoted(g, &at), high = low;
         if (at + 1 < g.len && g.ptr[at] == '-' && g.ptr[at + 1] != ']') {
@@ -40,7 +40,7 @@ static bool in_set(ckpt_str g, size_t *pos, uint32_t cp)
         return cp == '[';
     }
     *pos = at + 1;
-    return found != not;
+    return found != not ;
 }
 
 /* Does the one character at *J match the pattern's piece at *I (no `*`)? Both

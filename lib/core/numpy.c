@@ -36,7 +36,7 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
         return false;
     d.kind = code.ptr[0];
     if (!size_of(str_skip(code, 1), &d.bytes))
-        d.bytes = 8; /* dates and objects have no size in their code */
+        d.bytes = 8;   /* dates and objects have no size in their code */
     if (d.kind == 'U') /* counts characters of 4 bytes */
         d.bytes *= 4;
     d.big_endian = value_text(value_item(value_state(v), 1), &order) && str_is(order, ">");
@@ -46,8 +46,9 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
 
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
 {
-    return (value_calls(v, "numpy.core.multiarray", "scalar", 2) || value_calls(v, "numpy._core.multiarray", "scalar", 2))
-           && numpy_dtype_of(value_arg(v, 0), out);
+    return (value_calls(v, "numpy.core.multiarray", "scalar", 2) ||
+            value_calls(v, "numpy._core.multiarray", "scalar", 2)) &&
+           numpy_dtype_of(value_arg(v, 0), out);
 }
 
 static const struct {
@@ -56,23 +57,24 @@ static const struct {
     ckpt_dtype dtype;
     const char *name;
 } types[] = {
-    {'f', 2, CKPT_DT_F16, "float16"},   {'f', 4, CKPT_DT_F32, "float32"},
-    {'f', 8, CKPT_DT_F64, "float64"},   {'f', 0, CKPT_DT_NONE, "longdouble"},
-    {'i', 1, CKPT_DT_I8, "int8"},       {'i', 2, CKPT_DT_I16, "int16"},
-    {'i', 4, CKPT_DT_I32, "int32"},     {'i', 8, CKPT_DT_I64, "int64"},
-    {'u', 1, CKPT_DT_U8, "uint8"},      {'u', 2, CKPT_DT_U16, "uint16"},
-    {'u', 4, CKPT_DT_U32, "uint32"},    {'u', 8, CKPT_DT_U64, "uint64"},
-    {'b', 1, CKPT_DT_BOOL, "bool"},     {'c', 8, CKPT_DT_C64, "complex64"},
+    {'f', 2, CKPT_DT_F16, "float16"},      {'f', 4, CKPT_DT_F32, "float32"},
+    {'f', 8, CKPT_DT_F64, "float64"},      {'f', 0, CKPT_DT_NONE, "longdouble"},
+    {'i', 1, CKPT_DT_I8, "int8"},          {'i', 2, CKPT_DT_I16, "int16"},
+    {'i', 4, CKPT_DT_I32, "int32"},        {'i', 8, CKPT_DT_I64, "int64"},
+    {'u', 1, CKPT_DT_U8, "uint8"},         {'u', 2, CKPT_DT_U16, "uint16"},
+    {'u', 4, CKPT_DT_U32, "uint32"},       {'u', 8, CKPT_DT_U64, "uint64"},
+    {'b', 1, CKPT_DT_BOOL, "bool"},        {'c', 8, CKPT_DT_C64, "complex64"},
     {'c', 16, CKPT_DT_C128, "complex128"}, {'c', 0, CKPT_DT_NONE, "clongdouble"},
-    {'S', 0, CKPT_DT_NONE, "bytes_"},   {'U', 0, CKPT_DT_NONE, "str_"},
-    {'V', 0, CKPT_DT_NONE, "void"},     {'O', 0, CKPT_DT_NONE, "object_"},
-    {'M', 0, CKPT_DT_NONE, "datetime64"}, {'m', 0, CKPT_DT_NONE, "timedelta64"},
+    {'S', 0, CKPT_DT_NONE, "bytes_"},      {'U', 0, CKPT_DT_NONE, "str_"},
+    {'V', 0, CKPT_DT_NONE, "void"},        {'O', 0, CKPT_DT_NONE, "object_"},
+    {'M', 0, CKPT_DT_NONE, "datetime64"},  {'m', 0, CKPT_DT_NONE, "timedelta64"},
 };
 
 static size_t type_index(const struct numpy_dtype *d)
 {
     size_t i = 0;
-    while (i < sizeof types / sizeof *types && (types[i].kind != d->kind || (types[i].bytes && types[i].bytes != d->bytes)))
+    while (i < sizeof types / sizeof *types &&
+           (types[i].kind != d->kind || (types[i].bytes && types[i].bytes != d->bytes)))
         i++;
     return i;
 }
@@ -92,8 +94,8 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
 bool latin1_of(const ckpt_value *v, ckpt_str *text)
 {
     ckpt_str codec;
-    return value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec)
-           && (str_is(codec, "latin1") || str_is(codec, "latin-1")) && value_text(value_arg(v, 0), text);
+    return value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
+           (str_is(codec, "latin1") || str_is(codec, "latin-1")) && value_text(value_arg(v, 0), text);
 }
 
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)

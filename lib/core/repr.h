@@ -6,9 +6,9 @@
 
 enum repr_width { REPR_DOUBLE, REPR_SINGLE, REPR_HALF };
 
-#define REPR_FLOAT 32     /* room that any float takes, terminated */
-#define REPR_BIG_BYTES 512 /* longest integer that is written out */
-#define REPR_BIG 1280     /* room that it takes, terminated */
+#define REPR_FLOAT     32   /* room that any float takes, terminated */
+#define REPR_BIG_BYTES 512  /* longest integer that is written out */
+#define REPR_BIG       1280 /* room that it takes, terminated */
 
 /* repr_float - the shortest decimal that reads back as X in WIDTH. */
 size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT]);

@@ -55,7 +55,8 @@ ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items)
     return v;
 }
 
-ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args, uint64_t offset)
+ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
+                       uint64_t offset)
 {
     ckpt_value *v = value_new(a, CKPT_V_CALL, offset);
     struct value_call *c = v ? ARENA_NEW(a, struct value_call) : NULL;
@@ -86,10 +87,10 @@ static void *one_more(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size
     return at;
 }
 
-static bool sequence(const ckpt_value *v)
+bool value_is_sequence(const ckpt_value *v)
 {
-    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET
-                 || v->type == CKPT_V_FROZENSET);
+    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
+                 v->type == CKPT_V_FROZENSET);
 }
 
 static const struct value_call *call(const ckpt_value *v)
@@ -109,7 +110,7 @@ static bool push(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt
 
 bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
-    if (sequence(v))
+    if (value_is_sequence(v))
         return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
     if (!call(v))
         return false;
@@ -172,7 +173,7 @@ bool value_calls(const ckpt_value *v, const char *module, const char *name, uint
 uint32_t value_nargs(const ckpt_value *v)
 {
     const struct value_call *c = call(v);
-    return c && sequence(c->args) ? c->args->u.seq.n : 0;
+    return c && value_is_sequence(c->args) ? c->args->u.seq.n : 0;
 }
 
 ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
@@ -183,7 +184,7 @@ ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
 
 ckpt_value *value_item(const ckpt_value *v, uint32_t i)
 {
-    if (sequence(v))
+    if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
     const struct value_call *c = call(v);
     return c && i < c->nitems ? c->items[i] : NULL;
@@ -192,7 +193,7 @@ ckpt_value *value_item(const ckpt_value *v, uint32_t i)
 uint32_t value_count(const ckpt_value *v)
 {
     uint32_t n;
-    if (sequence(v))
+    if (value_is_sequence(v))
         return v->u.seq.n;
     value_pairs(v, &n);
     const struct value_call *c = call(v);

@@ -66,7 +66,8 @@ ckpt_value *value_str(arena *a, ckpt_str s); /* STR over S as it is: not copied 
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
-ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args, uint64_t offset);
+ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
+                       uint64_t offset);
 /* value_ordered_dict - the node of an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
@@ -74,6 +75,7 @@ bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *
 bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
 
 /* Reading. Each of these answers for any node. */
+bool value_is_sequence(const ckpt_value *v); /* LIST, TUPLE, SET, FROZENSET */
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
@@ -87,7 +89,7 @@ uint32_t value_count(const ckpt_value *v);               /* items of a sequence,
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
 /* value_get - last value under the text key NAME (STR or STR8); NULL: none. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);
-/* value_text_key - text of a STR or STR8 held in memory; false else. */
+/* value_text - text of a STR or STR8 held in memory; false else. */
 bool value_text(const ckpt_value *v, ckpt_str *out);
 bool value_integer(const ckpt_value *v, int64_t *out); /* INT, BOOL */
 /* value_state - the last BUILD operand of a CALL, or NULL. */

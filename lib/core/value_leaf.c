@@ -14,7 +14,7 @@
 #include "core/repr.h"
 #include "core/view.h"
 
-#define TEXT_MAX 1000 /* bytes of one text that are shown */
+#define TEXT_MAX   1000 /* bytes of one text that are shown */
 #define SCALAR_MAX 256
 
 static void put_integer(struct text_sink *out, int64_t i)
@@ -113,7 +113,8 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
     ckpt_str inner;
-    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr") && value_text(value_arg(k, 1), &inner))
+    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr") &&
+        value_text(value_arg(k, 1), &inner))
         text_escaped(out, last_part(inner), TEXT_NAME);
     else if (value_is_global(k, "torch", "Size"))
         text_word(out, "torch.Size");
@@ -237,8 +238,8 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str name;
     const ckpt_value *of = value_arg(v, 0);
-    if (!is_builtin(v->u.call_->callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0
-        || !value_text(value_arg(v, 1), &name))
+    if (!is_builtin(v->u.call_->callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
+        !value_text(value_arg(v, 1), &name))
         return false;
     text_escaped(out, last_part(value_name(of)), TEXT_NAME);
     text_word(out, ".");

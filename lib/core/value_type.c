@@ -5,12 +5,11 @@
 #include "core/view.h"
 
 static const char *const plain[] = {
-    [CKPT_V_NONE] = "NoneType",   [CKPT_V_BOOL] = "bool",   [CKPT_V_INT] = "int",
-    [CKPT_V_BIGINT] = "int",      [CKPT_V_FLOAT] = "float", [CKPT_V_STR] = "str",
-    [CKPT_V_STR8] = "str",        [CKPT_V_BYTES] = "bytes", [CKPT_V_BYTEARRAY] = "bytearray",
-    [CKPT_V_LIST] = "list",       [CKPT_V_TUPLE] = "tuple", [CKPT_V_DICT] = "dict",
-    [CKPT_V_SET] = "set",         [CKPT_V_FROZENSET] = "frozenset",
-    [CKPT_V_TENSOR] = "tensor",
+    [CKPT_V_NONE] = "NoneType", [CKPT_V_BOOL] = "bool",           [CKPT_V_INT] = "int",
+    [CKPT_V_BIGINT] = "int",    [CKPT_V_FLOAT] = "float",         [CKPT_V_STR] = "str",
+    [CKPT_V_STR8] = "str",      [CKPT_V_BYTES] = "bytes",         [CKPT_V_BYTEARRAY] = "bytearray",
+    [CKPT_V_LIST] = "list",     [CKPT_V_TUPLE] = "tuple",         [CKPT_V_DICT] = "dict",
+    [CKPT_V_SET] = "set",       [CKPT_V_FROZENSET] = "frozenset", [CKPT_V_TENSOR] = "tensor",
 };
 
 /* Functions whose result is an object of a class that they do not name. */

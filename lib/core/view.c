@@ -11,10 +11,7 @@
  */
 #include "core/view.h"
 
-static bool is_call(const ckpt_value *v)
-{
-    return v && v->type == CKPT_V_CALL;
-}
+static bool is_call(const ckpt_value *v) { return v && v->type == CKPT_V_CALL; }
 
 bool is_builtin(const ckpt_value *v, const char *name)
 {
@@ -57,16 +54,10 @@ static void add_pairs(struct view *view, const value_pair *pairs, uint32_t n)
     add(view, (struct view_part){pairs, NULL, false, n});
 }
 
-static bool is_sequence(const ckpt_value *v)
-{
-    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET
-                 || v->type == CKPT_V_FROZENSET);
-}
-
 static struct view sequence(const ckpt_value *v, bool of_pairs)
 {
     struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
-    if (is_sequence(v))
+    if (value_is_sequence(v))
         add_items(&view, v->u.seq.items, v->u.seq.n, of_pairs);
     return view;
 }
@@ -84,16 +75,18 @@ static struct view mapping(const ckpt_value *v, enum view_kind kind)
 static struct view given(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v), *arg = value_arg(v, reconstructs(v) ? 2 : 0);
-    bool pairs = value_is_global(k, "collections", "OrderedDict") || value_is_global(k, "collections", "Counter")
-                 || value_is_global(k, "collections", "defaultdict") || is_builtin(k, "dict");
-    bool items = is_builtin(k, "set") || is_builtin(k, "frozenset") || is_builtin(k, "list") || is_builtin(k, "tuple")
-                 || value_is_global(k, "collections", "deque") || value_is_global(k, "torch", "Size");
+    bool pairs = value_is_global(k, "collections", "OrderedDict") ||
+                 value_is_global(k, "collections", "Counter") ||
+                 value_is_global(k, "collections", "defaultdict") || is_builtin(k, "dict");
+    bool items = is_builtin(k, "set") || is_builtin(k, "frozenset") || is_builtin(k, "list") ||
+                 is_builtin(k, "tuple") || value_is_global(k, "collections", "deque") ||
+                 value_is_global(k, "torch", "Size");
     if (reconstructs(v)) {
         pairs = arg && arg->type == CKPT_V_DICT;
-        items = is_sequence(arg);
+        items = value_is_sequence(arg);
     }
     if (pairs)
-        return is_sequence(arg) ? sequence(arg, true) : mapping(arg, VIEW_PAIRS);
+        return value_is_sequence(arg) ? sequence(arg, true) : mapping(arg, VIEW_PAIRS);
     if (items)
         return sequence(arg, false);
     return (struct view){VIEW_LEAF, false, {{0}}, 0};
@@ -105,8 +98,8 @@ static struct view attributes(const ckpt_value *state)
     if (!state || state->type != CKPT_V_TUPLE || state->u.seq.n != 2)
         return mapping(state, state && state->type == CKPT_V_DICT ? VIEW_ATTRS : VIEW_LEAF);
     const ckpt_value *dict = state->u.seq.items[0], *slots = state->u.seq.items[1];
-    if ((dict->type != CKPT_V_DICT && dict->type != CKPT_V_NONE)
-        || (slots->type != CKPT_V_DICT && slots->type != CKPT_V_NONE))
+    if ((dict->type != CKPT_V_DICT && dict->type != CKPT_V_NONE) ||
+        (slots->type != CKPT_V_DICT && slots->type != CKPT_V_NONE))
         return (struct view){VIEW_LEAF, false, {{0}}, 0};
     struct view view = mapping(dict, VIEW_ATTRS);
     if (slots->type == CKPT_V_DICT)
@@ -154,14 +147,10 @@ struct view view_of(const ckpt_value *v)
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
-    case CKPT_V_FROZENSET:
-        return sequence(v, false);
-    case CKPT_V_DICT:
-        return mapping(v, VIEW_PAIRS);
-    case CKPT_V_CALL:
-        return of_call(v);
-    default:
-        return leaf;
+    case CKPT_V_FROZENSET: return sequence(v, false);
+    case CKPT_V_DICT: return mapping(v, VIEW_PAIRS);
+    case CKPT_V_CALL: return of_call(v);
+    default: return leaf;
     }
 }
 
@@ -177,17 +166,14 @@ bool view_item(const struct view *view, size_t i, const ckpt_value **key, const 
     const ckpt_value *item = part->pairs ? part->pairs[i].val : part->items[i];
     *key = part->pairs ? part->pairs[i].key : NULL;
     *val = item;
-    if (part->of_pairs && is_sequence(item) && item->u.seq.n == 2) {
+    if (part->of_pairs && value_is_sequence(item) && item->u.seq.n == 2) {
         *key = item->u.seq.items[0];
         *val = item->u.seq.items[1];
     }
     return true;
 }
 
-size_t ckpt_value_count(const ckpt_value *v)
-{
-    return view_of(v).n;
-}
+size_t ckpt_value_count(const ckpt_value *v) { return view_of(v).n; }
 
 bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val)
 {
@@ -200,10 +186,7 @@ ckpt_value_type ckpt_value_get_type(const ckpt_value *v)
     return v ? (ckpt_value_type)v->type : CKPT_V_NONE;
 }
 
-bool ckpt_value_bool(const ckpt_value *v)
-{
-    return v && v->type == CKPT_V_BOOL && v->u.b;
-}
+bool ckpt_value_bool(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
 
 int64_t ckpt_value_int(const ckpt_value *v)
 {
@@ -221,17 +204,11 @@ double ckpt_value_float(const ckpt_value *v)
 
 ckpt_str ckpt_value_str(const ckpt_value *v)
 {
-    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES
-                      || v->type == CKPT_V_BYTEARRAY);
+    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES ||
+                      v->type == CKPT_V_BYTEARRAY);
     return text && !(v->flags & VALUE_SPAN) ? v->u.str : str_of("", 0);
 }
 
-uint32_t ckpt_value_tensor(const ckpt_value *v)
-{
-    return v ? v->row : CKPT_NO_TENSOR;
-}
+uint32_t ckpt_value_tensor(const ckpt_value *v) { return v ? v->row : CKPT_NO_TENSOR; }
 
-uint64_t ckpt_value_offset(const ckpt_value *v)
-{
-    return v ? v->offset : 0;
-}
+uint64_t ckpt_value_offset(const ckpt_value *v) { return v ? v->offset : 0; }

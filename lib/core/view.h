@@ -7,9 +7,9 @@
 
 enum view_kind {
     VIEW_LEAF,
-    VIEW_ITEMS,  /* list, tuple, set, deque, torch.Size, list subclass, named tuple */
-    VIEW_PAIRS,  /* dict, OrderedDict, defaultdict, Counter, dict subclass */
-    VIEW_ATTRS   /* an object's attributes */
+    VIEW_ITEMS, /* list, tuple, set, deque, torch.Size, list subclass, named tuple */
+    VIEW_PAIRS, /* dict, OrderedDict, defaultdict, Counter, dict subclass */
+    VIEW_ATTRS  /* an object's attributes */
 };
 
 /* One run of children: pairs, or items, or items that are [key, value] each. */

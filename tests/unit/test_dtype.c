@@ -3,7 +3,8 @@
 #include "unit.h"
 
 static const ckpt_dtype order[] = {
-#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank) CKPT_DT_##id,
+#define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
+    CKPT_DT_##id,
 #include "core/dtype.def"
 #undef DTYPE
 };
@@ -68,8 +69,10 @@ static void knows_other_spellings(void)
 
 static void knows_nothing_else(void)
 {
-    static const char *const none[] = {"", "torch.", "torch.torch.float32", "float33", "FLOAT32", "F32 ", "numpy", "F33",
-                                       "a name that is longer than any of them", "storage"};
+    static const char *const none[] = {"",        "torch.",  "torch.torch.float32",
+                                       "float33", "FLOAT32", "F32 ",
+                                       "numpy",   "F33",     "a name that is longer than any of them",
+                                       "storage"};
     for (size_t i = 0; i < sizeof none / sizeof *none; i++)
         CU_ASSERT_EQUAL(ckpt_dtype_parse(str_c(none[i])), CKPT_DT_NONE);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("F32\0")), CKPT_DT_NONE);

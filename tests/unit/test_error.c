@@ -34,19 +34,22 @@ static void says_file_byte_where_what(void)
     ckpt_error e;
     char text[sizeof e];
     memset(&e, 'x', sizeof e);
-    CU_ASSERT_EQUAL(fail(&e, CKPT_EFORMAT, 0x1f, "shape needs %d bytes, record has %d", 4096, 4000), CKPT_EFORMAT);
+    CU_ASSERT_EQUAL(fail(&e, CKPT_EFORMAT, 0x1f, "shape needs %d bytes, record has %d", 4096, 4000),
+                    CKPT_EFORMAT);
     CU_ASSERT_EQUAL(e.status, CKPT_EFORMAT);
     CU_ASSERT_EQUAL(e.sys_errno, 0);
     CU_ASSERT_STRING_EQUAL(e.hint, "");
-    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text), "byte 0x1f: shape needs 4096 bytes, record has 4000");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text),
+                           "byte 0x1f: shape needs 4096 bytes, record has 4000");
     fail_where(&e, "fc.weight");
     fail_where(&e, "%s", "archive/data.pkl");
     fail_file(&e, "m.pt");
     fail_file(&e, "outer.pt");
     fail_hint(&e, "download it again");
     fail_hint(&e, "something vaguer");
-    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text),
-                           "m.pt: byte 0x1f: archive/data.pkl: fc.weight: shape needs 4096 bytes, record has 4000");
+    CU_ASSERT_STRING_EQUAL(
+        ckpt_error_text(&e, text, sizeof text),
+        "m.pt: byte 0x1f: archive/data.pkl: fc.weight: shape needs 4096 bytes, record has 4000");
     CU_ASSERT_STRING_EQUAL(e.hint, "download it again");
     fail(&e, CKPT_ENOMEM, CKPT_NO_OFFSET, "new");
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, sizeof text), "new");

@@ -15,7 +15,7 @@ static bool match(const char *glob, const char *name)
 }
 
 #define YES(glob, name) CU_ASSERT(match(glob, name))
-#define NO(glob, name) CU_ASSERT(!match(glob, name))
+#define NO(glob, name)  CU_ASSERT(!match(glob, name))
 
 static void stars_and_marks(void)
 {

@@ -37,8 +37,12 @@ static void cuts_between_characters(void)
         size_t shown = strlen(part);
         CU_ASSERT(shown < cap);
         CU_ASSERT_EQUAL(memcmp(whole, part, shown), 0);
-        CU_ASSERT_EQUAL(shown, cap - 1 >= 13 ? 13 : cap - 1 >= 12 ? 12 : cap - 1 >= 11 ? 11 : cap - 1 >= 8 ? 8
-                               : cap - 1 >= 2 ? 2 : cap - 1);
+        CU_ASSERT_EQUAL(shown, cap - 1 >= 13   ? 13
+                               : cap - 1 >= 12 ? 12
+                               : cap - 1 >= 11 ? 11
+                               : cap - 1 >= 8  ? 8
+                               : cap - 1 >= 2  ? 2
+                                               : cap - 1);
         CU_ASSERT_EQUAL(part[cap], 'x');
     }
 }

@@ -70,7 +70,9 @@ static void checks_and_counts(void)
     uint64_t n = 7;
     CU_ASSERT(utf8_check(STR_LIT(""), false, &n));
     CU_ASSERT_EQUAL(n, 0);
-    CU_ASSERT(utf8_check(STR_LIT("0123456789abcde\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80" "0123456789"), false, &n));
+    CU_ASSERT(utf8_check(STR_LIT("0123456789abcde\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80"
+                                 "0123456789"),
+                         false, &n));
     CU_ASSERT_EQUAL(n, 28);
     CU_ASSERT(utf8_check(str_of(NULL, 0), false, NULL));
     for (size_t at = 0; at < 20; at++) { /* one bad byte at every place of the fast path */
@@ -101,11 +103,12 @@ static void latin1_gives_bytes(void)
 
 static void knows_what_can_act(void)
 {
-    static const uint32_t unsafe[] = {0, 7, 0x0a, 0x1b, 0x1f, 0x7f, 0x80, 0x9b, 0x9f, 0xad, 0x61c, 0x200b, 0x200d,
-                                      0x200f, 0x2028, 0x2029, 0x202a, 0x202e, 0x2060, 0x2066, 0x2069, 0xd800, 0xfe0f,
-                                      0xfeff, 0xfffb, 0xe0001, 0xe007f, 0x110000, UTF8_BAD};
-    static const uint32_t safe[] = {' ', '~', 0xa0, 0xe4, 0x3b1, 0x4e2d, 0x2010, 0x2027, 0x2030, 0x2070, 0xac00, 0xfffd,
-                                    0x1f600, 0x20000};
+    static const uint32_t unsafe[] = {0,      7,       0x0a,    0x1b,     0x1f,    0x7f,   0x80,   0x9b,
+                                      0x9f,   0xad,    0x61c,   0x200b,   0x200d,  0x200f, 0x2028, 0x2029,
+                                      0x202a, 0x202e,  0x2060,  0x2066,   0x2069,  0xd800, 0xfe0f, 0xfeff,
+                                      0xfffb, 0xe0001, 0xe007f, 0x110000, UTF8_BAD};
+    static const uint32_t safe[] = {' ',    '~',    0xa0,   0xe4,   0x3b1,  0x4e2d,  0x2010,
+                                    0x2027, 0x2030, 0x2070, 0xac00, 0xfffd, 0x1f600, 0x20000};
     for (size_t i = 0; i < sizeof unsafe / sizeof *unsafe; i++)
         CU_ASSERT(utf8_unsafe(unsafe[i]));
     for (size_t i = 0; i < sizeof safe / sizeof *safe; i++)

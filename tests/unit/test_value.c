@@ -35,12 +35,12 @@ static ckpt_value *raw(ckpt_value_type type, ckpt_str s)
     return v;
 }
 
-#define COUNT(...) (sizeof((ckpt_value *[]){__VA_ARGS__}) / sizeof(ckpt_value *))
-#define TUPLE(...) value_tuple(a, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
-#define LIST(...) seq(CKPT_V_LIST, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
-#define EMPTY value_tuple(a, 0, NULL)
+#define COUNT(...)        (sizeof((ckpt_value *[]){__VA_ARGS__}) / sizeof(ckpt_value *))
+#define TUPLE(...)        value_tuple(a, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
+#define LIST(...)         seq(CKPT_V_LIST, COUNT(__VA_ARGS__), (ckpt_value *[]){__VA_ARGS__})
+#define EMPTY             value_tuple(a, 0, NULL)
 #define REDUCE(m, n, ...) value_call(a, CALL_REDUCE, global(m, n), TUPLE(__VA_ARGS__), 0)
-#define NEWOBJ(m, n) value_call(a, CALL_NEWOBJ, global(m, n), EMPTY, 0)
+#define NEWOBJ(m, n)      value_call(a, CALL_NEWOBJ, global(m, n), EMPTY, 0)
 
 static ckpt_value *seq(ckpt_value_type type, size_t n, ckpt_value **items)
 {
@@ -66,7 +66,8 @@ static ckpt_value *built(ckpt_value *v, ckpt_value *state)
 
 static ckpt_value *dtype(const char *code, const char *order)
 {
-    return built(REDUCE("numpy", "dtype", text(code), boolean(false), boolean(true)), TUPLE(num(3), text(order), none()));
+    return built(REDUCE("numpy", "dtype", text(code), boolean(false), boolean(true)),
+                 TUPLE(num(3), text(order), none()));
 }
 
 static ckpt_value *scalar(const char *code, const char *order, ckpt_str bytes)
@@ -90,7 +91,7 @@ static const char *type(const ckpt_value *v)
 }
 
 #define SHOWS(v, want) CU_ASSERT_STRING_EQUAL(shown(v, 100), want)
-#define TYPE(v, want) CU_ASSERT_STRING_EQUAL(type(v), want)
+#define TYPE(v, want)  CU_ASSERT_STRING_EQUAL(type(v), want)
 
 static void plain_values(void)
 {
@@ -116,12 +117,27 @@ static void floats_are_the_shortest_that_read_back(void)
         double x;
         const char *want;
     } cases[] = {
-        {0.001, "0.001"}, {0.0, "0.0"}, {-0.0, "-0.0"}, {1.0, "1.0"}, {0.1 + 0.2, "0.30000000000000004"},
-        {1e16, "1e+16"}, {1e15, "1000000000000000.0"}, {123456.75, "123456.75"}, {1e-4, "0.0001"}, {1e-5, "1e-05"},
-        {1.5e300, "1.5e+300"}, {5e-324, "5e-324"}, {1.7976931348623157e308, "1.7976931348623157e+308"},
-        {-2.5, "-2.5"}, {INFINITY, "inf"}, {-INFINITY, "-inf"}, {NAN, "nan"},
-        {0x1p-1017, "7.120236347223045e-307"}, /* a power of two: not the nearest 16 digits, yet it reads back */
-        {9007199254740993.0, "9007199254740992.0"}, {76.13, "76.13"},
+        {0.001, "0.001"},
+        {0.0, "0.0"},
+        {-0.0, "-0.0"},
+        {1.0, "1.0"},
+        {0.1 + 0.2, "0.30000000000000004"},
+        {1e16, "1e+16"},
+        {1e15, "1000000000000000.0"},
+        {123456.75, "123456.75"},
+        {1e-4, "0.0001"},
+        {1e-5, "1e-05"},
+        {1.5e300, "1.5e+300"},
+        {5e-324, "5e-324"},
+        {1.7976931348623157e308, "1.7976931348623157e+308"},
+        {-2.5, "-2.5"},
+        {INFINITY, "inf"},
+        {-INFINITY, "-inf"},
+        {NAN, "nan"},
+        {0x1p-1017,
+         "7.120236347223045e-307"}, /* a power of two: not the nearest 16 digits, yet it reads back */
+        {9007199254740993.0, "9007199254740992.0"},
+        {76.13, "76.13"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         SHOWS(real(cases[i].x), cases[i].want);
@@ -202,7 +218,8 @@ static void everything_that_is_a_mapping(void)
     SHOWS(value_ordered_dict(a), "OrderedDict()");
     TYPE(od, "collections.OrderedDict");
 
-    ckpt_value *py2 = REDUCE("collections", "OrderedDict", LIST(LIST(text("k"), num(1)), LIST(text("l"), num(2))));
+    ckpt_value *py2 = REDUCE("collections", "OrderedDict",
+                             LIST(LIST(text("k"), num(1)), LIST(text("l"), num(2))));
     check_mapping(py2, 2, "k");
     SHOWS(py2, "OrderedDict({'k': 1, 'l': 2})");
     CU_ASSERT(value_put(a, py2, text("m"), num(3)));
@@ -224,7 +241,8 @@ static void everything_that_is_a_mapping(void)
     SHOWS(sub, "Config({'k': 1})");
     TYPE(sub, "my.mod.Config");
 
-    ckpt_value *old = REDUCE("copy_reg", "_reconstructor", global("my", "D"), global("__builtin__", "dict"), dict("k", num(1)));
+    ckpt_value *old = REDUCE("copy_reg", "_reconstructor", global("my", "D"), global("__builtin__", "dict"),
+                             dict("k", num(1)));
     check_mapping(old, 1, "k");
     SHOWS(old, "D({'k': 1})");
     TYPE(old, "my.D");
@@ -243,8 +261,9 @@ static void everything_that_has_attributes(void)
     SHOWS(slots, "S(a=1, 'b c'=2)");
     check_mapping(built(NEWOBJ("m", "S"), TUPLE(none(), dict("b", num(2)))), 1, "b");
 
-    ckpt_value *old = built(REDUCE("copy_reg", "_reconstructor", global("m", "Old"), global("__builtin__", "object"), none()),
-                            dict("x", num(1)));
+    ckpt_value *old = built(
+        REDUCE("copy_reg", "_reconstructor", global("m", "Old"), global("__builtin__", "object"), none()),
+        dict("x", num(1)));
     check_mapping(old, 1, "x");
     SHOWS(old, "Old(x=1)");
 
@@ -301,7 +320,8 @@ static void other_objects(void)
     SHOWS(REDUCE("torch", "device", text("cpu")), "device('cpu')");
     SHOWS(REDUCE("torch.serialization", "_get_layout", text("torch.strided")), "torch.strided");
     TYPE(REDUCE("torch.serialization", "_get_layout", text("torch.strided")), "torch.layout");
-    SHOWS(REDUCE("__builtin__", "getattr", global("torch._utils", "torch"), text("channels_last")), "torch.channels_last");
+    SHOWS(REDUCE("__builtin__", "getattr", global("torch._utils", "torch"), text("channels_last")),
+          "torch.channels_last");
     TYPE(REDUCE("__builtin__", "getattr", global("torch._utils", "torch"), text("x")), "torch.memory_format");
     SHOWS(REDUCE("builtins", "getattr", global("m", "Color"), text("RED")), "Color.RED");
     TYPE(REDUCE("builtins", "getattr", global("m", "Color"), text("RED")), "m.Color");
@@ -314,7 +334,8 @@ static void other_objects(void)
     SHOWS(REDUCE("__builtin__", "complex", real(-0.0), real(2)), "(-0+2j)");
     SHOWS(REDUCE("_codecs", "encode", text("a\xc3\xbf\n"), text("latin1")), "b'a\\xff\\n'");
     TYPE(REDUCE("_codecs", "encode", text("a"), text("latin1")), "bytes");
-    SHOWS(REDUCE("_codecs", "encode", text("\xe2\x82\xac"), text("latin1")), "encode('\xe2\x82\xac', 'latin1')");
+    SHOWS(REDUCE("_codecs", "encode", text("\xe2\x82\xac"), text("latin1")),
+          "encode('\xe2\x82\xac', 'latin1')");
     SHOWS(value_call(a, CALL_REDUCE, global("__builtin__", "bytes"), EMPTY, 0), "b''");
     SHOWS(REDUCE("pathlib", "PosixPath", text("/"), text("a")), "PosixPath('/', 'a')");
     TYPE(REDUCE("torch._utils", "_rebuild_tensor_v2", none()), "torch.Tensor");
@@ -359,7 +380,8 @@ static void numpy_scalars_are_numbers(void)
     SHOWS(p2, "0.1");
     SHOWS(dtype("f4", "<"), "dtype('float32')");
     TYPE(dtype("f4", "<"), "numpy.dtype");
-    ckpt_value *array = REDUCE("numpy.core.multiarray", "_reconstruct", global("numpy", "ndarray"), none(), none());
+    ckpt_value *array = REDUCE("numpy.core.multiarray", "_reconstruct", global("numpy", "ndarray"), none(),
+                               none());
     TYPE(array, "numpy.ndarray");
     struct numpy_dtype d;
     CU_ASSERT(!numpy_dtype_of(REDUCE("numpy", "dtype", text("")), &d));
@@ -526,28 +548,25 @@ static void survives_want_of_memory(void)
     arena_free(small);
 }
 
-#define TESTS(X)                                                              \
-    X(plain_values) X(floats_are_the_shortest_that_read_back)                 \
-    X(big_integers_are_exact) X(containers) X(everything_that_is_a_mapping)   \
-    X(everything_that_has_attributes) X(everything_that_is_a_sequence)        \
-    X(other_objects) X(numpy_scalars_are_numbers) X(abbreviates)              \
-    X(loops_end) X(depth_and_sharing_are_bounded) X(answers_for_every_node)   \
-    X(reads_what_was_made) X(survives_want_of_memory)
+#define TESTS(X)                                                                                             \
+    X(plain_values)                                                                                          \
+    X(floats_are_the_shortest_that_read_back) X(big_integers_are_exact) X(containers)                        \
+        X(everything_that_is_a_mapping) X(everything_that_has_attributes) X(everything_that_is_a_sequence)   \
+            X(other_objects) X(numpy_scalars_are_numbers) X(abbreviates) X(loops_end)                        \
+                X(depth_and_sharing_are_bounded) X(answers_for_every_node) X(reads_what_was_made)            \
+                    X(survives_want_of_memory)
 
 /* Each test in an arena of its own. */
-#define IN_ARENA(test)                                                        \
-    static void test_##test(void)                                             \
-    {                                                                         \
-        a = arena_new((uint64_t)1 << 28);                                     \
-        test();                                                               \
-        arena_free(a);                                                        \
-        a = NULL;                                                             \
+#define IN_ARENA(test)                                                                                       \
+    static void test_##test(void)                                                                            \
+    {                                                                                                        \
+        a = arena_new((uint64_t)1 << 28);                                                                    \
+        test();                                                                                              \
+        arena_free(a);                                                                                       \
+        a = NULL;                                                                                            \
     }
 TESTS(IN_ARENA)
 
 #define ADD(test) unit_add(#test, test_##test);
 
-void suite_value(void)
-{
-    TESTS(ADD)
-}
+void suite_value(void) { TESTS(ADD) }
