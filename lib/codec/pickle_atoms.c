@@ -23,10 +23,7 @@ static ckpt_value *constant(struct machine *m, ckpt_value **slot, ckpt_value_typ
     return *slot;
 }
 
-bool push_none(struct machine *m)
-{
-    return push(m, constant(m, &m->none, CKPT_V_NONE, false));
-}
+bool push_none(struct machine *m) { return push(m, constant(m, &m->none, CKPT_V_NONE, false)); }
 
 bool push_bool(struct machine *m, bool b)
 {
@@ -214,7 +211,7 @@ static bool long_line(struct machine *m)
         m->p += nl ? n + 1 : n;
         end = nl != NULL;
         if (!buf_ok(&b))
-            ok = no_line(m, b.len + n > LONGEST_LINE);
+            ok = no_line(m, n > LONGEST_LINE - b.len); /* buf keeps b.len below its maximum */
     }
     ok = ok && end && decoded(m, buf_view(&b));
     buf_free(&b);
@@ -246,10 +243,7 @@ static size_t split_character(const unsigned char *at, size_t n)
     return 0;
 }
 
-static bool not_utf8(struct machine *m)
-{
-    return bad(m, "has text that is not UTF-8");
-}
+static bool not_utf8(struct machine *m) { return bad(m, "has text that is not UTF-8"); }
 
 static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
 {
@@ -264,7 +258,7 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
             return not_utf8(m);
         m->p -= rest;
         n -= part - rest;
-        *count += here;
+        *count += here; /* bounded: no more characters than bytes */
     }
     return true;
 }

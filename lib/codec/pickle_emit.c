@@ -41,15 +41,9 @@ void emit_memory(pickle_writer *w)
         w->status = fail_memory(w->err);
 }
 
-void emit_op(pickle_writer *w, enum pickle_opcode op)
-{
-    buf_byte(w->out, (unsigned char)op);
-}
+void emit_op(pickle_writer *w, enum pickle_opcode op) { buf_byte(w->out, (unsigned char)op); }
 
-void pickle_put_op(pickle_writer *w, char opcode)
-{
-    buf_byte(w->out, (unsigned char)opcode);
-}
+void pickle_put_op(pickle_writer *w, char opcode) { buf_byte(w->out, (unsigned char)opcode); }
 
 /* ------------------------------------------------------------------- memo */
 
@@ -154,10 +148,7 @@ void emit_finish(pickle_writer *w)
 
 /* ---------------------------------------------------------------- numbers */
 
-void pickle_put_bool(pickle_writer *w, bool b)
-{
-    emit_op(w, b ? PICKLE_NEWTRUE : PICKLE_NEWFALSE);
-}
+void pickle_put_bool(pickle_writer *w, bool b) { emit_op(w, b ? PICKLE_NEWTRUE : PICKLE_NEWFALSE); }
 
 static void put_long(pickle_writer *w, const void *bytes, size_t n)
 {
@@ -214,7 +205,8 @@ void emit_float(pickle_writer *w, double f)
 void emit_bigint(pickle_writer *w, ckpt_str s)
 {
     if (s.len > INT32_MAX)
-        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "an int of %zu bytes does not fit a pickle", s.len);
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "an int of %zu bytes does not fit a pickle",
+                         s.len);
     else
         put_long(w, s.ptr, integer_trim((const unsigned char *)s.ptr, s.len));
 }
@@ -226,8 +218,8 @@ static bool text_head(pickle_writer *w, enum pickle_opcode op, uint64_t n)
 {
     bool text = op == PICKLE_BINUNICODE;
     if (n > (text ? UINT32_MAX : INT32_MAX)) {
-        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "text of %llu bytes does not fit a pickle of protocol 2",
-                         (unsigned long long)n);
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                         "text of %llu bytes does not fit a pickle of protocol 2", (unsigned long long)n);
         return false;
     }
     bool brief = !text && n < 256;
@@ -248,15 +240,9 @@ static void put_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s, bool o
     (void)emit_place(w);
 }
 
-void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
-{
-    put_text(w, op, s, true);
-}
+void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s) { put_text(w, op, s, true); }
 
-void pickle_put_text(pickle_writer *w, ckpt_str s)
-{
-    put_text(w, PICKLE_BINUNICODE, s, false);
-}
+void pickle_put_text(pickle_writer *w, ckpt_str s) { put_text(w, PICKLE_BINUNICODE, s, false); }
 
 static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
@@ -280,10 +266,7 @@ static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
     }
 }
 
-void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
-{
-    put_name(w, module, name);
-}
+void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name) { put_name(w, module, name); }
 
 /* Protocol 2 looks a name up in one step, so that A.B.C is written as
  * getattr(getattr(A, 'B'), 'C'), as CPython writes it. */
@@ -294,7 +277,8 @@ void emit_global(pickle_writer *w, ckpt_str module, ckpt_str name, bool dotted)
         put_name(w, module, name);
         return;
     }
-    for (size_t at = dot; at != SIZE_MAX; at = str_find(name, STR_LIT("."), at + 1)) /* bounded: at < name.len */
+    for (size_t at = dot; at != SIZE_MAX;
+         at = str_find(name, STR_LIT("."), at + 1)) /* bounded: at < name.len */
         put_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"));
     put_name(w, module, str_of(name.ptr, dot));
     while (dot != SIZE_MAX) {
@@ -315,7 +299,8 @@ void emit_span(pickle_writer *w, enum pickle_opcode op, const struct value_span 
         return;
     for (uint64_t done = 0; done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
         size_t part = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
-        w->status = source_read(s->src, s->off + done, chunk, part, w->err); /* bounded: the span lies in src */
+        /* bounded: the span lies in src */
+        w->status = source_read(s->src, s->off + done, chunk, part, w->err);
         buf_put(w->out, chunk, part);
         done += part;
     }
@@ -347,7 +332,8 @@ static void latin1_text(pickle_writer *w, const ckpt_value *v)
         put_latin1(w, (const unsigned char *)v->u.str.ptr, v->u.str.len);
     for (uint64_t done = 0; s && done < s->nbytes && w->status == CKPT_OK && buf_ok(w->out);) {
         size_t part = s->nbytes - done < CHUNK ? (size_t)(s->nbytes - done) : CHUNK;
-        w->status = source_read(s->src, s->off + done, chunk, part, w->err); /* bounded: the span lies in src */
+        /* bounded: the span lies in src */
+        w->status = source_read(s->src, s->off + done, chunk, part, w->err);
         if (w->status == CKPT_OK)
             put_latin1(w, chunk, part);
         done += part;

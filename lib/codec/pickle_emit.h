@@ -24,16 +24,16 @@ struct pickle_writer {
     struct emit_place *places;
     size_t nplaces, cap_places;
     uint32_t nmemo;
-    map *nodes;            /* node -> place */
-    map *texts, *bytes;    /* content of STR, of STR8 -> place */
-    map *globals;          /* module, newline, name -> place */
-    map *entered;          /* node that was begun and was not complete -> how often */
-    arena *keys;           /* of texts that may not outlive a hook */
-    buf name;              /* scratch */
-    struct frame *frames;  /* pickle_write.c */
+    map *nodes;           /* node -> place */
+    map *texts, *bytes;   /* content of STR, of STR8 -> place */
+    map *globals;         /* module, newline, name -> place */
+    map *entered;         /* node that was begun and was not complete -> how often */
+    arena *keys;          /* of texts that may not outlive a hook */
+    buf name;             /* scratch */
+    struct frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
-    uint32_t nsets;        /* frames of sets that may contain themselves */
-    ckpt_status status;    /* first failure */
+    uint32_t nsets;     /* frames of sets that may contain themselves */
+    ckpt_status status; /* first failure */
     ckpt_error *err;
 };
 

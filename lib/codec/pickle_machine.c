@@ -1,6 +1,6 @@
 /* pickle_machine.c - see pickle_machine.h. What grows while a pickle is read and
- * is of no use after it (stack, marks, memo) is malloc'ed; each of its elements
- * was paid for by at least one byte of the pickle. */
+ * is of no use after it (stack, marks, memo) is malloc'ed, beyond 64 MiB only as
+ * far as the bytes read so far pay for it. */
 #include "codec/pickle_machine.h"
 
 #include <inttypes.h>
@@ -12,9 +12,10 @@
 #include "codec/pickle_ops.h"
 
 #define FIRST_WINDOW 4096u
-#define FIRST_SLAB 1024u
-#define LAST_SLAB 16384u
-#define DENSE_MEMO 1024u /* indexes below this, or below twice the puts so far, are an array */
+#define FIRST_SLAB   1024u
+#define LAST_SLAB    16384u
+#define FREE_SCRATCH ((uint64_t)64 << 20)
+#define DENSE_MEMO   1024u /* indexes below this, or below twice the puts so far, are an array */
 
 bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
 {
@@ -64,8 +65,8 @@ bool machine_more(struct machine *m, size_t n)
     }
     m->want = m->want < READER_WINDOW / 2 ? m->want * 2 : READER_WINDOW;
     m->p = at;
-    m->lim = at + size;
-    m->lim_pos = pos + size;
+    m->lim = at + size;      /* bounded: size bytes are in the window … */
+    m->lim_pos = pos + size; /* bounded: … and before the reader's end */
     return true;
 }
 
@@ -113,7 +114,7 @@ char *machine_chars(struct machine *m, size_t n)
     }
     if (size <= m->chars_left) {
         at = m->chars;
-        m->chars += size;
+        m->chars += size; /* bounded: size <= chars_left */
         m->chars_left -= size;
     } else if (size > FIRST_SLAB && n < SIZE_MAX) {
         at = arena_alloc(m->a, size);
@@ -129,7 +130,10 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     uint64_t more = *cap ? 2 * (uint64_t)*cap : 64, bytes;
     size_t n;
     memcpy(&old, array, sizeof old);
-    void *at = checked_mul(more, size, &bytes) && checked_size(bytes, &n) ? realloc(old, n) : NULL;
+    bool fits = checked_mul(more, size, &bytes) && checked_size(bytes, &n);
+    if (fits && bytes > FREE_SCRATCH && bytes / 16 > machine_here(m) - m->start)
+        return machine_bad(m, CKPT_ELIMIT, "needs more than 16 bytes of memory for each one that was read");
+    void *at = fits ? realloc(old, n) : NULL;
     if (!at) {
         m->status = fail_memory(m->err);
         return false;
@@ -236,14 +240,15 @@ void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size
     }
     want = n + add;
     more = *cap > want / 2 ? (*cap < UINT32_MAX / 2 ? 2 * (size_t)*cap : UINT32_MAX) : want;
-    void *at = more <= FIRST_SLAB / size ? grab(m, more * size) : arena_array(m->a, more, size);
+    bool few = more <= FIRST_SLAB / size;
+    void *at = few ? grab(m, more * size) : arena_array(m->a, more, size); /* bounded: few */
     if (!at) {
         if (m->status == CKPT_OK)
             machine_memory(m);
         return NULL;
     }
     if (n)
-        memcpy(at, old, n * size);
+        memcpy(at, old, n * size); /* bounded: n < more, which was allocated */
     *cap = (uint32_t)more;
     return at;
 }
@@ -281,8 +286,9 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
                     STR_ARG(name));
         return NULL;
     }
-    size_t hash = module.len * 7 + name.len * 31 + (unsigned char)name.ptr[0] * 5
-                  + (unsigned char)name.ptr[name.len / 2] * 3 + (unsigned char)name.ptr[name.len - 1];
+    const unsigned char *c = (const unsigned char *)name.ptr;
+    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
+    hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
     ckpt_str **slot = &m->names[hash % MACHINE_GLOBALS], *both = *slot;
     if (!both || !str_eq(both[0], module) || !str_eq(both[1], name)) {
         both = grab(m, 2 * sizeof *both);
@@ -353,8 +359,8 @@ bool machine_mutates(struct machine *m, const ckpt_value *target)
     bool plain = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT || target->type == CKPT_V_SET;
     if (!m->noting || (plain && m->op != PICKLE_BUILD))
         return true;
-    if (f->nmutations == f->cap_mutations
-        && !machine_grow(m, &f->mutations, &f->cap_mutations, sizeof *f->mutations))
+    if (f->nmutations == f->cap_mutations &&
+        !machine_grow(m, &f->mutations, &f->cap_mutations, sizeof *f->mutations))
         return false;
     f->mutations[f->nmutations++] = (struct pickle_mutation){m->at, m->op, target};
     return true;
@@ -367,7 +373,7 @@ static void settle(struct machine *m, void *array, size_t *n, size_t *cap, size_
     void *old, *at = NULL;
     memcpy(&old, array, sizeof old);
     if (*n && (at = arena_array(m->a, *n, size)))
-        memcpy(at, old, *n * size);
+        memcpy(at, old, *n * size); /* bounded: as many were allocated */
     if (*n && !at && m->status == CKPT_OK)
         machine_memory(m);
     if (!at)
@@ -380,7 +386,7 @@ static void settle(struct machine *m, void *array, size_t *n, size_t *cap, size_
 ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
                          struct pickle_facts *facts, ckpt_error *err)
 {
-    *m = (struct machine){.a = a, .err = err, .lim_pos = pos, .at = pos, .op = PICKLE_STOP};
+    *m = (struct machine){.a = a, .err = err, .lim_pos = pos, .start = pos, .at = pos, .op = PICKLE_STOP};
     m->want = FIRST_WINDOW;
     m->slab_size = m->chars_size = FIRST_SLAB;
     m->frame_end = UINT64_MAX;

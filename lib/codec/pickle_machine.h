@@ -9,41 +9,42 @@
 #include "core/file.h"
 #include "io/reader.h"
 
-#define MACHINE_NAME 4096u             /* longest line that names a class */
-#define MACHINE_COPY READER_WINDOW     /* longest text that is copied: others stay as spans */
-#define MACHINE_GLOBALS 64u            /* a power of two */
-#define MACHINE_INTS 256u
+#define MACHINE_NAME    4096u         /* longest line that names a class */
+#define MACHINE_COPY    READER_WINDOW /* longest text that is copied: others stay as spans */
+#define MACHINE_GLOBALS 64u           /* a power of two */
+#define MACHINE_INTS    256u
 
 struct machine {
     const unsigned char *p, *lim; /* what is left of the window */
-    uint64_t lim_pos;             /* offset of lim in the source */
+    uint64_t start;
+    uint64_t lim_pos; /* offset of lim in the source */
     ckpt_value **stack;
     size_t top, cap;
-    size_t fence;                 /* items below it lie under the last mark */
+    size_t fence; /* items below it lie under the last mark */
     size_t *marks, nmarks, cap_marks;
-    unsigned char *slab;          /* nodes are cut from it: zeroed */
+    unsigned char *slab; /* nodes are cut from it: zeroed */
     size_t slab_left, slab_size;
-    char *chars;                  /* text is cut from it */
+    char *chars; /* text is cut from it */
     size_t chars_left, chars_size;
-    uint64_t at;                  /* offset of the opcode that runs */
+    uint64_t at; /* offset of the opcode that runs */
     uint8_t op;
     uint8_t protocol;
-    uint64_t frame_end;           /* UINT64_MAX: in no frame */
-    ckpt_value **memo;            /* by index; sparse indexes go to `sparse` */
+    uint64_t frame_end; /* UINT64_MAX: in no frame */
+    ckpt_value **memo;  /* by index; sparse indexes go to `sparse` */
     size_t memo_cap;
     uint64_t memo_count;
-    map *sparse;                  /* index -> position in far */
+    map *sparse; /* index -> position in far */
     ckpt_value **far;
     size_t nfar, cap_far;
-    ckpt_value *none, *yes, *no, *unit;        /* interned */
+    ckpt_value *none, *yes, *no, *unit; /* interned */
     ckpt_value *small[MACHINE_INTS], *ints[MACHINE_INTS];
-    ckpt_str *names[MACHINE_GLOBALS];          /* module and name of globals lately met */
-    struct pickle_facts *facts;                /* never NULL */
-    bool noting;                               /* someone wants them */
+    ckpt_str *names[MACHINE_GLOBALS]; /* module and name of globals lately met */
+    struct pickle_facts *facts;       /* never NULL */
+    bool noting;                      /* someone wants them */
     struct pickle_facts unwanted;
     arena *a;
     reader r;
-    size_t want;                  /* size of the next window */
+    size_t want; /* size of the next window */
     ckpt_status status;
     ckpt_error *err;
 };
@@ -77,11 +78,11 @@ ckpt_str machine_line(struct machine *m, size_t max);
 /* pickle_atoms.c: each reads an argument and pushes its node. */
 bool push_none(struct machine *m);
 bool push_bool(struct machine *m, bool b);
-bool push_int_line(struct machine *m);              /* INT, LONG */
+bool push_int_line(struct machine *m); /* INT, LONG */
 bool push_float_line(struct machine *m);
-bool push_text_line(struct machine *m);             /* STRING, UNICODE */
+bool push_text_line(struct machine *m); /* STRING, UNICODE */
 bool push_binfloat(struct machine *m);
-bool push_long(struct machine *m, size_t width);    /* LONG1, LONG4 */
+bool push_long(struct machine *m, size_t width);          /* LONG1, LONG4 */
 bool push_text1(struct machine *m, ckpt_value_type type); /* a length of 1, 4, 8 bytes */
 bool push_text4(struct machine *m, ckpt_value_type type);
 bool push_text8(struct machine *m, ckpt_value_type type);
@@ -98,10 +99,7 @@ static inline uint64_t machine_here(const struct machine *m)
 {
     return m->lim_pos - (uint64_t)(m->lim - m->p);
 }
-static inline uint64_t machine_left(const struct machine *m)
-{
-    return m->r.end - machine_here(m);
-}
+static inline uint64_t machine_left(const struct machine *m) { return m->r.end - machine_here(m); }
 /* take - the next N <= READER_WINDOW bytes, valid until the next take, or NULL. */
 static inline const unsigned char *take(struct machine *m, size_t n)
 {
@@ -141,9 +139,6 @@ static inline ckpt_value *node_sized(struct machine *m, ckpt_value_type type, si
     v->offset = m->at;
     return v;
 }
-static inline ckpt_value *node(struct machine *m, ckpt_value_type type)
-{
-    return node_sized(m, type, 0);
-}
+static inline ckpt_value *node(struct machine *m, ckpt_value_type type) { return node_sized(m, type, 0); }
 
 #endif

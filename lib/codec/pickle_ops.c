@@ -9,7 +9,4 @@ static const struct pickle_op ops[256] = {
 #undef OP
 };
 
-const struct pickle_op *pickle_op(uint8_t code)
-{
-    return ops[code].name ? &ops[code] : NULL;
-}
+const struct pickle_op *pickle_op(uint8_t code) { return ops[code].name ? &ops[code] : NULL; }

@@ -29,11 +29,22 @@
 static const char *kind(const ckpt_value *v)
 {
     static const char *const names[] = {
-        [CKPT_V_NONE] = "None", [CKPT_V_BOOL] = "a bool", [CKPT_V_INT] = "an int", [CKPT_V_BIGINT] = "an int",
-        [CKPT_V_FLOAT] = "a float", [CKPT_V_STR] = "a str", [CKPT_V_STR8] = "a str", [CKPT_V_BYTES] = "bytes",
-        [CKPT_V_BYTEARRAY] = "a bytearray", [CKPT_V_LIST] = "a list", [CKPT_V_TUPLE] = "a tuple",
-        [CKPT_V_DICT] = "a dict", [CKPT_V_SET] = "a set", [CKPT_V_FROZENSET] = "a frozenset",
-        [CKPT_V_GLOBAL] = "a class or function", [CKPT_V_CALL] = "an object",
+        [CKPT_V_NONE] = "None",
+        [CKPT_V_BOOL] = "a bool",
+        [CKPT_V_INT] = "an int",
+        [CKPT_V_BIGINT] = "an int",
+        [CKPT_V_FLOAT] = "a float",
+        [CKPT_V_STR] = "a str",
+        [CKPT_V_STR8] = "a str",
+        [CKPT_V_BYTES] = "bytes",
+        [CKPT_V_BYTEARRAY] = "a bytearray",
+        [CKPT_V_LIST] = "a list",
+        [CKPT_V_TUPLE] = "a tuple",
+        [CKPT_V_DICT] = "a dict",
+        [CKPT_V_SET] = "a set",
+        [CKPT_V_FROZENSET] = "a frozenset",
+        [CKPT_V_GLOBAL] = "a class or function",
+        [CKPT_V_CALL] = "an object",
         [CKPT_V_PERSID] = "a persistent object",
     };
     return v->type < sizeof names / sizeof *names ? names[v->type] : "a tensor";
@@ -205,7 +216,7 @@ static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from,
     if (!at)
         return false;
     *pairs = at;
-    at += *have;
+    at += *have; /* bounded: machine_room made room for have + n */
     for (size_t i = 0; i < n; i++)
         at[i] = (value_pair){from[2 * i], from[2 * i + 1]};
     *have += (uint32_t)n;
@@ -250,7 +261,7 @@ static bool add_items(struct machine *m, size_t from)
     if (!at)
         return false;
     *items = at;
-    memcpy(at + *have, m->stack + from, n * sizeof *at);
+    memcpy(at + *have, m->stack + from, n * sizeof *at); /* bounded: machine_room */
     *have += (uint32_t)n;
     if (call && set)
         v->flags |= VALUE_BUILT;
@@ -393,14 +404,17 @@ static bool step(struct machine *m)
     case PICKLE_POP_MARK: return pop_mark(m);
     case PICKLE_DUP: return dup(m);
     case PICKLE_FLOAT: return push_float_line(m);
-    case PICKLE_INT: case PICKLE_LONG: return push_int_line(m);
+    case PICKLE_INT:
+    case PICKLE_LONG: return push_int_line(m);
     case PICKLE_BININT: return (b = take(m, 4)) && push(m, machine_int(m, (int32_t)load_u32le(b)));
     case PICKLE_BININT1: return (b = take(m, 1)) && push(m, machine_int(m, b[0]));
     case PICKLE_BININT2: return (b = take(m, 2)) && push(m, machine_int(m, load_u16le(b)));
     case PICKLE_NONE: return push_none(m);
-    case PICKLE_PERSID: case PICKLE_BINPERSID: return persid(m);
+    case PICKLE_PERSID:
+    case PICKLE_BINPERSID: return persid(m);
     case PICKLE_REDUCE: return op_call(m, CALL_REDUCE);
-    case PICKLE_STRING: case PICKLE_UNICODE: return push_text_line(m);
+    case PICKLE_STRING:
+    case PICKLE_UNICODE: return push_text_line(m);
     case PICKLE_BINSTRING: return push_text4(m, CKPT_V_STR8);
     case PICKLE_SHORT_BINSTRING: return push_text1(m, CKPT_V_STR8);
     case PICKLE_BINUNICODE: return push_text4(m, CKPT_V_STR);
@@ -409,8 +423,10 @@ static bool step(struct machine *m)
     case PICKLE_GLOBAL: return push(m, two_lines(m));
     case PICKLE_DICT: return op_dict(m);
     case PICKLE_EMPTY_DICT: return push(m, node(m, CKPT_V_DICT));
-    case PICKLE_APPENDS: case PICKLE_ADDITEMS: return above_mark(m, add_items);
-    case PICKLE_GET: case PICKLE_PUT: return memo_line(m);
+    case PICKLE_APPENDS:
+    case PICKLE_ADDITEMS: return above_mark(m, add_items);
+    case PICKLE_GET:
+    case PICKLE_PUT: return memo_line(m);
     case PICKLE_BINGET: return op_memo(m, 1, machine_get);
     case PICKLE_INST: return op_inst(m);
     case PICKLE_LONG_BINGET: return op_memo(m, 4, machine_get);

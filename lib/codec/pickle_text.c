@@ -8,12 +8,9 @@
 #include "base/utf8.h"
 
 #define MAX_DECIMAL 4300u /* sys.int_info.default_max_str_digits */
-#define MAX_LIMBS (MAX_DECIMAL / 9 + 2)
+#define MAX_LIMBS   (MAX_DECIMAL / 9 + 2)
 
-static bool space(char c)
-{
-    return c == ' ' || (c >= '\t' && c <= '\r');
-}
+static bool space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static ckpt_str trim(ckpt_str s)
 {
@@ -120,12 +117,12 @@ static size_t decimal_bytes(ckpt_str digits, unsigned char *out)
 /* binary_bytes - the same for digits of BITS bits. */
 static size_t binary_bytes(ckpt_str digits, unsigned bits, unsigned char *out)
 {
-    size_t at = 0, n = digits.len * bits / 8 + 1;
+    size_t at = 0, n = digits.len * bits / 8 + 1; /* bounded: digits are in a line, bits <= 4 */
     memset(out, 0, n);
     for (size_t i = digits.len; i-- > 0;) {
         unsigned d = digit(digits.ptr[i]);
         for (unsigned b = 0; b < bits; b++, at++)
-            out[at / 8] = (unsigned char)(out[at / 8] | (d >> b & 1u) << at % 8);
+            out[at / 8] = (unsigned char)(out[at / 8] | (d >> b & 1u) << at % 8); /* bounded: below 8 */
     }
     return n;
 }
@@ -196,7 +193,7 @@ bool text_float(ckpt_str line, double *out)
     if (!word && !float_grammar(bare))
         return false;
     locale_t plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
-    char *z = malloc(s.len + 1);
+    char *z = malloc(s.len + 1); /* bounded: a line in memory */
     bool ok = z && plain != (locale_t)0;
     if (ok) {
         memcpy(z, s.ptr, s.len);

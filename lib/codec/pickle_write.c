@@ -20,20 +20,20 @@
 
 #include "codec/pickle_emit.h"
 
-#define BATCH 1000u          /* items between a MARK and its APPENDS or SETITEMS, as CPython has it */
+#define BATCH       1000u /* items between a MARK and its APPENDS or SETITEMS, as CPython has it */
 #define MAX_NESTING (1u << 20)
-#define MAX_ENTERED 64u      /* a tuple inside itself inside itself … */
+#define MAX_ENTERED 64u /* a tuple inside itself inside itself … */
 
 struct frame {
     const ckpt_value *v;
     const ckpt_value *container; /* whose entries are asked for; V but for the arguments of OBJ */
     uint8_t phase;
     bool shared;
-    bool pairs, batched;         /* the run of entries: of pairs; with APPEND(S), SETITEM(S) */
-    bool asked;                  /* the entry hook decides */
-    bool open, single, value;    /* MARK is out; one item without it; the value of cur is due */
+    bool pairs, batched;      /* the run of entries: of pairs; with APPEND(S), SETITEM(S) */
+    bool asked;               /* the entry hook decides */
+    bool open, single, value; /* MARK is out; one item without it; the value of cur is due */
     uint32_t at, end, cur, count;
-    ckpt_str text;               /* in place of entry `at`, or .ptr NULL */
+    ckpt_str text; /* in place of entry `at`, or .ptr NULL */
 };
 
 /* ------------------------------------------------------------------- runs */
@@ -48,7 +48,8 @@ static void find(pickle_writer *w, struct frame *f)
     }
 }
 
-static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batched, uint32_t from, uint32_t end)
+static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batched, uint32_t from,
+                      uint32_t end)
 {
     const struct value_call *c = f->container->type == CKPT_V_CALL ? f->container->u.call_ : NULL;
     f->pairs = pairs;
@@ -164,7 +165,8 @@ static const ckpt_value *step_list(pickle_writer *w, struct frame *f)
 
 static const ckpt_value *step_tuple(pickle_writer *w, struct frame *f)
 {
-    static const enum pickle_opcode brief[] = {PICKLE_EMPTY_TUPLE, PICKLE_TUPLE1, PICKLE_TUPLE2, PICKLE_TUPLE3};
+    static const enum pickle_opcode brief[] = {PICKLE_EMPTY_TUPLE, PICKLE_TUPLE1, PICKLE_TUPLE2,
+                                               PICKLE_TUPLE3};
     bool mark = f->v->u.seq.n > 3;
     if (f->phase == 0) {
         f->phase = 1;
@@ -213,14 +215,20 @@ static const ckpt_value *step_persid(pickle_writer *w, struct frame *f)
 
 /* The steps of a CALL. */
 enum {
-    CALL_BEGIN, CALL_ARGS, CALL_SPREAD, CALL_KWARGS, CALL_MAKE,
-    CALL_ITEMS, CALL_PAIRS, CALL_STATES, CALL_ITEMS_AFTER, CALL_PAIRS_AFTER, CALL_END
+    CALL_BEGIN,
+    CALL_ARGS,
+    CALL_SPREAD,
+    CALL_KWARGS,
+    CALL_MAKE,
+    CALL_ITEMS,
+    CALL_PAIRS,
+    CALL_STATES,
+    CALL_ITEMS_AFTER,
+    CALL_PAIRS_AFTER,
+    CALL_END
 };
 
-static bool old_style(const ckpt_value *v)
-{
-    return v->call == CALL_OBJ || v->call == CALL_INST;
-}
+static bool old_style(const ckpt_value *v) { return v->call == CALL_OBJ || v->call == CALL_INST; }
 
 /* call_make - everything a CALL is made of is on the stack. True: this one was
  * made while its arguments were, and needs no more. */
@@ -269,13 +277,9 @@ static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
         f->container = c->args;
         run_begin(w, f, false, false, 0, c->args->u.seq.n);
         return run_next(w, f);
-    case CALL_SPREAD:
-        return run_next(w, f);
-    case CALL_KWARGS:
-        f->phase = CALL_MAKE;
-        return c->kwargs;
-    default:
-        return NULL;
+    case CALL_SPREAD: return run_next(w, f);
+    case CALL_KWARGS: f->phase = CALL_MAKE; return c->kwargs;
+    default: return NULL;
     }
 }
 
@@ -324,9 +328,11 @@ static const ckpt_value *step_call(pickle_writer *w, struct frame *f)
 static const ckpt_value *step(pickle_writer *w, struct frame *f)
 {
     switch (f->v->type) {
-    case CKPT_V_LIST: case CKPT_V_DICT: return step_list(w, f);
+    case CKPT_V_LIST:
+    case CKPT_V_DICT: return step_list(w, f);
     case CKPT_V_TUPLE: return step_tuple(w, f);
-    case CKPT_V_SET: case CKPT_V_FROZENSET: return step_set(w, f);
+    case CKPT_V_SET:
+    case CKPT_V_FROZENSET: return step_set(w, f);
     case CKPT_V_PERSID: return step_persid(w, f);
     default: return step_call(w, f);
     }
@@ -396,7 +402,8 @@ static bool put_atom(pickle_writer *w, const ckpt_value *v)
     case CKPT_V_INT: pickle_put_int(w, v->u.i); return true;
     case CKPT_V_BIGINT: emit_bigint(w, v->u.str); return true;
     case CKPT_V_FLOAT: emit_float(w, v->u.f); return true;
-    case CKPT_V_STR: case CKPT_V_STR8:
+    case CKPT_V_STR:
+    case CKPT_V_STR8:
         if (span)
             return false;
         emit_text(w, v->type == CKPT_V_STR ? PICKLE_BINUNICODE : PICKLE_BINSTRING, v->u.str);
@@ -469,8 +476,8 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
     if (buf_ok(w->out))
         return CKPT_OK;
     if (w->out->len >= w->out->max / 2)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the pickle would be larger than the %zu bytes it may have",
-                    w->out->max);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "the pickle would be larger than the %zu bytes it may have", w->out->max);
     return fail_memory(err);
 }
 

@@ -31,7 +31,7 @@ void pickle_put_op(pickle_writer *w, char opcode); /* MARK '(', TUPLE 't', REDUC
 void pickle_put_int(pickle_writer *w, int64_t i);
 void pickle_put_uint(pickle_writer *w, uint64_t u);
 void pickle_put_bool(pickle_writer *w, bool b);
-void pickle_put_text(pickle_writer *w, ckpt_str s);                    /* memoized by content */
+void pickle_put_text(pickle_writer *w, ckpt_str s);                       /* memoized by content */
 void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* memoized by content */
 
 #endif
