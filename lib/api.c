@@ -61,6 +61,14 @@ uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
     return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
 }
 
+/* of_row - an error about row I: named, in its file. */
+static ckpt_status of_row(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
+{
+    fail_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
+    fail_file(err, f->path);
+    return st;
+}
+
 /* data_row - row I, if it has bytes of its own. */
 static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
 {
@@ -71,17 +79,14 @@ static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s", ckpt_kind_name((ckpt_kind)t->kind),
                t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file" : "; its parts are rows of their own");
-    fail_where(err, "%.*s", STR_ARG(t->name));
-    fail_file(err, f->path);
-    return CKPT_ELOSSY;
+    return of_row(f, i, CKPT_ELOSSY, err);
 }
 
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err)
 {
     CKPT_TRY(data_row(f, i, err));
     ckpt_status st = stream_read(&f->table, i, first, count, out, err);
-    fail_file(st == CKPT_OK ? NULL : err, f->path);
-    return st;
+    return st == CKPT_OK ? st : of_row(f, i, st, err);
 }
 
 ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n), void *user,
@@ -100,8 +105,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     }
     stream_close(s);
     free(chunk);
-    fail_file(st == CKPT_OK ? NULL : err, f->path);
-    return st;
+    return st == CKPT_OK ? st : of_row(f, i, st, err);
 }
 
 /* target_format - what to write: asked for, told by the suffix, or what the
