@@ -18,15 +18,15 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 
-#define BLOCK 512u
+#define BLOCK          512u
 #define LONG_MAX_BYTES (1u << 20)
 
 struct walk {
     source *src;
     arena *a;
     uint64_t pos;
-    ckpt_str name;  /* from L or x for the next member; .ptr NULL: none */
-    uint64_t size;  /* from x */
+    ckpt_str name; /* from L or x for the next member; .ptr NULL: none */
+    uint64_t size; /* from x */
     bool has_size;
     struct tar_entry *list;
     size_t n, cap;
@@ -80,7 +80,8 @@ static bool sum_right(const unsigned char *b)
         sum += c;
         high += c >> 7;
     }
-    return number(b + 148, 8, &stated) && (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
+    return number(b + 148, 8, &stated) &&
+           (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
 }
 
 /* pax - "LENGTH key=value\n" records; only path and size matter here. */
@@ -90,8 +91,10 @@ static bool pax(struct walk *w, ckpt_str text)
         uint64_t len = 0;
         size_t i = 0;
         for (; i < text.len && i < 8 && text.ptr[i] >= '0' && text.ptr[i] <= '9'; i++)
+            /* bounded: eight digits */
             len = len * 10 + (uint64_t)(text.ptr[i] - '0');
-        if (i == 0 || i >= text.len || text.ptr[i] != ' ' || len <= i + 1 || len > text.len || text.ptr[len - 1] != '\n')
+        if (i == 0 || i >= text.len || text.ptr[i] != ' ' || len <= i + 1 || len > text.len ||
+            text.ptr[len - 1] != '\n')
             return false;
         ckpt_str rec = str_of(text.ptr + i + 1, (size_t)len - i - 2);
         size_t eq = str_find(rec, STR_LIT("="), 0);
@@ -118,6 +121,7 @@ static ckpt_status extension(struct walk *w, char type, uint64_t data, uint64_t 
 {
     if (size > LONG_MAX_BYTES)
         return bad(w, "a name or pax record of more than 1 MiB");
+    /* bounded: at most 1 MiB */
     char *text = arena_alloc(w->a, (size_t)size + 1);
     if (!text)
         return fail_memory(w->err);
@@ -178,8 +182,9 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
         size = 0; /* links, devices, folders: what the field says is not stored */
     CKPT_TRY(sparse_map(w, b, &data));
     if (!range_within(data, size, w->src->size))
-        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos), "a member of %llu bytes, of which the file has %llu",
-                    (unsigned long long)size, (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
+        return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
+                    "a member of %llu bytes, of which the file has %llu", (unsigned long long)size,
+                    (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
     if (type == 'L' || type == 'x')
         CKPT_TRY(extension(w, type, data, size));
     else if (type != 'K' && type != 'g')
@@ -196,7 +201,8 @@ ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, c
     unsigned char block[BLOCK];
     while (w.pos < src->size) {
         if (!range_within(w.pos, BLOCK, src->size))
-            return fail(err, CKPT_ETRUNCATED, source_pos(src, w.pos), "the file ends inside a member's header");
+            return fail(err, CKPT_ETRUNCATED, source_pos(src, w.pos),
+                        "the file ends inside a member's header");
         CKPT_TRY(source_read(src, w.pos, block, BLOCK, err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;

@@ -8,15 +8,15 @@
 #include "io/source.h"
 
 struct zip_entry {
-    ckpt_str name; /* as in the central directory; may hold anything */
-    uint64_t header;  /* offset of the local header */
-    uint64_t data;    /* offset of the payload; filled by zip_data */
+    ckpt_str name;   /* as in the central directory; may hold anything */
+    uint64_t header; /* offset of the local header */
+    uint64_t data;   /* offset of the payload; filled by zip_data */
     uint64_t csize, usize;
-    uint64_t limit;   /* first byte behind it: the next entry or the directory */
+    uint64_t limit; /* first byte behind it: the next entry or the directory */
     uint32_t crc;
     uint16_t method, flags;
     bool data_known;
-    bool duplicate;   /* another entry has the same name */
+    bool duplicate; /* another entry has the same name */
 };
 
 typedef struct zip {
@@ -24,15 +24,15 @@ typedef struct zip {
     arena *a;
     struct zip_entry *entries; /* central directory order */
     size_t n;
-    map *names;         /* exact name -> first entry */
-    map *folded;        /* zip_find_fold's, made on first use */
+    map *names;                /* exact name -> first entry */
+    map *folded;               /* zip_find_fold's, made on first use */
     struct zip_window *window; /* local headers read lately */
-    uint32_t *order;    /* entries by offset of their headers */
-    uint64_t directory; /* offset of the central directory */
-    uint64_t end;       /* first byte behind the end record and its comment */
-    uint64_t shift;     /* bytes before the archive: added to every offset */
-    bool crc_none;      /* every CRC in it is 0: none recorded */
-    bool located;       /* zip_locate went over it */
+    uint32_t *order;           /* entries by offset of their headers */
+    uint64_t directory;        /* offset of the central directory */
+    uint64_t end;              /* first byte behind the end record and its comment */
+    uint64_t shift;            /* bytes before the archive: added to every offset */
+    bool crc_none;             /* every CRC in it is 0: none recorded */
+    bool located;              /* zip_locate went over it */
     struct inflater *inflater; /* opened on first need */
 } zip;
 

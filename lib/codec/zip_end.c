@@ -23,12 +23,12 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 
-#define END_SIZE 22u
-#define WIDE_SIZE 56u
+#define END_SIZE     22u
+#define WIDE_SIZE    56u
 #define LOCATOR_SIZE 20u
-#define NEAR (65535u + END_SIZE) /* the longest comment */
-#define FAR (1u << 20)           /* as far as junk behind the archive is searched */
-#define TRIES 16                 /* of signatures that may be chance */
+#define NEAR         (65535u + END_SIZE) /* the longest comment */
+#define FAR          (1u << 20)          /* as far as junk behind the archive is searched */
+#define TRIES        16                  /* of signatures that may be chance */
 
 /* The last bytes of the file. */
 struct tail {
@@ -46,6 +46,7 @@ static bool peek(const struct tail *t, uint64_t off, unsigned char *out, size_t 
     if (!range_within(off, n, t->src->size))
         return false;
     if (off >= t->at && range_within(off - t->at, n, t->n)) {
+        /* bounded: inside the tail, by range_within */
         memcpy(out, t->bytes + (off - t->at), n);
         return true;
     }
@@ -59,7 +60,10 @@ static bool signed_as(const struct tail *t, uint64_t off, uint32_t signature)
 }
 
 /* One number that is said twice, in 16 or 32 bits and in 64. */
-static bool agree(uint64_t narrow, uint64_t saturated, uint64_t wide) { return narrow == saturated || narrow == wide; }
+static bool agree(uint64_t narrow, uint64_t saturated, uint64_t wide)
+{
+    return narrow == saturated || narrow == wide;
+}
 
 /* wide_end - the zip64 record that the locator before the end record tells of. */
 static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error *err)
@@ -73,16 +77,18 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
     uint64_t at = load_u64le(loc + 8);
     if (!signed_as(t, at, 0x06064B50) && locator >= WIDE_SIZE)
         at = locator - WIDE_SIZE;
-    if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) || load_u32le(rec) != 0x06064B50)
+    if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) ||
+        load_u32le(rec) != 0x06064B50)
         return fail(err, CKPT_EFORMAT, here(t, locator), "the zip64 locator points to no zip64 end record");
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at), "the archive is split over several disks");
     uint64_t n = load_u64le(rec + 32), size = load_u64le(rec + 40), off = load_u64le(rec + 48);
     if (!agree(e->n, 0xFFFF, n) || !agree(e->size, 0xFFFFFFFF, size) || !agree(e->offset, 0xFFFFFFFF, off))
-        return fail(err, CKPT_EFORMAT, here(t, at),
-                    "zip64 end record (%llu entries in %llu bytes at %llu) and end record (%llu, %llu, %llu) differ",
-                    (unsigned long long)n, (unsigned long long)size, (unsigned long long)off, (unsigned long long)e->n,
-                    (unsigned long long)e->size, (unsigned long long)e->offset);
+        return fail(
+            err, CKPT_EFORMAT, here(t, at),
+            "zip64 end record (%llu entries in %llu bytes at %llu) and end record (%llu, %llu, %llu) differ",
+            (unsigned long long)n, (unsigned long long)size, (unsigned long long)off,
+            (unsigned long long)e->n, (unsigned long long)e->size, (unsigned long long)e->offset);
     e->n = n;
     e->size = size;
     e->offset = off;
@@ -104,19 +110,22 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
     bool by_size = e->size >= 4 && e->size <= e->stop && e->offset <= e->stop - e->size &&
                    signed_as(t, e->stop - e->size, 0x02014B50);
     if (by_offset && by_size)
-        return fail(err, CKPT_EFORMAT, here(t, e->at), "two directories: one at %llu, one at %llu; readers would disagree",
+        return fail(err, CKPT_EFORMAT, here(t, e->at),
+                    "two directories: one at %llu, one at %llu; readers would disagree",
                     (unsigned long long)e->offset, (unsigned long long)(e->stop - e->size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
-        return fail(err, CKPT_EFORMAT, here(t, e->at), "the directory (%llu bytes at %llu) is not where the end record says",
+        return fail(err, CKPT_EFORMAT, here(t, e->at),
+                    "the directory (%llu bytes at %llu) is not where the end record says",
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
     if (signed_as(t, 0, 0x04034B50)) {
-        (void)fail(err, CKPT_ETRUNCATED, here(t, t->src->size),
-                   "the archive ends before its directory; the only directory found belongs to an archive inside it, at %llu",
-                   (unsigned long long)e->shift);
+        (void)fail(
+            err, CKPT_ETRUNCATED, here(t, t->src->size),
+            "the archive ends before its directory; the one that was found is of an archive inside it, at %llu",
+            (unsigned long long)e->shift);
         fail_hint(err, "the download stopped early; fetch the file again");
         return CKPT_ETRUNCATED;
     }
@@ -131,8 +140,11 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     *e = (struct zip_end){.at = at, .stop = at};
     uint64_t comment = load_u16le(b + 20);
     if (!checked_add(at, END_SIZE, &e->end) || !range_within(e->end, comment, t->src->size))
-        return fail(err, CKPT_ETRUNCATED, here(t, at + 20), "the end record's comment has %llu bytes, the file ends before",
+        /* bounded: the record was just read there */
+        return fail(err, CKPT_ETRUNCATED, here(t, at + 20),
+                    "the end record's comment has %llu bytes, the file ends before",
                     (unsigned long long)comment);
+    /* bounded: by range_within */
     e->end += comment;
     e->n = load_u16le(b + 10);
     e->size = load_u32le(b + 12);
@@ -162,8 +174,10 @@ static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, c
     ckpt_status first = CKPT_EUNKNOWN;
     int tries = 0;
     for (size_t i = t->n < END_SIZE ? 0 : t->n - END_SIZE + 1; i-- > 0 && tries < TRIES;) {
+        /* bounded: i + 4 <= n */
         if (t->bytes[i] != 'P' || load_u32le(t->bytes + i) != 0x06054B50)
             continue;
+        /* bounded: i is inside the tail */
         ckpt_status st = read_end(t, t->at + i, e, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
@@ -178,7 +192,9 @@ static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, c
 static bool rfind(const struct tail *t, const char sig[4], uint64_t *at)
 {
     for (size_t i = t->n < 4 ? 0 : t->n - 4 + 1; i-- > 0;)
+        /* bounded: i + 4 <= n */
         if (memcmp(t->bytes + i, sig, 4) == 0) {
+            /* bounded: i is inside the tail */
             *at = t->at + i;
             return true;
         }
@@ -190,18 +206,22 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
 {
     uint64_t at, size = t->src->size, want = 0;
     if (rfind(t, "PK\6\6", &at))
+        /* bounded: at is inside the file */
         want = at + WIDE_SIZE + LOCATOR_SIZE + END_SIZE;
     else if (rfind(t, "PK\5\6", &at))
+        /* bounded: at is inside the file */
         want = at + END_SIZE;
     if (want > size)
-        (void)fail(err, CKPT_ETRUNCATED, here(t, size), "the archive is cut inside its end record: %llu bytes are missing",
+        (void)fail(err, CKPT_ETRUNCATED, here(t, size),
+                   "the archive is cut inside its end record: %llu bytes are missing",
                    (unsigned long long)(want - size));
     else if (rfind(t, "PK\1\2", &at))
         (void)fail(err, CKPT_ETRUNCATED, here(t, size), "the archive is cut inside its directory");
     else
-        (void)fail(err, CKPT_ETRUNCATED, here(t, size),
-                   "the archive ends after %llu bytes without a directory, so how much is missing cannot be told",
-                   (unsigned long long)size);
+        (void)fail(
+            err, CKPT_ETRUNCATED, here(t, size),
+            "the archive ends after %llu bytes without a directory, so how much is missing cannot be told",
+            (unsigned long long)size);
     fail_hint(err, "the download or the save stopped early; fetch the file again");
     return CKPT_ETRUNCATED;
 }

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <zip.h>
 
-#define KEEP (256u * 1024u)  /* members up to this size are inflated at once */
+#define KEEP (256u * 1024u) /* members up to this size are inflated at once */
 #define SKIP (64u * 1024u)
 
 struct inflater {
@@ -29,9 +29,9 @@ typedef struct {
     source s;
     inflater *f;
     size_t index;
-    uint64_t pos;      /* of the deflated bytes, for errors */
+    uint64_t pos; /* of the deflated bytes, for errors */
     zip_file_t *open;
-    uint64_t at;       /* bytes inflated so far */
+    uint64_t at; /* bytes inflated so far */
 } inflated;
 
 /* ------------------------------------------------- our source, for libzip */
@@ -44,6 +44,7 @@ static zip_int64_t give_read(inflater *f, void *data, zip_uint64_t len)
         zip_error_set(&f->error, ZIP_ER_READ, 0);
         return -1;
     }
+    /* bounded: n is what is left, at most */
     f->at += n;
     return (zip_int64_t)n;
 }
@@ -71,16 +72,15 @@ static zip_int64_t give(void *user, void *data, zip_uint64_t len, zip_source_cmd
     inflater *f = user;
     switch (cmd) {
     case ZIP_SOURCE_OPEN: f->at = 0; return 0;
-    case ZIP_SOURCE_CLOSE: case ZIP_SOURCE_FREE: return 0;
+    case ZIP_SOURCE_CLOSE:
+    case ZIP_SOURCE_FREE: return 0;
     case ZIP_SOURCE_READ: return give_read(f, data, len);
     case ZIP_SOURCE_SEEK: return give_seek(f, data, len);
     case ZIP_SOURCE_TELL: return (zip_int64_t)f->at;
     case ZIP_SOURCE_STAT: return give_stat(f, data);
     case ZIP_SOURCE_ERROR: return zip_error_to_data(&f->error, data, len);
     case ZIP_SOURCE_SUPPORTS: return ZIP_SOURCE_SUPPORTS_SEEKABLE;
-    default:
-        zip_error_set(&f->error, ZIP_ER_OPNOTSUPP, 0);
-        return -1;
+    default: zip_error_set(&f->error, ZIP_ER_OPNOTSUPP, 0); return -1;
     }
 }
 
@@ -98,7 +98,8 @@ static ckpt_status start(inflater *f, ckpt_error *err)
     }
     ckpt_status st = CKPT_OK;
     if (!f->archive)
-        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive: %s", zip_error_strerror(&e));
+        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive: %s",
+                  zip_error_strerror(&e));
     zip_error_fini(&e);
     return st;
 }
@@ -176,6 +177,7 @@ static ckpt_status pull(inflated *m, unsigned char *out, size_t n, ckpt_error *e
             return broken(m, "end too early", err);
         out += got;
         n -= (size_t)got;
+        /* bounded: got is what was asked for, at most */
         m->at += (uint64_t)got;
     }
     return m->at == m->s.size ? at_end(m, err) : CKPT_OK;
@@ -225,6 +227,7 @@ static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, c
         return CKPT_OK;
     if (s->size <= KEEP) {
         CKPT_TRY(keep(m, err));
+        /* bounded: source_read checked [off, off + n) */
         memcpy(out, m->f->kept + off, n);
         return CKPT_OK;
     }
@@ -240,13 +243,15 @@ static void inflated_close(source *s)
 
 static const struct source_ops inflated_ops = {.read_at = inflated_read, .close = inflated_close};
 
-ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos, source **out, ckpt_error *err)
+ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos,
+                            source **out, ckpt_error *err)
 {
     zip_stat_t st;
     const char *known = zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
     if (!known || zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(known), name) ||
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
-        (void)fail(err, CKPT_EFORMAT, pos, "libzip reads another directory than stands there; readers would disagree");
+        (void)fail(err, CKPT_EFORMAT, pos,
+                   "libzip reads another directory than stands there; readers would disagree");
         fail_where(err, "%.*s", STR_ARG(name));
         return CKPT_EFORMAT;
     }

@@ -15,6 +15,7 @@ void inflater_close(inflater *f); /* NULL is allowed */
  * SIZE, as a source of SIZE bytes. POS is where its deflated bytes lie, for
  * errors. Forward reading is one pass; going back starts again, but members of
  * up to 256 KiB are kept whole while they are the last one read. */
-ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos, source **out, ckpt_error *err);
+ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos,
+                            source **out, ckpt_error *err);
 
 #endif

@@ -31,10 +31,10 @@
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"
 
-#define LOCAL 30u
-#define WINDOW (256u * 1024u)
+#define LOCAL        30u
+#define WINDOW       (256u * 1024u)
 #define NEAR_HEADERS 16384u /* closer than this, local headers are read by the window */
-#define DEFLATE_MAX 1032u   /* no deflated byte gives more */
+#define DEFLATE_MAX  1032u  /* no deflated byte gives more */
 
 struct zip_window {
     uint64_t pos;
@@ -65,7 +65,8 @@ static bool wide_fields(struct zip_entry *e, cursor extra)
     return true;
 }
 
-static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why, ckpt_error *err)
+static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why,
+                             ckpt_error *err)
 {
     ckpt_status st = fail(err, CKPT_EFORMAT, here(z, at), "%s", why);
     fail_where(err, "%.*s", STR_ARG(e->name));
@@ -178,12 +179,15 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
             continue;
         }
         if (limit == z->directory)
-            (void)fail(err, CKPT_EFORMAT, here(z, e->header),
-                       "its %llu bytes with their header do not fit between offset %llu and the directory at %llu",
-                       (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
+            (void)fail(
+                err, CKPT_EFORMAT, here(z, e->header),
+                "its %llu bytes with their header do not fit between offset %llu and the directory at %llu",
+                (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
         else
-            (void)fail(err, CKPT_EFORMAT, here(z, e->header), "its %llu bytes at offset %llu overlap the next entry at %llu",
-                       (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
+            (void)fail(err, CKPT_EFORMAT, here(z, e->header),
+                       "its %llu bytes at offset %llu overlap the next entry at %llu",
+                       (unsigned long long)e->csize, (unsigned long long)e->header,
+                       (unsigned long long)limit);
         fail_where(err, "%.*s", STR_ARG(e->name));
         return CKPT_EFORMAT;
     }
@@ -281,7 +285,8 @@ int64_t zip_find_fold(zip *z, ckpt_str name)
 /* ------------------------------------------------------------ local headers */
 
 /* window_at - at least N <= WINDOW bytes at OFF; MORE reads on for the neighbours. */
-static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out, ckpt_error *err)
+static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
+                             ckpt_error *err)
 {
     struct zip_window *w = z->window;
     if (!w) {
@@ -298,22 +303,26 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
         CKPT_TRY(source_read(z->src, off, w->bytes, take, err));
         w->len = take;
     }
+    /* bounded: inside the window, by range_within */
     *out = w->bytes + (off - w->pos);
     return CKPT_OK;
 }
 
-static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *what, uint64_t local, uint64_t central, ckpt_error *err)
+static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *what, uint64_t local,
+                           uint64_t central, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, here(z, e->header), "%s is %llu in its local header, %llu in the directory", what,
-               (unsigned long long)local, (unsigned long long)central);
+    (void)fail(err, CKPT_EFORMAT, here(z, e->header), "%s is %llu in its local header, %llu in the directory",
+               what, (unsigned long long)local, (unsigned long long)central);
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_EFORMAT;
 }
 
 /* check_sizes - CRC and sizes of the local header, where it has them. */
-static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned char *h, cursor extra, ckpt_error *err)
+static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned char *h, cursor extra,
+                               ckpt_error *err)
 {
-    struct zip_entry l = {.csize = load_u32le(h + 18), .usize = load_u32le(h + 22), .crc = load_u32le(h + 14)};
+    struct zip_entry l = {
+        .csize = load_u32le(h + 18), .usize = load_u32le(h + 22), .crc = load_u32le(h + 14)};
     if ((load_u16le(h + 6) & 8) || (l.csize == 0 && l.usize == 0 && l.crc == 0))
         return CKPT_OK;
     if (!wide_fields(&l, extra))
@@ -329,6 +338,7 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     const unsigned char *h;
     bool near = e->limit - e->header <= NEAR_HEADERS;
+    /* bounded: a name has 16 bits of length */
     CKPT_TRY(window_at(z, e->header, LOCAL + e->name.len, near, &h, err));
     uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
     uint64_t end;
@@ -337,10 +347,12 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     if (load_u16le(h + 8) != e->method)
         return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
     if ((load_u16le(h + 6) ^ e->flags) & 1)
-        return bad_entry(z, e->header, e, "local header and directory disagree on whether it is encrypted", err);
+        return bad_entry(z, e->header, e, "local header and directory disagree on whether it is encrypted",
+                         err);
     if (name != e->name.len || (name && memcmp(h + LOCAL, e->name.ptr, name) != 0)) {
         size_t shown = name < e->name.len ? name : e->name.len;
-        (void)fail(err, CKPT_EFORMAT, here(z, e->header), "its local header calls it \"%.*s\"; readers would disagree",
+        (void)fail(err, CKPT_EFORMAT, here(z, e->header),
+                   "its local header calls it \"%.*s\"; readers would disagree",
                    (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL);
         fail_where(err, "%.*s", STR_ARG(e->name));
         return CKPT_EFORMAT;
@@ -380,6 +392,7 @@ static ckpt_status member_read(source *s, uint64_t off, void *out, size_t n, ckp
 {
     member *m = (member *)s;
     CKPT_TRY(zip_data(m->z, m->entry, err));
+    /* bounded: the payload lies before limit, inside the file */
     return source_read(m->z->src, m->z->entries[m->entry].data + off, out, n, err);
 }
 
@@ -420,10 +433,12 @@ static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error 
     if (e->flags & 0x2041)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is encrypted (flags 0x%04x)", e->flags);
     else if (e->flags & 0x20)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is a patch to another file (flags 0x%04x)", e->flags);
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is a patch to another file (flags 0x%04x)",
+                   e->flags);
     else if (e->method != 0 && e->method != 8)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is compressed by method %u (%s); stored and deflate are read",
-                   e->method, method_name(e->method));
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
+                   "it is compressed by method %u (%s); stored and deflate are read", e->method,
+                   method_name(e->method));
     else
         return CKPT_OK;
     fail_where(err, "%.*s", STR_ARG(e->name));
@@ -463,7 +478,8 @@ ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *e, ckpt_str *out, ckpt_error *err)
+static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *e, ckpt_str *out,
+                               ckpt_error *err)
 {
     size_t n = (size_t)e->usize;
     char *bytes = arena_alloc(z->a, n + 1);
@@ -472,7 +488,8 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && crc != e->crc)
-        return fail(err, CKPT_ECHECKSUM, here(z, e->header), "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
+        return fail(err, CKPT_ECHECKSUM, here(z, e->header), "its CRC-32 is %08x, the directory says %08x",
+                    crc, e->crc);
     *out = str_of(bytes, n);
     return CKPT_OK;
 }

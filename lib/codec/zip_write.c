@@ -22,20 +22,20 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 
-#define LOCAL 30u
-#define CENTRAL 46u
-#define ENDS (56u + 20u + 22u)
-#define HELD (256u * 1024u)
-#define DATE_1980 0x0021u
-#define FULL32 0xFFFFFFFFu
+#define LOCAL         30u
+#define CENTRAL       46u
+#define ENDS          (56u + 20u + 22u)
+#define HELD          (256u * 1024u)
+#define DATE_1980     0x0021u
+#define FULL32        0xFFFFFFFFu
 #define MAX_DIRECTORY (SIZE_MAX / 2)
 
 struct zip_writer {
     sink *out;
-    buf top;        /* "archive/" */
+    buf top; /* "archive/" */
     uint32_t align;
-    buf name;       /* of the member at hand, with top */
-    buf held;       /* its header, and its payload while it is small */
+    buf name; /* of the member at hand, with top */
+    buf held; /* its header, and its payload while it is small */
     uint64_t header, size, left;
     uint32_t crc;
     bool open, hold;
@@ -48,7 +48,7 @@ struct place {
     uint64_t data;
     uint16_t extra; /* bytes of both extra fields in the local header */
     uint16_t pad;
-    bool wide;      /* its sizes need zip64 */
+    bool wide; /* its sizes need zip64 */
 };
 
 static bool place_at(uint64_t header, size_t name, uint64_t size, uint32_t align, struct place *p)
@@ -69,7 +69,8 @@ static size_t central_size(size_t name, uint64_t size, uint64_t header)
     return CENTRAL + name + (extra ? extra + 4u : 0u);
 }
 
-bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens, const uint64_t *sizes, uint64_t *total)
+bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,
+                     const uint64_t *sizes, uint64_t *total)
 {
     uint64_t at = 0, directory = 0;
     for (size_t i = 0; i < n; i++) {
@@ -77,7 +78,8 @@ bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *na
         size_t name = strlen(top) + 1 + name_lens[i];
         if (!place_at(at, name, sizes[i], align, &p))
             return false;
-        if (!checked_add(directory, central_size(name, sizes[i], at), &directory) || !checked_add(p.data, sizes[i], &at))
+        if (!checked_add(directory, central_size(name, sizes[i], at), &directory) ||
+            !checked_add(p.data, sizes[i], &at))
             return false;
     }
     return checked_add(at, directory, &at) && checked_add(at, ENDS, total);
@@ -178,8 +180,8 @@ static void put_central(buf *b, ckpt_str name, uint64_t size, uint32_t crc, uint
 /* close_member - the payload is complete: the directory learns of it. */
 static ckpt_status close_member(zip_writer *w, ckpt_error *err)
 {
-    unsigned char crc[4] = {(unsigned char)w->crc, (unsigned char)(w->crc >> 8), (unsigned char)(w->crc >> 16),
-                            (unsigned char)(w->crc >> 24)};
+    unsigned char crc[4] = {(unsigned char)w->crc, (unsigned char)(w->crc >> 8),
+                            (unsigned char)(w->crc >> 16), (unsigned char)(w->crc >> 24)};
     if (w->hold) {
         memcpy(w->held.data + 14, crc, 4);
         CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));
@@ -196,8 +198,9 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
 {
     struct place p;
     if (w->open)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" begins while %llu bytes of the member before it are missing",
-                    name, (unsigned long long)w->left);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%s\" begins while %llu bytes of the member before it are missing", name,
+                    (unsigned long long)w->left);
     buf_free(&w->name);
     buf_str(&w->name, buf_view(&w->top));
     buf_text(&w->name, name);
@@ -271,8 +274,8 @@ static void put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint6
 ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err)
 {
     if (w->open)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the archive ends while %llu bytes of a member are missing",
-                    (unsigned long long)w->left);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "the archive ends while %llu bytes of a member are missing", (unsigned long long)w->left);
     uint64_t at = sink_tell(w->out), size = w->directory.len;
     if (size)
         CKPT_TRY(sink_write(w->out, w->directory.data, w->directory.len, err));

@@ -22,6 +22,7 @@ ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err);
 void zip_writer_free(zip_writer *w);
 /* zip_writer_size - size of a whole archive of N members with these name
  * lengths (without top) and sizes: the layout before the first byte. */
-bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens, const uint64_t *sizes, uint64_t *total);
+bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,
+                     const uint64_t *sizes, uint64_t *total);
 
 #endif

@@ -63,6 +63,9 @@ struct ckpt_file {
     map *array_storages;  /* numpy array node -> its storage */
     void *container;      /* the format's own (struct zip *) … */
     void (*container_free)(void *);
+    /* resolve - adds the storages that only opaque objects reach, which a rewrite
+     * must carry along and nothing else asks for; NULL: there are none. */
+    ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe;  /* during open only */
 };
 

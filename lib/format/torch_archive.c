@@ -128,14 +128,18 @@ int64_t torch_archive_find(struct torch_archive *ta, const char *name)
     return buf_ok(&ta->name) ? zip_find_fold(ta->z, buf_view(&ta->name)) : -1;
 }
 
-bool torch_archive_has(struct torch_archive *ta, const char *name) { return torch_archive_find(ta, name) >= 0; }
+bool torch_archive_has(struct torch_archive *ta, const char *name)
+{
+    return torch_archive_find(ta, name) >= 0;
+}
 
 static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     if (!e->duplicate)
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header), "two records have this name; readers disagree on which one counts");
+    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
+               "two records have this name; readers disagree on which one counts");
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_EFORMAT;
 }
@@ -147,7 +151,8 @@ ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **ou
     return zip_member(ta->z, i, out, err);
 }
 
-ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out, ckpt_error *err)
+ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
+                               ckpt_error *err)
 {
     int64_t i = torch_archive_find(ta, name);
     *out = str_of(NULL, 0);
@@ -163,7 +168,8 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
     int64_t i = torch_archive_find(ta, "byteorder");
     CKPT_TRY(torch_archive_text(ta, "byteorder", 16, &s, err));
     ckpt_str word = s;
-    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r' || word.ptr[word.len - 1] == ' '))
+    while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r' ||
+                        word.ptr[word.len - 1] == ' '))
         word.len--;
     if (i < 0 || str_is(word, "little")) {
         if (i >= 0 && word.len != s.len)
@@ -173,8 +179,8 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
     ta->big_endian = str_is(word, "big");
     if (ta->big_endian)
         return CKPT_OK;
-    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header), "the byte order is \"%.*s\", neither little nor big",
-               STR_ARG(word));
+    (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
+               "the byte order is \"%.*s\", neither little nor big", STR_ARG(word));
     fail_where(err, "%.*sbyteorder", STR_ARG(ta->top));
     return CKPT_EFORMAT;
 }
@@ -189,6 +195,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     if (z->crc_none)
         return CKPT_OK;
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    /* bounded: n is what is left, at most */
     for (uint64_t at = 0, n; st == CKPT_OK && at < s->size; at += n) {
         n = s->size - at < CHUNK ? s->size - at : CHUNK;
         st = source_read(s, at, chunk, (size_t)n, err);
@@ -198,7 +205,8 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     free(chunk);
     if (st != CKPT_OK || crc == e->crc)
         return st;
-    (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data), "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
+    (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
+               "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
     fail_hint(err, "the file is damaged; fetch it again");
     return CKPT_ECHECKSUM;
 }
@@ -215,7 +223,8 @@ static ckpt_status keep(struct torch_archive *ta, source *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *e, source *s, ckpt_value **root, ckpt_error *err)
+static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *e, source *s,
+                              ckpt_value **root, ckpt_error *err)
 {
     uint64_t next;
     struct pickle_facts *facts = file_pickle(ta->f, e->name);
@@ -224,8 +233,8 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     CKPT_TRY(check_crc(ta->z, e, s, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
-        file_notice(ta->f, "%.*s: %llu bytes behind the end of the pickle are not looked at", STR_ARG(e->name),
-                    (unsigned long long)(s->size - next));
+        file_notice(ta->f, "%.*s: %llu bytes behind the end of the pickle are not looked at",
+                    STR_ARG(e->name), (unsigned long long)(s->size - next));
     return CKPT_OK;
 }
 
@@ -255,7 +264,8 @@ static bool stated_bytes(const struct torch_pid *pid, uint64_t *out)
     return true;
 }
 
-static ckpt_status no_record(const struct torch_archive *ta, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+static ckpt_status no_record(const struct torch_archive *ta, const struct torch_pid *pid, struct storage *s,
+                             ckpt_error *err)
 {
     if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
@@ -269,7 +279,8 @@ static ckpt_status no_record(const struct torch_archive *ta, const struct torch_
 }
 
 /* from_record - storage S out of entry I, which may be longer than stated. */
-static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i, struct storage *s, ckpt_error *err)
+static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid *pid, size_t i,
+                               struct storage *s, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     uint64_t need;
@@ -282,9 +293,10 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
         return CKPT_OK;
     s->s.nbytes = need;
     s->s.has_crc = false; /* it is one of the whole record */
-    ta->f->unaccounted += e->usize - need;
-    file_notice(ta->f, "%.*s holds %llu bytes, %llu more than its storage; torch 2.10 and later refuse it", STR_ARG(e->name),
-                (unsigned long long)e->usize, (unsigned long long)(e->usize - need));
+    if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
+        ta->f->unaccounted = UINT64_MAX;
+    file_notice(ta->f, "%.*s holds %llu bytes, %llu more than its storage; torch 2.10 and later refuse it",
+                STR_ARG(e->name), (unsigned long long)e->usize, (unsigned long long)(e->usize - need));
     return CKPT_OK;
 }
 
@@ -309,8 +321,15 @@ struct torch_storages torch_archive_storages(struct torch_archive *ta)
     return (struct torch_storages){.user = ta, .find = find_storage, .big_endian = ta->big_endian};
 }
 
+static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
+{
+    struct torch_storages st = torch_archive_storages(f->container);
+    return torch_graph_rest(f, &st, err);
+}
+
 void torch_archive_account(struct torch_archive *ta)
 {
+    ta->f->resolve = resolve;
     start_name(ta, ta->storage);
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];

@@ -14,10 +14,10 @@ struct torch_archive {
     const char *storage; /* record of storage KEY: top, this, KEY … */
     const char *suffix;  /* … and this */
     bool big_endian;
-    bool crc_none;       /* no storage record has a CRC-32 */
-    bool *used;          /* by entry: a storage was read from it */
-    buf name;            /* the record looked up last */
-    source **kept;       /* pickles whose nodes hold spans of them */
+    bool crc_none; /* no storage record has a CRC-32 */
+    bool *used;    /* by entry: a storage was read from it */
+    buf name;      /* the record looked up last */
+    source **kept; /* pickles whose nodes hold spans of them */
     size_t nkept, cap_kept;
 };
 
@@ -36,14 +36,16 @@ bool torch_archive_has(struct torch_archive *ta, const char *name);
 ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);
 /* torch_archive_text - a whole record of at most MAX bytes; .ptr NULL when
  * there is none, and when it is longer. */
-ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out, ckpt_error *err);
+ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,
+                               ckpt_error *err);
 /* torch_archive_byteorder - reads the record of that name, if any. */
 ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err);
 /* torch_archive_pickle - runs the pickle in entry I. */
 ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err);
 /* torch_archive_storages - for torch_graph. */
 struct torch_storages torch_archive_storages(struct torch_archive *ta);
-/* torch_archive_account - counts the bytes of storage records nobody used. */
+/* torch_archive_account - counts the bytes of storage records nobody used, and
+ * lets a rewrite find those that only opaque objects use. */
 void torch_archive_account(struct torch_archive *ta);
 
 #endif

@@ -68,7 +68,8 @@ static bool new_top(const zip *z, ckpt_str *top)
 static bool probe(const struct probe *p)
 {
     ckpt_str top;
-    return p->z && ((zip_find(p->z, STR_LIT(OLD_STATE)) >= 0 && zip_find(p->z, STR_LIT("serialized_exported_program.json")) >= 0) ||
+    return p->z && ((zip_find(p->z, STR_LIT(OLD_STATE)) >= 0 &&
+                     zip_find(p->z, STR_LIT("serialized_exported_program.json")) >= 0) ||
                     new_top(p->z, &top));
 }
 
@@ -94,11 +95,13 @@ static ckpt_status closed(struct section *s, enum json_event e, enum json_event 
 static ckpt_dtype dtype_of(uint64_t code)
 {
     static const uint8_t types[] = {
-        [1] = CKPT_DT_U8,       [2] = CKPT_DT_I8,       [3] = CKPT_DT_I16,          [4] = CKPT_DT_I32,  [5] = CKPT_DT_I64,
-        [6] = CKPT_DT_F16,      [7] = CKPT_DT_F32,      [8] = CKPT_DT_F64,          [9] = CKPT_DT_C32,  [10] = CKPT_DT_C64,
-        [11] = CKPT_DT_C128,    [12] = CKPT_DT_BOOL,    [13] = CKPT_DT_BF16,        [28] = CKPT_DT_U16, [29] = CKPT_DT_F8_E4M3,
-        [30] = CKPT_DT_F8_E5M2, [31] = CKPT_DT_F8_E4M3FNUZ, [32] = CKPT_DT_F8_E5M2FNUZ, [33] = CKPT_DT_F8_E8M0,
-        [34] = CKPT_DT_U32,     [35] = CKPT_DT_U64};
+        [1] = CKPT_DT_U8,       [2] = CKPT_DT_I8,           [3] = CKPT_DT_I16,
+        [4] = CKPT_DT_I32,      [5] = CKPT_DT_I64,          [6] = CKPT_DT_F16,
+        [7] = CKPT_DT_F32,      [8] = CKPT_DT_F64,          [9] = CKPT_DT_C32,
+        [10] = CKPT_DT_C64,     [11] = CKPT_DT_C128,        [12] = CKPT_DT_BOOL,
+        [13] = CKPT_DT_BF16,    [28] = CKPT_DT_U16,         [29] = CKPT_DT_F8_E4M3,
+        [30] = CKPT_DT_F8_E5M2, [31] = CKPT_DT_F8_E4M3FNUZ, [32] = CKPT_DT_F8_E5M2FNUZ,
+        [33] = CKPT_DT_F8_E8M0, [34] = CKPT_DT_U32,         [35] = CKPT_DT_U64};
     return code < sizeof types ? (ckpt_dtype)types[code] : CKPT_DT_NONE;
 }
 
@@ -171,7 +174,8 @@ static ckpt_status meta_key(struct section *s, struct weight *w)
     if (str_is(key, "requires_grad"))
         w->t.requires_grad = e == JSON_TRUE;
     if (str_is(key, "dtype")) {
-        if (e != JSON_NUMBER || !json_uint(&s->j, &code) || (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
+        if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
+            (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
             return unexpected(s, e, "a dtype that is no code known here");
         return CKPT_OK;
     }
@@ -190,7 +194,8 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
     w->t.ndim = w->nsizes;
     w->t.stride = w->strides;
-    return w->has_meta ? CKPT_OK : json_fail(&s->j, "tensor_meta lacks its dtype, its sizes or some of its strides");
+    return w->has_meta ? CKPT_OK
+                       : json_fail(&s->j, "tensor_meta lacks its dtype, its sizes or some of its strides");
 }
 
 static ckpt_status weight_key(struct section *s, struct weight *w)
@@ -282,7 +287,8 @@ static ckpt_status from_config(struct section *s, size_t i)
     return file_leaf(f, path, 1, s->dict, s->err); /* an empty mapping is a leaf */
 }
 
-static ckpt_status section(struct torch_archive *ta, const char *name, const char *folder, const char *record, ckpt_error *err)
+static ckpt_status section(struct torch_archive *ta, const char *name, const char *folder, const char *record,
+                           ckpt_error *err)
 {
     struct section s = {.ta = ta, .name = name, .folder = folder, .err = err};
     int64_t config = config_of(&s);
@@ -309,7 +315,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
     CKPT_TRY(section(ta, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt", err));
-    CKPT_TRY(section(ta, "constants", "data/constants/", old ? "serialized_constants.pt" : "data/constants/model.pt", err));
+    CKPT_TRY(section(ta, "constants", "data/constants/",
+                     old ? "serialized_constants.pt" : "data/constants/model.pt", err));
     if (value_count(f->root))
         return CKPT_OK;
     (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");

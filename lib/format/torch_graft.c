@@ -78,7 +78,8 @@ static ckpt_status take_rest(const struct graft *g)
         CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + g->nprefix, part->leaves[i].value, g->err));
     }
     for (size_t i = 0; i < part->npickles; i++) {
-        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown);
+        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
+                                                 f->npickles + 1, sizeof *grown);
         if (!grown)
             return fail_memory(g->err);
         f->pickles = grown;
@@ -118,8 +119,9 @@ static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_
     return CKPT_OK;
 }
 
-ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping, const ckpt_path_elem *prefix,
-                        const struct step *steps, uint32_t nprefix, ckpt_str key, ckpt_error *err)
+ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                        const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                        ckpt_str key, ckpt_error *err)
 {
     arena *a = ta->f->a;
     ckpt_path_elem *path = arena_array(a, (uint64_t)nprefix + 1, sizeof *path);

@@ -40,6 +40,10 @@ ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *pr
                         const struct torch_storages *storages, ckpt_error *err);
 void torch_graph_forget(ckpt_file *f);
 
+/* torch_graph_rest - adds the storages that F's pickles name, but no row shows:
+ * those of generators, device meshes, objects of unknown classes. */
+ckpt_status torch_graph_rest(ckpt_file *f, const struct torch_storages *storages, ckpt_error *err);
+
 /* torch_pid_parse - is PERSID node V a storage? Text ids of protocol 0 too. */
 bool torch_pid_parse(ckpt_file *f, const ckpt_value *v, struct torch_pid *out);
 

@@ -35,7 +35,8 @@ static bool probe(const struct probe *p)
 
 static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
 {
-    return str_starts(name, ta->top) && str_ends(name, STR_LIT(".pkl")) && !str_starts(str_skip(name, ta->top.len), STR_LIT(".data/"));
+    return str_starts(name, ta->top) && str_ends(name, STR_LIT(".pkl")) &&
+           !str_starts(str_skip(name, ta->top.len), STR_LIT(".data/"));
 }
 
 static ckpt_status add_pickle(struct torch_archive *ta, size_t i, ckpt_error *err)

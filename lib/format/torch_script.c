@@ -41,7 +41,7 @@ struct script {
     map *class_of; /* "module.name" -> classes */
     struct script_class *classes;
     size_t nclasses, cap_classes;
-    map *copy_of;  /* tensor node -> copies */
+    map *copy_of; /* tensor node -> copies */
     ckpt_value **copies;
     size_t ncopies, cap_copies;
     ckpt_value *dict;
@@ -57,7 +57,8 @@ struct submodule {
 static bool any_below(const zip *z, ckpt_str top, const char *folder)
 {
     for (size_t i = 0; i < z->n; i++)
-        if (str_starts(z->entries[i].name, top) && str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
+        if (str_starts(z->entries[i].name, top) &&
+            str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
             return true;
     return false;
 }
@@ -79,7 +80,8 @@ static bool probe(const struct probe *p)
         return false;
     if (script_json_top(p->z, &top))
         return true;
-    return torch_archive_top(p->z, &top, &many) && !many && has_entry(p->z, top, "constants.pkl") && any_below(p->z, top, "code/");
+    return torch_archive_top(p->z, &top, &many) && !many && has_entry(p->z, top, "constants.pkl") &&
+           any_below(p->z, top, "code/");
 }
 
 /* ------------------------------------------------------------------- classes */
@@ -106,6 +108,7 @@ static ckpt_status code_of(struct script *s, ckpt_str module, ckpt_str *out)
 static bool class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
 {
     for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
+        /* bounded: str_find found six bytes there */
         ckpt_str rest = str_skip(code, at + 6);
         if ((at && code.ptr[at - 1] != '\n') || !str_starts(rest, name) || rest.len == name.len ||
             (rest.ptr[name.len] != '(' && rest.ptr[name.len] != ':'))
@@ -123,6 +126,7 @@ static bool list_of(ckpt_str body, ckpt_str key, ckpt_str *out)
     size_t at = str_find(body, key, 0);
     if (at == SIZE_MAX)
         return false;
+    /* bounded: str_find found the key there */
     ckpt_str rest = str_skip(body, at + key.len);
     size_t end = str_find(rest, STR_LIT("]"), 0), line = str_find(rest, STR_LIT("\n"), 0);
     if (end == SIZE_MAX || end > line)
@@ -135,11 +139,14 @@ static bool list_of(ckpt_str body, ckpt_str key, ckpt_str *out)
 static bool list_has(ckpt_str list, ckpt_str name)
 {
     for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
+        /* bounded: at < len */
         size_t end = str_find(list, STR_LIT("\""), at + 1);
         if (end == SIZE_MAX)
             return false;
+        /* bounded: at < end < len */
         if (str_eq(str_of(list.ptr + at + 1, end - at - 1), name))
             return true;
+        /* bounded: end < len */
         at = end + 1;
     }
     return false;
@@ -170,8 +177,8 @@ static ckpt_status class_of(struct script *s, const ckpt_value *klass, struct sc
         *out = s->classes[at];
         return CKPT_OK;
     }
-    struct script_class *grown =
-        arena_grow(s->f->a, s->classes, s->nclasses, &s->cap_classes, s->nclasses + 1, sizeof *grown);
+    struct script_class *grown = arena_grow(s->f->a, s->classes, s->nclasses, &s->cap_classes,
+                                            s->nclasses + 1, sizeof *grown);
     if (!grown || !map_put(s->class_of, name, (uint32_t)s->nclasses, &old))
         return fail_memory(s->err);
     s->classes = grown;
@@ -179,7 +186,8 @@ static ckpt_status class_of(struct script *s, const ckpt_value *klass, struct sc
     CKPT_TRY(read_class(s, klass, &grown[s->nclasses]));
     *out = grown[s->nclasses++];
     if (!out->known)
-        file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed", STR_ARG(name));
+        file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
+                    STR_ARG(name));
     return CKPT_OK;
 }
 
@@ -187,14 +195,16 @@ static ckpt_status class_of(struct script *s, const ckpt_value *klass, struct sc
 
 static bool is_tensor(const ckpt_value *v)
 {
-    return value_calls(v, "torch._utils", "_rebuild_tensor_v2", 4) || value_calls(v, "torch._utils", "_rebuild_tensor_v3", 4) ||
-           value_calls(v, "torch._utils", "_rebuild_qtensor", 4) || value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
+    return value_calls(v, "torch._utils", "_rebuild_tensor_v2", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_tensor_v3", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_qtensor", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
 static bool is_object(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call_->callable), STR_LIT("__torch__")) && value_state(v) &&
-           value_state(v)->type == CKPT_V_DICT;
+    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call_->callable), STR_LIT("__torch__")) &&
+           value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
 /* make_detached - the tensor without requires_grad, as state_dict() gives it. */
@@ -202,7 +212,8 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];
     uint32_t n = value_nargs(v);
-    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9 || v->u.call_->args->type != CKPT_V_TUPLE)
+    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9 ||
+        v->u.call_->args->type != CKPT_V_TUPLE)
         return v;
     for (uint32_t i = 0; i < n; i++)
         items[i] = value_arg(v, i);
@@ -221,7 +232,8 @@ static ckpt_status detached(struct script *s, ckpt_value *v, ckpt_value **out)
         *out = s->copies[i];
         return CKPT_OK;
     }
-    ckpt_value **grown = arena_grow(s->f->a, s->copies, s->ncopies, &s->cap_copies, s->ncopies + 1, sizeof *grown);
+    ckpt_value **grown = arena_grow(s->f->a, s->copies, s->ncopies, &s->cap_copies, s->ncopies + 1,
+                                    sizeof *grown);
     *out = grown ? make_detached(s, v) : NULL;
     if (!*out || !map_set_num(s->copy_of, map_ptr(v), (uint32_t)s->ncopies))
         return fail_memory(s->err);
@@ -258,7 +270,8 @@ static ckpt_status tensors_of(struct script *s, const struct submodule *m, const
 }
 
 /* push_submodules - onto the list, last first. */
-static ckpt_status push_submodules(struct script *s, struct submodule m, struct submodule **list, size_t *n, size_t *cap)
+static ckpt_status push_submodules(struct script *s, struct submodule m, struct submodule **list, size_t *n,
+                                   size_t *cap)
 {
     uint32_t count;
     ckpt_str name;
@@ -271,8 +284,9 @@ static ckpt_status push_submodules(struct script *s, struct submodule m, struct 
         if (*n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
             return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %zu modules", *n);
         struct submodule *grown = arena_grow(s->f->a, *list, *n, cap, *n + 1, sizeof *grown);
-        ckpt_str prefix =
-            grown ? arena_printf(s->f->a, "%.*s%.*s.", (int)m.prefix.len, m.prefix.ptr, (int)name.len, name.ptr) : str_of(NULL, 0);
+        ckpt_str prefix = grown ? arena_printf(s->f->a, "%.*s%.*s.", (int)m.prefix.len, m.prefix.ptr,
+                                               (int)name.len, name.ptr)
+                                : str_of(NULL, 0);
         if (!prefix.ptr)
             return fail_memory(s->err);
         *list = grown;
@@ -325,12 +339,16 @@ static ckpt_status constants(struct script *s)
         return CKPT_OK;
     CKPT_TRY(torch_archive_pickle(s->ta, (size_t)at, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
-        if (is_tensor(value_item(root, i)) || value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
+        if (is_tensor(value_item(root, i)) ||
+            value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
             tensors++;
             CKPT_TRY(constant_leaf(s, i, value_item(root, i)));
         }
     if (tensors && value_count(s->dict) == 0)
-        file_notice(s->f, "a frozen module: its weights are %u nameless constants of its code, and its state dict is empty", tensors);
+        file_notice(
+            s->f,
+            "a frozen module: its weights are %u nameless constants of its code, and its state dict is empty",
+            tensors);
     else if (tensors)
         file_notice(s->f, "%u tensors are constants of the code, outside of the state dict", tensors);
     return CKPT_OK;
@@ -342,7 +360,8 @@ static ckpt_status fill(struct script *s, const ckpt_value *root)
 {
     ckpt_file *f = s->f;
     if (!is_object(root))
-        return fail(s->err, CKPT_EFORMAT, root->offset, "the root of a TorchScript archive is a module, this is none");
+        return fail(s->err, CKPT_EFORMAT, root->offset,
+                    "the root of a TorchScript archive is a module, this is none");
     CKPT_TRY(state_dict(s, root));
     if (!file_replace(f, root, s->dict))
         return fail_memory(s->err);
@@ -350,6 +369,7 @@ static ckpt_status fill(struct script *s, const ckpt_value *root)
     CKPT_TRY(torch_graph(f, s->dict, NULL, 0, &st, s->err));
     CKPT_TRY(constants(s));
     torch_archive_account(s->ta);
+    f->resolve = NULL; /* of the objects only the state dict is ever written */
     return CKPT_OK;
 }
 
@@ -366,7 +386,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     (void)torch_archive_top(f->probe->z, &top, &many);
     CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
     CKPT_TRY(torch_archive_byteorder(s.ta, err));
-    f->producer = torch_archive_has(s.ta, "bytecode.pkl") ? STR_LIT("torch.jit, for mobile (Lite Interpreter)") : STR_LIT("torch.jit.save");
+    f->producer = torch_archive_has(s.ta, "bytecode.pkl")
+                      ? STR_LIT("torch.jit, for mobile (Lite Interpreter)")
+                      : STR_LIT("torch.jit.save");
     int64_t pickle = torch_archive_find(s.ta, "data.pkl");
     if (pickle < 0)
         return fail_memory(err);

@@ -53,7 +53,8 @@ bool script_json_top(const zip *z, ckpt_str *top)
             continue;
         *top = str_of(name.ptr, slash + 1);
         for (size_t k = 0; k < z->n; k++)
-            if (str_starts(z->entries[k].name, *top) && str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
+            if (str_starts(z->entries[k].name, *top) &&
+                str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
                 return true;
     }
     return false;
@@ -64,7 +65,10 @@ static ckpt_status unexpected(struct model *m, enum json_event e, const char *te
     return e == JSON_ERROR ? m->err->status : json_fail(&m->j, "%s", text);
 }
 
-static ckpt_status skip(struct model *m) { return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status; }
+static ckpt_status skip(struct model *m)
+{
+    return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status;
+}
 
 /* opened - the next event must be E. */
 static ckpt_status opened(struct model *m, enum json_event e, const char *text)
@@ -77,19 +81,21 @@ static ckpt_status opened(struct model *m, enum json_event e, const char *text)
 
 static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
 {
-    struct module *grown = arena_grow(m->a, m->modules, m->nmodules, &m->cap_modules, m->nmodules + 1, sizeof *grown);
+    struct module *grown = arena_grow(m->a, m->modules, m->nmodules, &m->cap_modules, m->nmodules + 1,
+                                      sizeof *grown);
     if (!grown)
         return fail_memory(m->err);
     m->modules = grown;
-    grown[m->nmodules] = (struct module){.prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    grown[m->nmodules] = (struct module){
+        .prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
     *out = (uint32_t)m->nmodules++;
     return CKPT_OK;
 }
 
 static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
 {
-    struct parameter *grown =
-        arena_grow(m->a, m->parameters, m->nparameters, &m->cap_parameters, m->nparameters + 1, sizeof *grown);
+    struct parameter *grown = arena_grow(m->a, m->parameters, m->nparameters, &m->cap_parameters,
+                                         m->nparameters + 1, sizeof *grown);
     uint32_t at = (uint32_t)m->nparameters;
     if (!grown)
         return fail_memory(m->err);
@@ -174,9 +180,9 @@ static ckpt_status join_prefixes(struct model *m)
     for (size_t i = 0; i < m->nmodules; i++) {
         struct module *mod = &m->modules[i];
         ckpt_str above = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
-        mod->prefix = mod->parent == MAP_NONE
-                          ? above
-                          : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr, (int)mod->prefix.len, mod->prefix.ptr);
+        mod->prefix = mod->parent == MAP_NONE ? above
+                                              : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr,
+                                                             (int)mod->prefix.len, mod->prefix.ptr);
         if (!mod->prefix.ptr)
             return fail_memory(m->err);
     }
@@ -190,9 +196,10 @@ static ckpt_dtype dtype_of(ckpt_str name)
     static const struct {
         const char *name;
         ckpt_dtype dtype;
-    } types[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64}, {"FLOAT16", CKPT_DT_F16}, {"INT64", CKPT_DT_I64},
-                 {"INT32", CKPT_DT_I32}, {"INT16", CKPT_DT_I16},  {"INT8", CKPT_DT_I8},     {"UINT8", CKPT_DT_U8},
-                 {"BYTE", CKPT_DT_U8},   {"BOOL", CKPT_DT_BOOL},  {"BFLOAT16", CKPT_DT_BF16}};
+    } types[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64},   {"FLOAT16", CKPT_DT_F16},
+                 {"INT64", CKPT_DT_I64}, {"INT32", CKPT_DT_I32},    {"INT16", CKPT_DT_I16},
+                 {"INT8", CKPT_DT_I8},   {"UINT8", CKPT_DT_U8},     {"BYTE", CKPT_DT_U8},
+                 {"BOOL", CKPT_DT_BOOL}, {"BFLOAT16", CKPT_DT_BF16}};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (str_is(name, types[i].name))
             return types[i].dtype;
@@ -244,7 +251,8 @@ static ckpt_status tensor_key(struct model *m, struct tensor *x)
         return read_record(m, &x->record);
     enum json_event e = json_next(&m->j);
     if (str_is(key, "offset"))
-        return tensors_int(&m->j, e, &x->t.storage_offset) ? CKPT_OK : unexpected(m, e, "offset is no number >= 0");
+        return tensors_int(&m->j, e, &x->t.storage_offset) ? CKPT_OK
+                                                           : unexpected(m, e, "offset is no number >= 0");
     if (str_is(key, "dataType") && e == JSON_STRING)
         x->t.dtype = (uint16_t)dtype_of(m->j.str);
     else if (str_is(key, "device") && e == JSON_STRING)
@@ -268,7 +276,8 @@ static ckpt_status read_tensor(struct model *m)
     if (!x.nstride)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
-    struct tensor *grown = arena_grow(m->a, m->tensors, m->ntensors, &m->cap_tensors, m->ntensors + 1, sizeof *grown);
+    struct tensor *grown = arena_grow(m->a, m->tensors, m->ntensors, &m->cap_tensors, m->ntensors + 1,
+                                      sizeof *grown);
     if (!grown)
         return fail_memory(m->err);
     m->tensors = grown;
@@ -304,7 +313,8 @@ static ckpt_status read_model(struct model *m)
 
 static ckpt_status put(struct model *m, const struct module *mod, const struct parameter *p)
 {
-    ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len, p->name.ptr);
+    ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
+                                 p->name.ptr);
     if (p->tensor >= m->ntensors)
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is tensor %llu of %zu", STR_ARG(p->name),
                     (unsigned long long)p->tensor, m->ntensors);

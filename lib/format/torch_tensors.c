@@ -22,7 +22,8 @@ bool tensors_int(const json_scan *j, enum json_event e, uint64_t *out)
     return true;
 }
 
-static ckpt_status storage_of(struct torch_archive *ta, const char *record, const ckpt_tensor *t, uint32_t *index, ckpt_error *err)
+static ckpt_status storage_of(struct torch_archive *ta, const char *record, const ckpt_tensor *t,
+                              uint32_t *index, ckpt_error *err)
 {
     ckpt_file *f = ta->f;
     int64_t i = torch_archive_find(ta, record);
@@ -45,8 +46,9 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
     return map_put(f->storage_keys, e->name, *index, NULL) ? CKPT_OK : fail_memory(err);
 }
 
-ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
-                        uint32_t nprefix, ckpt_str key, const char *record, const ckpt_tensor *t, ckpt_error *err)
+ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckpt_path_elem *prefix,
+                        const struct step *steps, uint32_t nprefix, ckpt_str key, const char *record,
+                        const ckpt_tensor *t, ckpt_error *err)
 {
     arena *a = ta->f->a;
     struct row row = {.t = *t};

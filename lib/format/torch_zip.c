@@ -66,15 +66,16 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
 static void check_wrapping(struct torch_archive *ta)
 {
     if (ta->z->shift)
-        objects(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file", (unsigned long long)ta->z->shift));
+        objects(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
+                                 (unsigned long long)ta->z->shift));
     if (ta->top.len == 0)
         objects(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
         objects(ta, STR_LIT("the records are more than one folder deep"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
-            objects(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s", STR_ARG(ta->z->entries[i].name),
-                                     STR_ARG(ta->top)));
+            objects(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
+                                     STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
             break;
         }
     if (torch_archive_has(ta, "constants.pkl"))
@@ -118,7 +119,8 @@ static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
 
 static ckpt_status two_checkpoints(ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "several folders of the archive hold a data.pkl, the first entry's does not");
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "several folders of the archive hold a data.pkl, the first entry's does not");
     fail_hint(err, "`unzip` it and name the one checkpoint that is meant");
     return CKPT_EFORMAT;
 }
@@ -167,7 +169,8 @@ static ckpt_status read_inner(ckpt_file *f, struct probe *p, ckpt_error *err)
     return table_finish(&f->table, err);
 }
 
-ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                           ckpt_error *err)
 {
     ckpt_file *f;
     struct probe *p = calloc(1, sizeof *p);

@@ -15,25 +15,26 @@ struct torch_mask {
 struct torch_writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
-    map *storage_of;   /* PERSID (or _load_from_bytes) node -> index into found */
+    map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
     const struct storage **found;
     size_t nfound, cap_found;
-    map *number_of;    /* storage -> its number in the archive */
+    map *number_of; /* storage -> its number in the archive */
     const struct storage **order;
     size_t n, cap;
-    map *rewritten;    /* node -> index into news */
+    map *rewritten; /* node -> index into news */
     const ckpt_value **news;
     size_t nnews, cap_news;
-    map *left_out;     /* container -> index into masks */
+    map *left_out; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
-    bool failed;       /* memory ran out where no error can be returned */
+    bool failed; /* memory ran out where no error can be returned */
     buf pickle;
     uint64_t total, done; /* bytes of the storages */
 };
 
 /* torch_zip_open - SRC (taken over) as a torch.save archive and nothing else. */
-ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                           ckpt_error *err);
 /* torch_zip_write - torch_zip_write.c: the format's write. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and order with the

@@ -19,9 +19,11 @@
 
 /* ------------------------------------------------------- which storage it is */
 
-static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, const struct storage *s, ckpt_error *err)
+static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, const struct storage *s,
+                                ckpt_error *err)
 {
-    const struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1, sizeof *grown);
+    const struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
+                                              sizeof *grown);
     if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
         return fail_memory(err);
     w->found = grown;
@@ -36,11 +38,13 @@ static const struct storage *storage_of(const struct torch_writer *w, const ckpt
 }
 
 /* note_pickle - the storages that one pickle of file F names. */
-static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts, ckpt_error *err)
+static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struct pickle_facts *facts,
+                               ckpt_error *err)
 {
     for (size_t i = 0; f->storage_keys && i < facts->npersids; i++) {
         struct torch_pid pid;
-        uint32_t at = torch_pid_parse(f, facts->persids[i], &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+        uint32_t at = torch_pid_parse(f, facts->persids[i], &pid) ? map_get(f->storage_keys, pid.key)
+                                                                  : MAP_NONE;
         if (at != MAP_NONE)
             CKPT_TRY(note_storage(w, facts->persids[i], &f->table.storages[at], err));
     }
@@ -55,6 +59,11 @@ static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struc
 
 static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_error *err)
 {
+    if (f->resolve)
+        CKPT_TRY(f->resolve(f, err));
+    for (size_t k = 0; k < f->nparts; k++)
+        if (f->parts[k]->resolve)
+            CKPT_TRY(f->parts[k]->resolve(f->parts[k], err));
     for (size_t i = 0; i < f->npickles; i++)
         CKPT_TRY(note_pickle(w, f, f->pickles[i], err));
     for (size_t k = 0; k < f->nparts; k++)
@@ -75,8 +84,9 @@ static ckpt_status number(struct torch_writer *w, const struct storage *s, uint3
     w->order = grown;
     *out = (uint32_t)w->n;
     grown[w->n++] = s;
-    return checked_add(w->total, s->s.nbytes, &w->total) ? CKPT_OK
-                                                          : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
+    return checked_add(w->total, s->s.nbytes, &w->total)
+               ? CKPT_OK
+               : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
 }
 
 /* ------------------------------------------------------------ what is left out */
@@ -94,7 +104,8 @@ static struct torch_mask *mask_of(struct torch_writer *w, const ckpt_value *node
     uint32_t i = map_get_num(w->left_out, map_ptr(node));
     if (i != MAP_NONE)
         return &w->masks[i];
-    struct torch_mask *grown = arena_grow(w->p->a, w->masks, w->nmasks, &w->cap_masks, w->nmasks + 1, sizeof *grown);
+    struct torch_mask *grown = arena_grow(w->p->a, w->masks, w->nmasks, &w->cap_masks, w->nmasks + 1,
+                                          sizeof *grown);
     struct torch_mask mask = {.n = entries_of(node)};
     mask.out = grown ? arena_array(w->p->a, mask.n, sizeof *mask.out) : NULL;
     if (!mask.out || !map_set_num(w->left_out, map_ptr(node), (uint32_t)w->nmasks))
@@ -118,7 +129,8 @@ static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
     for (int kept = 0; kept < 2; kept++)
         for (size_t i = 0; i < p->file->table.nrows; i++) {
             const struct step *s = last_step(&p->file->table.rows[i]);
-            if (!s || (bool)kept != p->keep[i] || (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
+            if (!s || (bool)kept != p->keep[i] ||
+                (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = mask_of(w, s->node);
             if (!mask)
@@ -149,19 +161,31 @@ static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
 static bool by_class(ckpt_dtype dt)
 {
     switch (dt) {
-    case CKPT_DT_F64: case CKPT_DT_F32: case CKPT_DT_F16: case CKPT_DT_BF16: case CKPT_DT_I64: case CKPT_DT_I32:
-    case CKPT_DT_I16: case CKPT_DT_I8: case CKPT_DT_U8: case CKPT_DT_BOOL: case CKPT_DT_C64: case CKPT_DT_C128:
-    case CKPT_DT_QI8: case CKPT_DT_QU8: case CKPT_DT_QI32: case CKPT_DT_QU4X2: case CKPT_DT_QU2X4:
-        return true;
-    default:
-        return false;
+    case CKPT_DT_F64:
+    case CKPT_DT_F32:
+    case CKPT_DT_F16:
+    case CKPT_DT_BF16:
+    case CKPT_DT_I64:
+    case CKPT_DT_I32:
+    case CKPT_DT_I16:
+    case CKPT_DT_I8:
+    case CKPT_DT_U8:
+    case CKPT_DT_BOOL:
+    case CKPT_DT_C64:
+    case CKPT_DT_C128:
+    case CKPT_DT_QI8:
+    case CKPT_DT_QU8:
+    case CKPT_DT_QI32:
+    case CKPT_DT_QU4X2:
+    case CKPT_DT_QU2X4: return true;
+    default: return false;
     }
 }
 
 /* put_storage - the persistent id of S, as elements of DTYPE; MODULE and KLASS
  * name its class, or are empty for that of the dtype. */
-static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, const struct storage *s, ckpt_dtype dtype, ckpt_str module,
-                               ckpt_str klass, ckpt_error *err)
+static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, const struct storage *s,
+                               ckpt_dtype dtype, ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
     char key[16];
     uint32_t n;
@@ -194,6 +218,7 @@ static void put_ordered_dict(pickle_writer *pw)
 
 static ckpt_status put_shape(pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
 {
+    /* bounded: ndim has 32 bits */
     uint64_t *stride = calloc((size_t)t->ndim + 1, sizeof *stride), run = 1;
     if (!stride)
         return fail_memory(err);
@@ -233,7 +258,8 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
 
 /* put_tensor - a row as a call of _rebuild_tensor_v2, or _v3 for dtypes whose
  * storages have no class of their own. */
-static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t, ckpt_error *err)
+static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t,
+                              ckpt_error *err)
 {
     const struct storage *s = &w->p->file->table.storages[t->storage];
     ckpt_dtype dtype = (ckpt_dtype)t->dtype;
@@ -243,9 +269,11 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
         pickle_put_op(pw, '(');
     }
-    pickle_put_global(pw, STR_LIT("torch._utils"), v3 ? STR_LIT("_rebuild_tensor_v3") : STR_LIT("_rebuild_tensor_v2"));
+    pickle_put_global(pw, STR_LIT("torch._utils"),
+                      v3 ? STR_LIT("_rebuild_tensor_v3") : STR_LIT("_rebuild_tensor_v2"));
     pickle_put_op(pw, '(');
-    CKPT_TRY(put_storage(w, pw, s, dtype, str_of("", 0), v3 ? STR_LIT("UntypedStorage") : str_of("", 0), err));
+    CKPT_TRY(
+        put_storage(w, pw, s, dtype, str_of("", 0), v3 ? STR_LIT("UntypedStorage") : str_of("", 0), err));
     pickle_put_uint(pw, t->storage_offset);
     CKPT_TRY(put_shape(pw, t, err));
     pickle_put_bool(pw, t->requires_grad && !t->parameter);
@@ -275,11 +303,13 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     else if (t->dtype == CKPT_DT_NP || t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
         lacks = "has a type that torch lacks";
     if (!lacks && t->kind == CKPT_STORAGE)
-        return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype, str_of("", 0), str_of("", 0), err);
+        return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype,
+                           str_of("", 0), str_of("", 0), err);
     if (!lacks)
         return put_tensor(w, pw, t, err);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it", STR_ARG(t->name),
-               ckpt_kind_name((ckpt_kind)t->kind), ckpt_dtype_name((ckpt_dtype)t->dtype), lacks);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
+               STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_dtype_name((ckpt_dtype)t->dtype),
+               lacks);
     fail_hint(err, "--drop '%.*s' leaves it out", STR_ARG(t->name));
     return CKPT_ELOSSY;
 }
@@ -299,15 +329,19 @@ static bool put_class(pickle_writer *pw, const ckpt_value *pid)
 }
 
 /* put_pid - a persistent id of the input that names a storage. */
-static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, const struct storage *s, ckpt_error *err)
+static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v,
+                           const struct storage *s, ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     const ckpt_value *klass = v->u.pid ? value_item(v->u.pid, 1) : NULL;
     if (!s->src)
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
     if (v->u.pid)
         (void)torch_pid_parse(w->p->file, v, &pid);
-    return put_storage(w, pw, s, pid.dtype, klass && klass->type == CKPT_V_GLOBAL ? value_module(klass) : str_of("", 0), pid.klass, err);
+    return put_storage(w, pw, s, pid.dtype,
+                       klass && klass->type == CKPT_V_GLOBAL ? value_module(klass) : str_of("", 0), pid.klass,
+                       err);
 }
 
 static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
@@ -320,14 +354,15 @@ static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt
         return put_row(w, pw, v->row, err);
     if (v->type == CKPT_V_PERSID && put_class(pw, v->u.pid))
         return CKPT_OK;
-    return fail(err, CKPT_ELOSSY, v->offset, "a persistent id that names no storage of the file cannot be written");
+    return fail(err, CKPT_ELOSSY, v->offset,
+                "a persistent id that names no storage of the file cannot be written");
 }
 
 /* ------------------------------------------------------------ calls rewritten */
 
 /* The arguments of a call that rebuilds a tensor over one storage. */
 struct rebuilt {
-    const char *name;         /* what will be called */
+    const char *name; /* what will be called */
     ckpt_value *args[9];
     uint32_t n;
 };
@@ -351,7 +386,8 @@ static ckpt_value *boolean(struct torch_writer *w, bool b)
 static void as_meta(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 {
     ckpt_value *grad = r->n > 4 ? r->args[4] : boolean(w, false);
-    *r = (struct rebuilt){"_rebuild_meta_tensor_no_storage", {torch_name(w, dtype), r->args[2], r->args[3], grad}, 4};
+    *r = (struct rebuilt){
+        "_rebuild_meta_tensor_no_storage", {torch_name(w, dtype), r->args[2], r->args[3], grad}, 4};
 }
 
 static void as_v3(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
@@ -370,7 +406,8 @@ static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
 {
     int64_t off;
     uint64_t sum;
-    if (!value_integer(r->args[1], &off) || off < 0 || !checked_add((uint64_t)off, by, &sum) || sum > INT64_MAX)
+    if (!value_integer(r->args[1], &off) || off < 0 || !checked_add((uint64_t)off, by, &sum) ||
+        sum > INT64_MAX)
         return false;
     r->args[1] = value_int(w->p->a, (int64_t)sum);
     return r->args[1] != NULL;
@@ -400,8 +437,8 @@ static bool rebuilds_over_storage(const ckpt_value *callable)
 {
     ckpt_str name = value_name(callable);
     return str_is(value_module(callable), "torch._utils") &&
-           (str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor_v3") || str_is(name, "_rebuild_tensor") ||
-            str_is(name, "_rebuild_qtensor"));
+           (str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor_v3") ||
+            str_is(name, "_rebuild_tensor") || str_is(name, "_rebuild_qtensor"));
 }
 
 /* rewrite_args - FUNC(*ARGS) as another call; *FUNC and *ARGS stay when nothing
@@ -425,7 +462,8 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
 }
 
 /* rewrite_typed - _rebuild_from_type_v2(func, class, args, state): the inner call. */
-static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ckpt_value **args, ckpt_error *err)
+static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
+                                 ckpt_error *err)
 {
     ckpt_value *func = value_arg(v, 0), *inner = value_arg(v, 2);
     CKPT_TRY(rewrite_args(w, &func, &inner, err));
@@ -437,7 +475,8 @@ static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ck
 }
 
 /* rewrite - the node to write for CALL V, V itself mostly. */
-static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out, ckpt_error *err)
+static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
+                           ckpt_error *err)
 {
     const struct value_call *c = v->u.call_;
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
@@ -464,9 +503,11 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
     return CKPT_OK;
 }
 
-static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by, ckpt_error *err)
+static ckpt_status note_rewritten(struct torch_writer *w, const ckpt_value *v, const ckpt_value *by,
+                                  ckpt_error *err)
 {
-    const ckpt_value **grown = arena_grow(w->p->a, w->news, w->nnews, &w->cap_news, w->nnews + 1, sizeof *grown);
+    const ckpt_value **grown = arena_grow(w->p->a, w->news, w->nnews, &w->cap_news, w->nnews + 1,
+                                          sizeof *grown);
     if (!grown || !map_set_num(w->rewritten, map_ptr(v), (uint32_t)w->nnews))
         return fail_memory(err);
     w->news = grown;

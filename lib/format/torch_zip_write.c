@@ -20,9 +20,9 @@
 #include "codec/zip_write.h"
 #include "format/torch_zip.h"
 
-#define TOP "archive"
-#define ALIGN 64u
-#define CHUNK (256u * 1024u)
+#define TOP        "archive"
+#define ALIGN      64u
+#define CHUNK      (256u * 1024u)
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
@@ -51,23 +51,28 @@ static ckpt_status check_crc(struct torch_writer *w, const struct storage *s, ui
     if (!s->s.has_crc || crc == s->crc)
         return CKPT_OK;
     if (w->p->file->ignore_crc) {
-        plan_notice(w->p, "storage %.*s has the CRC-32 %08x, its archive records %08x; ignored", STR_ARG(s->s.key), crc, s->crc);
+        plan_notice(w->p, "storage %.*s has the CRC-32 %08x, its archive records %08x; ignored",
+                    STR_ARG(s->s.key), crc, s->crc);
         return CKPT_OK;
     }
-    (void)fail(err, CKPT_ECHECKSUM, s->s.file_offset, "the CRC-32 of storage %.*s is %08x, its archive records %08x",
-               STR_ARG(s->s.key), crc, s->crc);
+    (void)fail(err, CKPT_ECHECKSUM, s->s.file_offset,
+               "the CRC-32 of storage %.*s is %08x, its archive records %08x", STR_ARG(s->s.key), crc,
+               s->crc);
     fail_hint(err, "the file is damaged: get it again; --ignore-crc goes on all the same");
     return CKPT_ECHECKSUM;
 }
 
 /* copy_storage - the bytes of S to ZW, or nowhere when that is NULL. */
-static ckpt_status copy_storage(struct torch_writer *w, const struct storage *s, zip_writer *zw, unsigned char *chunk, ckpt_error *err)
+static ckpt_status copy_storage(struct torch_writer *w, const struct storage *s, zip_writer *zw,
+                                unsigned char *chunk, ckpt_error *err)
 {
     uint32_t crc = 0;
     bool own = s->s.has_crc && (s->swap || !zw); /* else the archive's writer computes it anyway */
     source_sequential(s->src);
+    /* bounded: n is what is left, at most */
     for (uint64_t at = 0, n; at < s->s.nbytes; at += n) {
         n = s->s.nbytes - at < CHUNK ? s->s.nbytes - at : CHUNK;
+        /* bounded: a storage lies inside its source */
         CKPT_TRY(source_read(s->src, s->off + at, chunk, (size_t)n, err));
         if (own)
             crc = crc32_update(crc, chunk, (size_t)n);
@@ -155,7 +160,8 @@ static ckpt_status verify(const struct torch_writer *w, sink *out, uint64_t size
     zip *z = NULL;
     ckpt_status st = a ? zip_open(&back.s, a, &z, err) : fail_memory(err);
     if (st == CKPT_OK && (z->n != w->n + 3 || z->end != size || z->shift))
-        st = fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu", z->n, w->n + 3);
+        st = fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu",
+                  z->n, w->n + 3);
     if (z)
         zip_close(z);
     arena_free(a);
@@ -171,8 +177,8 @@ static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t siz
     zip_writer_free(zw);
     CKPT_TRY(st);
     if (sink_tell(out) != size)
-        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu", (unsigned long long)sink_tell(out),
-                    (unsigned long long)size);
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
+                    (unsigned long long)sink_tell(out), (unsigned long long)size);
     CKPT_TRY(verify(w, out, size, err));
     return file_unchanged(w->p->file, err);
 }
@@ -191,6 +197,18 @@ static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size,
     return st;
 }
 
+/* check_not_empty - a checkpoint may hold no tensor, but not lose all it had. */
+static ckpt_status check_not_empty(const ckpt_plan *p, ckpt_error *err)
+{
+    const ckpt_file *f = p->file;
+    bool replaced = f->root && p->root != f->root && p->root_depth == 0;
+    if (p->nentries || (f->table.nrows == 0 && !replaced))
+        return CKPT_OK;
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
+    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
+    return CKPT_ENOTFOUND;
+}
+
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     struct torch_writer w = {.p = p, .opts = job->opts};
@@ -200,7 +218,10 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     w.rewritten = map_new(0);
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    ckpt_status st = w.storage_of && w.number_of && w.rewritten && w.left_out ? plan_entries(p, err) : fail_memory(err);
+    ckpt_status st = w.storage_of && w.number_of && w.rewritten && w.left_out ? plan_entries(p, err)
+                                                                              : fail_memory(err);
+    if (st == CKPT_OK)
+        st = check_not_empty(p, err);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
     if (st == CKPT_OK)
@@ -211,7 +232,8 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += p->nentries;
-        job->result->bytes += size;
+        if (!checked_add(job->result->bytes, size, &job->result->bytes))
+            job->result->bytes = UINT64_MAX;
     }
     buf_free(&w.pickle);
     map_free(w.storage_of);

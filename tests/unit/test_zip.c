@@ -35,7 +35,8 @@ static void made_free(struct made *m)
     buf_free(&m->directory);
 }
 
-static void put_common(buf *b, const struct lie *l, uint16_t flags, uint32_t crc, uint32_t csize, uint32_t usize, const char *name)
+static void put_common(buf *b, const struct lie *l, uint16_t flags, uint32_t crc, uint32_t csize,
+                       uint32_t usize, const char *name)
 {
     buf_u16le(b, 20);
     buf_u16le(b, flags);
@@ -54,12 +55,14 @@ static void add(struct made *m, const struct lie *l, const char *payload)
     uint32_t crc = l->no_crc ? 0 : crc32_update(0, payload, size);
     const char *local = l->local_name ? l->local_name : l->name;
     buf_u32le(&m->bytes, 0x04034B50);
-    put_common(&m->bytes, l, l->local_flags ? l->local_flags : l->flags, l->bad_local_crc ? crc ^ 1 : crc, size, size, local);
+    put_common(&m->bytes, l, l->local_flags ? l->local_flags : l->flags, l->bad_local_crc ? crc ^ 1 : crc,
+               size, size, local);
     buf_text(&m->bytes, local);
     buf_text(&m->bytes, payload);
     buf_u32le(&m->directory, 0x02014B50);
     buf_u16le(&m->directory, 20);
-    put_common(&m->directory, l, l->flags, crc, size + (uint32_t)l->csize, size + (uint32_t)l->usize, l->name);
+    put_common(&m->directory, l, l->flags, crc, size + (uint32_t)l->csize, size + (uint32_t)l->usize,
+               l->name);
     for (int i = 0; i < 10; i++)
         buf_byte(&m->directory, 0);
     buf_u32le(&m->directory, at + (uint32_t)l->offset);
@@ -161,13 +164,15 @@ static void refuses_members_that_lie(void)
     refused(&(struct lie){.name = "a/s", .local_name = "a/longer"}, CKPT_EFORMAT, "local header calls it");
     refused(&(struct lie){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "two sizes differ");
     refused(&(struct lie){.name = "a/s", .usize = 5, .csize = 5}, CKPT_EFORMAT, "overlap");
-    refused(&(struct lie){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT, "size is 11 in its local header");
+    refused(&(struct lie){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT,
+            "size is 11 in its local header");
     refused(&(struct lie){.name = "a/s", .usize = 0x7fffffff, .csize = 0x7fffffff}, CKPT_EFORMAT, "overlap");
     refused(&(struct lie){.name = "a/s", .offset = 0x7fffffff}, CKPT_EFORMAT, "do not fit between");
     refused(&(struct lie){.name = "a/s", .offset = -1}, CKPT_EFORMAT, "overlap");
     refused(&(struct lie){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT, "claims to inflate");
     refused(&(struct lie){.name = "a/s", .bad_local_crc = true}, CKPT_EFORMAT, "CRC-32 is");
-    refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT, "whether it is encrypted");
+    refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT,
+            "whether it is encrypted");
 }
 
 static void refuses_what_it_cannot_read(void)
@@ -284,8 +289,9 @@ static unsigned char *slurp(const char *path, size_t *size)
 
 static void reads_torch_archives(void)
 {
-    static const char *const files[] = {"01_pyzip_stored", "04_deflate_pkl", "06_deflate_all", "28_trailing_junk",
-                                        "32_infozip_r", "40_miniz_full", "43_no_crc", "45_dd_noalign_noeocd64"};
+    static const char *const files[] = {"01_pyzip_stored",  "04_deflate_pkl",        "06_deflate_all",
+                                        "28_trailing_junk", "32_infozip_r",          "40_miniz_full",
+                                        "43_no_crc",        "45_dd_noalign_noeocd64"};
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
         char below[128];
         size_t size;

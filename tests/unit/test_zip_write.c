@@ -26,7 +26,8 @@ static sink *make(uint32_t align, size_t big, ckpt_error *err)
 
 static void check(uint32_t align, size_t big)
 {
-    static const char *const names[] = {"archive/data.pkl", "archive/data/0", "archive/data/1", "archive/version"};
+    static const char *const names[] = {"archive/data.pkl", "archive/data/0", "archive/data/1",
+                                        "archive/version"};
     static const size_t lens[] = {8, 6, 6, 7};
     uint64_t sizes[] = {8, big, 0, 2}, total = 0;
     ckpt_error err;
@@ -101,7 +102,8 @@ static void counts_zip64_fields(void)
 {
     static const size_t lens[] = {6, 6};
     uint64_t small[] = {0xFFFFFFFE, 0}, wide[] = {0xFFFFFFFF, 0}, a = 0, b = 0;
-    CU_ASSERT(zip_writer_size("archive", 1, 1, lens, small, &a) && zip_writer_size("archive", 1, 1, lens, wide, &b));
+    CU_ASSERT(zip_writer_size("archive", 1, 1, lens, small, &a) &&
+              zip_writer_size("archive", 1, 1, lens, wide, &b));
     CU_ASSERT_EQUAL(b - a, 1 + 20 + 20);
     CU_ASSERT(zip_writer_size("archive", 1, 2, lens, wide, &a));
     CU_ASSERT_EQUAL(a - b, 30 + 14 + 4 + 46 + 14 + 12);
