@@ -67,10 +67,10 @@ static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
     ckpt_write_result r;
     ckpt_error err;
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
-    /* A flat format holds one state dict: the weights, unless told otherwise. */
+    /* A flat format or an index holds one state dict: the weights, unless told otherwise. */
     const char *format = edit_format(f, writing.output);
     ckpt_status s = CKPT_OK;
-    if (!writing.root && format && strcmp(format, "safetensors") == 0)
+    if (!writing.root && (writing.max_shard || (format && strcmp(format, "safetensors") == 0)))
         s = ckpt_plan_root(p, "auto", &err);
     if (s == CKPT_OK)
         s = select_tensors(p, &err);

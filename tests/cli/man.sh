@@ -1,0 +1,80 @@
+#!/bin/sh
+# man.sh - the examples of the manual, run: tests/cli/man.sh [PAGE…]
+#
+# In a page, a line `.\" example` (or `.\" example exit=1`) stands before each .Bd -literal block that is one. Its lines
+# `$ command` are run by sh, all blocks of a page in one folder that begins with the files of tests/data/examples; what
+# stands below a command is its standard output, to the letter. `.\" example files=a.pt:torch/t26/b.pt` puts corpus
+# files there first. exit= is what the last command of the block must return.
+set -u
+top=$PWD
+CKPT=${CKPT:-$top/${B:-build}/ckpt}
+case $CKPT in /*) ;; *) CKPT=$top/$CKPT ;; esac
+[ -x "$CKPT" ] || { echo "no $CKPT; run make"; echo 'man: 0 passed, 1 failed'; exit 1; }
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/bin"
+ln -s "$CKPT" "$work/bin/ckpt"
+PATH=$work/bin:$PATH LC_ALL=C
+export PATH LC_ALL
+unset NO_COLOR COLUMNS || :
+passed=0 failed=0
+
+# blocks PAGE - writes each block to $work/blocks/NNN.{txt,opts}
+blocks()
+{
+    rm -rf "$work/blocks"
+    mkdir "$work/blocks"
+    awk -v dir="$work/blocks" '
+        /^\.\\" example/ { opts = substr($0, 12); want = 1; next }
+        want && /^\.Bd/ { n++; file = sprintf("%s/%03d", dir, n); print opts > (file ".opts"); want = 0; inside = 1
+                          printf "" > (file ".txt"); next }
+        inside && /^\.Ed/ { inside = 0; close(file ".txt"); close(file ".opts"); next }
+        inside { gsub(/\\e/, "\\"); sub(/^\\&/, ""); gsub(/\\-/, "-"); print > (file ".txt") }
+    ' "$1"
+}
+
+# play BLOCK - runs its commands in the page's folder; stdout with the commands in between, as the page shows it
+play()
+{
+    rm -f "$work/code"
+    while IFS= read -r line; do
+        case $line in
+        '$ '*)
+            printf '%s\n' "$line"
+            (cd "$work/dir" && sh -c "${line#??}" 2>>"$work/err" </dev/null)
+            echo $? >"$work/code"
+            ;;
+        esac
+    done <"$1"
+}
+
+for page in ${*:-man/*.[0-9]}; do
+    blocks "$page"
+    rm -rf "$work/dir"
+    mkdir "$work/dir"
+    cp tests/data/examples/*.pt "$work/dir"
+    for block in "$work"/blocks/*.txt; do
+        [ -e "$block" ] || continue
+        opts=$(cat "${block%.txt}.opts")
+        want=0
+        for o in $opts; do
+            case $o in
+            exit=*) want=${o#exit=} ;;
+            files=*) f=${o#files=}; cp "tests/corpus/${f#*:}" "$work/dir/${f%%:*}" ;;
+            esac
+        done
+        : >"$work/err"
+        play "$block" >"$work/out"
+        code=$(cat "$work/code" 2>/dev/null || echo none)
+        if cmp -s "$block" "$work/out" && [ "$code" = "$want" ]; then
+            passed=$((passed + 1))
+            continue
+        fi
+        failed=$((failed + 1))
+        echo "FAILED $page, example $(basename "$block" .txt): exit $code, not $want"
+        diff -u "$block" "$work/out" | sed '1,2d; s/^/    /'
+        sed 's/^/    stderr: /' "$work/err"
+    done
+done
+echo "man: $passed passed, $failed failed"
+[ $failed -eq 0 ] && [ $passed -gt 0 ]

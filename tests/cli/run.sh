@@ -1,0 +1,88 @@
+#!/bin/sh
+# run.sh - golden tests of the command line: tests/cli/run.sh [--set] [NAME…]
+#
+# tests/cli/<command>/<what>.sh runs in a folder of its own, where `ckpt` is the program under test, data/ holds the
+# examples and corpus/ the corpus. Beside it stand what must come out: .stdout and .stderr (absent: nothing at all) and
+# .exit (absent: 0). --set writes them anew from what does come out: read the difference before you commit it.
+set -u
+top=$PWD
+CKPT=${CKPT:-$top/${B:-build}/ckpt}
+case $CKPT in /*) ;; *) CKPT=$top/$CKPT ;; esac
+[ -x "$CKPT" ] || { echo "no $CKPT; run make"; echo 'cli: 0 passed, 1 failed'; exit 1; }
+
+set_new=
+[ "${1:-}" = --set ] && { set_new=1; shift; }
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+mkdir "$work/bin"
+ln -s "$CKPT" "$work/bin/ckpt"
+PATH=$work/bin:$PATH LC_ALL=C TZ=UTC0
+export PATH LC_ALL TZ CKPT
+unset NO_COLOR COLUMNS || :
+
+passed=0 failed=0
+
+# expect WHAT FILE - the golden FILE (or nothing) against what came out
+expect()
+{
+    [ -e "$2" ] || set -- "$1" /dev/null
+    cmp -s "$2" "$work/$1" && return
+    diff -u "$2" "$work/$1" | sed '1,2d; s/^/    /' | head -n 40
+    return 1
+}
+
+renew()
+{
+    for what in stdout stderr; do
+        rm -f "$1.$what"
+        [ -s "$work/$what" ] && cp "$work/$what" "$1.$what"
+    done
+    rm -f "$1.exit"
+    [ "$(cat "$work/exit")" = 0 ] || cp "$work/exit" "$1.exit"
+    chmod 644 "$1".* 2>/dev/null
+}
+
+one()
+{
+    golden=${1%.sh}
+    rm -rf "$work/dir"
+    mkdir "$work/dir"
+    ln -s "$top/tests/corpus" "$work/dir/corpus"
+    ln -s "$top/tests/data/examples" "$work/dir/data"
+    (cd "$work/dir" && exec sh "$top/$1") >"$work/stdout" 2>"$work/stderr" </dev/null
+    echo $? >"$work/exit"
+    if [ "$set_new" ]; then
+        renew "$golden"
+        return
+    fi
+    ok=1
+    echo 0 >"$work/zero"
+    code=$golden.exit
+    [ -e "$code" ] || code=$work/zero
+    cmp -s "$code" "$work/exit" || { echo "    exit $(cat "$work/exit"), not $(cat "$code")"; ok=0; }
+    expect stdout "$golden.stdout" || ok=0
+    expect stderr "$golden.stderr" || ok=0
+    if [ $ok = 1 ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAILED ${1#tests/cli/}"
+    fi
+}
+
+wanted=${*:-}
+for t in tests/cli/*/*.sh; do
+    name=${t#tests/cli/}
+    if [ -n "$wanted" ]; then
+        for w in $wanted; do
+            case $name in "$w"*) one "$t" ;; esac
+        done
+    else
+        one "$t"
+    fi
+done
+[ "$set_new" ] && { git diff --stat -- tests/cli 2>/dev/null; exit 0; }
+echo "cli: $passed passed, $failed failed"
+[ $failed -eq 0 ]
