@@ -65,8 +65,8 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
 
 void text_put(struct text_sink *sink, const char *piece, size_t n)
 {
-    /* Once a piece did not fit, none after it is shown either. */
-    if (sink->shown == sink->len && n < sink->cap && sink->len < sink->cap - n) {
+    /* A piece that does not fit still counts, so none after it fits either. */
+    if (n < sink->cap && sink->len < sink->cap - n) {
         memcpy(sink->out + sink->len, piece, n);
         sink->shown += n;
     }

@@ -48,6 +48,7 @@ static void marks_take_a_character_not_a_byte(void)
     NO("[\xc3\xa0-\xc3\xbf]", "a");
     YES("\xff", "\xff");
     NO("\xff", "\xfe");
+    NO("*\xa4", "\xc3\xa4");
 }
 
 static void sets(void)

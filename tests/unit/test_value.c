@@ -508,7 +508,9 @@ static void reads_what_was_made(void)
     ckpt_value *od = value_ordered_dict(a);
     CU_ASSERT(value_append(a, od, num(1)));
     CU_ASSERT(value_put(a, od, text("k"), num(1)));
-    built(built(od, none()), d);
+    built(od, none());
+    CU_ASSERT(value_append(a, od, num(1)));
+    built(od, d);
     CU_ASSERT_EQUAL(od->u.call_->build_items, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
     CU_ASSERT(!value_build(a, d, d));
