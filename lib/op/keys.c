@@ -300,6 +300,8 @@ static ckpt_status rename_all(struct batch *b, ckpt_error *err)
         CKPT_TRY(gather(b, i, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         CKPT_TRY(name_group(b->n, &b->groups[i], err));
+        if (b->n->dry)
+            continue;
         CKPT_TRY(check_group(&b->groups[i], err));
         CKPT_TRY(overwrite(&b->groups[i], err));
     }

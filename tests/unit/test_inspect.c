@@ -1,0 +1,85 @@
+/* The facts of `info` on real files of known make. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/str.h"
+#include "flat.h"
+#include "unit.h"
+
+static ckpt_info look(ckpt_file *f)
+{
+    ckpt_info info = {0};
+    CU_ASSERT_EQUAL(ckpt_inspect(f, &info, NULL), CKPT_OK);
+    return info;
+}
+
+static const ckpt_wrapper *wrapper(const ckpt_info *info, const char *prefix)
+{
+    for (size_t i = 0; i < info->nwrappers; i++)
+        if (str_is(info->wrappers[i].prefix, prefix))
+            return &info->wrappers[i];
+    return NULL;
+}
+
+static void wrappers_are_counted(void)
+{
+    ckpt_info info = look(corpus_open("torch/t26/dp_state_dict.pt"));
+    const ckpt_wrapper *w = wrapper(&info, "module.");
+    CU_ASSERT(info.nwrappers == 1 && w && w->tensors == 9 && w->of == 9 && !w->anywhere && w->certain);
+    info = look(corpus_open("torch/t26/swa.pt"));
+    w = wrapper(&info, "module.");
+    CU_ASSERT(w && w->tensors == 9 && w->of == 9 && w->certain);
+    info = look(corpus_open("torch/t26/midkey_dataparallel.pt"));
+    w = wrapper(&info, "module.");
+    CU_ASSERT(w && w->tensors == 2 && w->of == 4 && w->anywhere && !w->certain);
+    info = look(corpus_open("torch/t215/compiled_in_dp.pt"));
+    CU_ASSERT(info.nwrappers == 2 && wrapper(&info, "_orig_mod.")->certain && wrapper(&info, "module.")->certain);
+    info = look(corpus_open("torch/t215/dp_twice.pt"));
+    CU_ASSERT(info.nwrappers == 1 && !info.wrappers[0].anywhere && info.wrappers[0].certain);
+    info = look(corpus_open("torch/t26/state_dict.pt"));
+    CU_ASSERT_EQUAL(info.nwrappers, 0);
+    flat_close();
+}
+
+static void weights_and_optimizer_are_named(void)
+{
+    ckpt_info info = look(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT(info.has_weights && str_is(info.weights_root, "model_state_dict") && info.weights_why.len);
+    CU_ASSERT(str_is(info.optimizer, "Adam-like, 6 states") && str_is(info.optimizer_path, "optimizer_state_dict"));
+    CU_ASSERT_EQUAL(info.weights_only, 1);
+    info = look(corpus_open("torch/t26/opt_sgd.pt"));
+    CU_ASSERT(!info.has_weights && str_is(info.optimizer, "SGD with momentum, 6 states") && info.optimizer_path.len == 0);
+    info = look(corpus_open("torch/t26/whole_model.pt"));
+    CU_ASSERT(info.has_weights && info.weights_only == 0);
+    info = look(flat_open("{}", "", 0));
+    CU_ASSERT(!info.has_weights && info.weights_only == -1 && info.elements == 0 && info.nbytes == 0);
+    flat_close();
+}
+
+static void bytes_are_counted_once(void)
+{
+    ckpt_info info = look(corpus_open("torch/t26/tied.pt"));
+    ckpt_info bloat = look(corpus_open("torch/t26/view_of_big.pt"));
+    CU_ASSERT(info.aliases > 0 && info.unreferenced == 0);
+    CU_ASSERT_EQUAL(bloat.unreferenced + bloat.nbytes, 4000);
+    info = look(flat_open("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", "12345678", 8));
+    CU_ASSERT(info.elements == 2 && info.nbytes == 8 && info.unreferenced == 0);
+    flat_close();
+}
+
+static void overlapping_views_cover_what_they_span(void)
+{
+    ckpt_info info = look(corpus_open("torch/badexp/07_overlap.pt"));
+    CU_ASSERT(info.unreferenced < info.nbytes);
+    info = look(corpus_open("torch/t26/expanded.pt")); /* larger than its storage */
+    CU_ASSERT_EQUAL(info.unreferenced, 0);
+    flat_close();
+}
+
+void suite_inspect(void)
+{
+    UNIT(wrappers_are_counted);
+    UNIT(weights_and_optimizer_are_named);
+    UNIT(bytes_are_counted_once);
+    UNIT(overlapping_views_cover_what_they_span);
+}

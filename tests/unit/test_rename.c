@@ -1,0 +1,447 @@
+/* Prefix work and renames: on real state dicts of many wrappers, and on graphs
+ * made by hand for what the corpus lacks. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "core/plan.h"
+#include "flat.h"
+#include "op/prefix.h"
+#include "op/rename.h"
+#include "unit.h"
+
+static ckpt_plan *plan_of(ckpt_file *f)
+{
+    ckpt_plan *p = NULL;
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    return p;
+}
+
+/* The names a plan would write, parts left out, with commas. */
+static const char *names(ckpt_plan *p)
+{
+    static char text[8192];
+    size_t len = 0;
+    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    text[0] = '\0';
+    for (size_t i = 0; i < p->nentries; i++)
+        if (p->file->table.rows[p->entries[i].row].t.part_of == CKPT_NO_TENSOR)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", len ? "," : "", (int)p->entries[i].name.len,
+                                    p->entries[i].name.ptr);
+    return text;
+}
+
+/* The renames of _metadata as "from>to", with commas. */
+static const char *moves(const ckpt_plan *p)
+{
+    static char text[8192];
+    size_t len = 0;
+    text[0] = '\0';
+    for (size_t i = 0; i < p->nrenames; i++)
+        if (p->renames[i].metadata)
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%s>%s", len ? "," : "", p->renames[i].from.ptr,
+                                    p->renames[i].to.ptr);
+    return text;
+}
+
+static int says(const ckpt_plan *p, const char *part)
+{
+    for (size_t i = 0; i < p->nnotices; i++)
+        if (strstr(p->notices[i], part))
+            return 1;
+    return 0;
+}
+
+static void done(ckpt_plan *p)
+{
+    ckpt_plan_free(p);
+    flat_close();
+}
+
+/* Names of a flat file whose keys are N one-byte tensors. */
+static ckpt_file *keys(size_t n, const char *const *key)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    buf_text(&b, "{");
+    for (size_t i = 0; i < n; i++)
+        buf_printf(&b, "%s\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%zu,%zu]}", i ? "," : "", key[i], i, i + 1);
+    buf_text(&b, "}");
+    buf_byte(&b, 0);
+    unsigned char zero[64] = {0};
+    ckpt_file *f = flat_open((const char *)b.data, zero, n);
+    buf_free(&b);
+    return f;
+}
+#define KEYS(...) keys(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *), (const char *[]){__VA_ARGS__})
+
+/* ---- the text of it */
+
+static ckpt_str strip1(arena *a, const char *s, const char *prefix, bool anywhere)
+{
+    return prefix_strip(a, str_c(s), str_c(prefix), anywhere);
+}
+
+static void prefixes_are_found_at_boundaries(void)
+{
+    arena *a = arena_new(1 << 20);
+    CU_ASSERT(str_is(strip1(a, "module.fc.w", "module.", false), "fc.w"));
+    CU_ASSERT(str_is(strip1(a, "a.module.w", "module.", false), "a.module.w"));
+    CU_ASSERT(str_is(strip1(a, "a.module.w", "module.", true), "a.w"));
+    CU_ASSERT(str_is(strip1(a, "amodule.w", "module.", true), "amodule.w"));
+    CU_ASSERT(str_is(strip1(a, "module.module.w", "module.", true), "w"));
+    CU_ASSERT(str_is(strip1(a, "a.a.b.b.x", "a.b.", true), "x")); /* closes up, goes too */
+    CU_ASSERT(str_is(strip1(a, "x_w.y.x_v", "x_", true), "w.y.v"));
+    CU_ASSERT(str_is(strip1(a, "a.module", "module.", true), "a.module"));
+    CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("f._orig_mod.0._fsdp_wrapped_module._fpw_module.w")), "f.0.w"));
+    CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("my_orig_mod.w")), "my_orig_mod.w"));
+    CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("a._orig_mod")), "a._orig_mod"));
+    CU_ASSERT(prefix_inside(STR_LIT("a.module.w"), STR_LIT("module.")) && !prefix_inside(STR_LIT("a.module"), STR_LIT("module.")));
+    arena_free(a);
+}
+
+/* A long run of one component costs time in proportion. */
+static void long_names_are_no_trouble(void)
+{
+    size_t n = 1 << 20;
+    char *s = malloc(2 * n);
+    for (size_t i = 0; i < n; i++)
+        memcpy(s + 2 * i, i < n / 2 ? "a." : "b.", 2);
+    arena *a = arena_new(1 << 26);
+    CU_ASSERT_EQUAL(prefix_strip(a, str_of(s, 2 * n), STR_LIT("a.b."), true).len, 0);
+    arena_free(a);
+    free(s);
+}
+
+/* ---- strip */
+
+static void strip_like_torch(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                                     "bn.num_batches_tracked,fc.weight,fc.bias");
+    CU_ASSERT_STRING_EQUAL(moves(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
+    CU_ASSERT_EQUAL(p->nnotices, 0);
+    /* "" of the wrapper gives way to the wrapped module's entry */
+    size_t dropped = 0;
+    for (size_t i = 0; i < p->nedits; i++)
+        for (uint32_t k = 0; k < p->edits[i].n; k++)
+            dropped += p->edits[i].dropped[k];
+    CU_ASSERT_EQUAL(dropped, 1);
+    /* again: nothing to do, and it says so */
+    size_t before = ckpt_plan_rename_count(p);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT(ckpt_plan_rename_count(p) == before && says(p, "no key begins with \"module.\""));
+    done(p);
+}
+
+static void strip_and_add_undo_each_other(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/state_dict.pt"));
+    char before[2048];
+    snprintf(before, sizeof before, "%s", names(p));
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "module.", NULL), CKPT_OK);
+    CU_ASSERT(strncmp(names(p), "module.conv.weight,module.conv.bias,", 36) == 0);
+    CU_ASSERT_STRING_EQUAL(moves(p), ">module,conv>module.conv,bn>module.bn,fc>module.fc");
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), before);
+    done(p);
+}
+
+static void keys_without_it_stay(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_mixed.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "fc1.weight,fc1.bias,fc2.weight,fc2.bias,extra.weight");
+    done(p);
+}
+
+static void anywhere_reaches_inner_wrappers(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/midkey_dataparallel.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "features.0.weight,features.0.bias,classifier.weight,classifier.bias");
+    CU_ASSERT(strstr(moves(p), "features.module>features") && strstr(moves(p), "features.module.0>features.0"));
+    done(p);
+}
+
+static void collisions_change_nothing(void)
+{
+    ckpt_error err;
+    ckpt_plan *p = plan_of(corpus_open("torch/t215/prefix_collision.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, &err), CKPT_EEXIST);
+    CU_ASSERT(strstr(err.what, "\"module.w\"") && strstr(err.what, "\"w\""));
+    CU_ASSERT_STRING_EQUAL(names(p), "module.w,w");
+    CU_ASSERT(ckpt_plan_rename_count(p) == 0 && p->nedits == 0);
+    done(p);
+    p = plan_of(KEYS("a.x", "b.x"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^[ab]=>c", &err), CKPT_EEXIST);
+    CU_ASSERT(strstr(err.what, "\"a.x\"") && strstr(err.what, "\"b.x\"") && strstr(err.what, "\"c.x\""));
+    done(p);
+}
+
+static void meaningless_prefixes_are_refused(void)
+{
+    ckpt_error err;
+    ckpt_plan *p = plan_of(KEYS("module.w", "module.b"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module", false, &err), CKPT_EUSAGE);
+    CU_ASSERT(strstr(err.hint, "\"module.\"") != NULL);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.w", false, NULL), CKPT_EUSAGE); /* no name left */
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "", false, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "\xff.", NULL), CKPT_EUSAGE);
+    CU_ASSERT_STRING_EQUAL(names(p), "module.w,module.b");
+    done(p);
+}
+
+/* ---- strip --auto */
+
+static void automatically(const char *file, const char *want, const char *notice)
+{
+    ckpt_plan *p = plan_of(corpus_open(file));
+    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), want);
+    CU_ASSERT(notice ? says(p, notice) : p->nnotices == 0);
+    size_t count = ckpt_plan_rename_count(p);
+    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);
+    done(p);
+}
+
+static void auto_takes_what_is_certain(void)
+{
+    automatically("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    automatically("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    automatically("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
+    automatically("torch/t26/swa.pt", "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                                      "bn.num_batches_tracked,fc.weight,fc.bias", "n_averaged");
+    automatically("torch/t215/act_ckpt_named_parameters.pt",
+                  "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
+                  "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias", NULL);
+}
+
+static void auto_leaves_what_is_not(void)
+{
+    automatically("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias", "ckpt strip --anywhere module.");
+    automatically("torch/t26/midkey_dataparallel.pt",
+                  "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias", "2 keys still hold");
+    automatically("torch/t215/prefix_mixed.pt", "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
+                  "4 keys still hold");
+}
+
+static void auto_fixes_metadata_of_all_wrappers(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t215/compiled_in_dp.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
+    CU_ASSERT(strstr(moves(p), "module._orig_mod>,") && strstr(moves(p), "module._orig_mod.fc1>fc1"));
+    done(p);
+}
+
+/* ---- rename */
+
+static void regex_replaces_every_match(void)
+{
+    ckpt_plan *p = plan_of(KEYS("enc.layer.0.w", "enc.layer.10.w", "head.b"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "layer\\.([0-9]+)=>blk\\1", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "enc.blk0.w,enc.blk10.w,head.b");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^enc\\.=>", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "blk0.w,blk10.w,head.b");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "[a-z]=><\\0>", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "<b><l><k>0.<w>,<b><l><k>10.<w>,<h><e><a><d>.<b>");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "zzz=>y", NULL), CKPT_OK);
+    CU_ASSERT(says(p, "no key matches \"zzz\""));
+    done(p);
+    p = plan_of(KEYS("abc"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "x*=>-", NULL), CKPT_OK); /* empty matches move on */
+    CU_ASSERT_STRING_EQUAL(names(p), "-a-b-c-");
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^(-)a=>\\1\\\\", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "-\\-b-c-");
+    done(p);
+}
+
+static void bad_rules_are_refused(void)
+{
+    static const char *const rules[] = {"no arrow", "=>x", "(=>x", "a=>\\1", "a=>\\q", "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
+                                        "w.=>w", ".*=>"};
+    ckpt_plan *p = plan_of(KEYS("wü"));
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        ckpt_error err = {0};
+        CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, rules[i], &err), CKPT_EUSAGE);
+        CU_ASSERT(err.what[0] != '\0');
+    }
+    char *big = malloc(3000);
+    memset(big, 'a', 2999);
+    memcpy(big + 2990, "=>b", 4);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, big, NULL), CKPT_EUSAGE);
+    free(big);
+    CU_ASSERT_STRING_EQUAL(names(p), "wü");
+    done(p);
+}
+
+static void metadata_follows_its_keys(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "^module\\.=>", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(moves(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
+    done(p);
+    p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "\\.bn\\.=>.norm.", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(moves(p), "module.bn>module.norm");
+    done(p);
+    p = plan_of(corpus_open("torch/t26/dp_state_dict.pt"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(p, "weight$=>w", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(moves(p), "");
+    done(p);
+}
+
+static void maps_rename_by_key_or_full_name(void)
+{
+    ckpt_str from[] = {STR_LIT("a"), STR_LIT("b")}, to[] = {STR_LIT("b"), STR_LIT("a")};
+    ckpt_error err;
+    ckpt_plan *p = plan_of(KEYS("a", "b", "c"));
+    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, NULL), CKPT_OK); /* a swap is no collision */
+    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c");
+    from[1] = STR_LIT("nobody");
+    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, &err), CKPT_ENOTFOUND);
+    CU_ASSERT(strstr(err.what, "\"nobody\"") != NULL);
+    CU_ASSERT_STRING_EQUAL(names(p), "b,a,c"); /* and "a" was not renamed either */
+    from[1] = from[0];
+    CU_ASSERT_EQUAL(plan_rename_pairs(p, 2, from, to, NULL), CKPT_EUSAGE);
+    done(p);
+    ckpt_str full[] = {STR_LIT("model_state_dict.fc.bias")}, new[] = {STR_LIT("model_state_dict.head.bias")};
+    p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT_EQUAL(plan_rename_pairs(p, 1, full, new, NULL), CKPT_OK);
+    CU_ASSERT(strstr(names(p), "model_state_dict.fc.weight,model_state_dict.head.bias,optimizer") != NULL);
+    new[0] = STR_LIT("elsewhere");
+    full[0] = STR_LIT("model_state_dict.fc.weight");
+    CU_ASSERT_EQUAL(plan_rename_pairs(p, 1, full, new, NULL), CKPT_EUSAGE);
+    done(p);
+}
+
+/* ---- graphs made by hand */
+
+static ckpt_value *text(arena *a, const char *s) { return value_str(a, str_c(s)); }
+static ckpt_value *dict(arena *a) { return value_new(a, CKPT_V_DICT, 0); }
+static ckpt_value *tensor(arena *a) { return value_new(a, CKPT_V_TENSOR, 0); }
+
+static ckpt_file *by_hand(ckpt_value *(*make)(arena *a))
+{
+    ckpt_file *f = NULL;
+    CU_ASSERT_EQUAL(file_new("hand.pt", NULL, NULL, &f, NULL), CKPT_OK);
+    f->root = make(f->a);
+    return f;
+}
+
+/* An optimizer whose state and groups go by name, beside a state dict that two
+ * keys share. */
+static ckpt_value *named_optimizer(arena *a)
+{
+    ckpt_value *root = dict(a), *opt = dict(a), *state = dict(a), *one = dict(a), *groups = value_new(a, CKPT_V_LIST, 0);
+    ckpt_value *group = dict(a), *params = value_new(a, CKPT_V_LIST, 0), *model = dict(a);
+    value_put(a, model, text(a, "module.w"), tensor(a));
+    value_put(a, root, text(a, "model"), model);
+    value_put(a, root, text(a, "again"), model);
+    value_put(a, one, text(a, "exp_avg"), tensor(a));
+    value_put(a, state, text(a, "module.w"), one);
+    value_append(a, params, text(a, "module.w"));
+    value_put(a, group, text(a, "params"), params);
+    value_append(a, groups, group);
+    value_put(a, opt, text(a, "state"), state);
+    value_put(a, opt, text(a, "param_groups"), groups);
+    value_put(a, root, text(a, "optim"), opt);
+    value_put(a, root, text(a, "self"), root); /* a loop */
+    return root;
+}
+
+static void optimizers_by_name_follow(void)
+{
+    ckpt_file *f = by_hand(named_optimizer);
+    ckpt_plan *p = plan_of(f);
+    CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 3); /* the shared dict once, state, params */
+    CU_ASSERT_EQUAL(p->nedits, 3);
+    for (size_t i = 0; i < p->nedits; i++)
+        CU_ASSERT(p->edits[i].n == 1 && str_is(p->edits[i].names[0], "w"));
+    CU_ASSERT_STRING_EQUAL(p->renames[0].from.ptr, "model.module.w");
+    CU_ASSERT_STRING_EQUAL(p->renames[0].to.ptr, "model.w");
+    ckpt_plan_free(p);
+    file_free(f);
+}
+
+/* Python 2: str keys, OrderedDict as a list of pairs in _metadata. */
+static ckpt_value *python2(arena *a)
+{
+    ckpt_value *root = value_ordered_dict(a), *key = text(a, "module.w"), *list = value_new(a, CKPT_V_LIST, 0);
+    ckpt_value *klass = value_global(a, STR_LIT("collections"), STR_LIT("OrderedDict"), 0), *state = dict(a);
+    key->type = CKPT_V_STR8;
+    for (int i = 0; i < 2; i++) {
+        ckpt_value *pair = value_new(a, CKPT_V_LIST, 0);
+        value_append(a, pair, text(a, i ? "module" : ""));
+        value_append(a, pair, dict(a));
+        value_append(a, list, pair);
+    }
+    value_put(a, root, key, tensor(a));
+    value_put(a, state, text(a, "_metadata"), value_call(a, CALL_REDUCE, klass, value_tuple(a, 1, &list), 0));
+    value_build(a, root, state);
+    return root;
+}
+
+static void python2_metadata_too(void)
+{
+    ckpt_file *f = by_hand(python2);
+    ckpt_plan *p = plan_of(f);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(moves(p), "module>");
+    CU_ASSERT_EQUAL(p->renames[0].metadata, false);
+    CU_ASSERT_STRING_EQUAL(p->renames[0].to.ptr, "w");
+    ckpt_plan_free(p);
+    file_free(f);
+}
+
+/* Keys that are no text, or the same text as str and bytes, stay and count. */
+static ckpt_value *odd_keys(arena *a)
+{
+    ckpt_value *root = dict(a), *old = text(a, "w");
+    old->type = CKPT_V_STR8;
+    value_put(a, root, text(a, "module.w"), tensor(a));
+    value_put(a, root, value_int(a, 7), tensor(a));
+    value_put(a, root, old, tensor(a));
+    value_put(a, root, text(a, "twice"), tensor(a));
+    value_put(a, root, text(a, "twice"), tensor(a));
+    return root;
+}
+
+static void odd_keys_are_kept(void)
+{
+    ckpt_file *f = by_hand(odd_keys);
+    ckpt_plan *p = plan_of(f);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK); /* "twice" twice is the file's own doing */
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 4);
+    ckpt_plan_free(p);
+    file_free(f);
+}
+
+void suite_rename(void)
+{
+    UNIT(prefixes_are_found_at_boundaries);
+    UNIT(long_names_are_no_trouble);
+    UNIT(strip_like_torch);
+    UNIT(strip_and_add_undo_each_other);
+    UNIT(keys_without_it_stay);
+    UNIT(anywhere_reaches_inner_wrappers);
+    UNIT(collisions_change_nothing);
+    UNIT(meaningless_prefixes_are_refused);
+    UNIT(auto_takes_what_is_certain);
+    UNIT(auto_leaves_what_is_not);
+    UNIT(auto_fixes_metadata_of_all_wrappers);
+    UNIT(regex_replaces_every_match);
+    UNIT(bad_rules_are_refused);
+    UNIT(metadata_follows_its_keys);
+    UNIT(maps_rename_by_key_or_full_name);
+    UNIT(optimizers_by_name_follow);
+    UNIT(python2_metadata_too);
+    UNIT(odd_keys_are_kept);
+}

@@ -1,0 +1,139 @@
+/* Roots and globs: which tensors a plan keeps, under which names. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/plan.h"
+#include "flat.h"
+#include "unit.h"
+
+static ckpt_plan *plan_of(ckpt_file *f)
+{
+    ckpt_plan *p = NULL;
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    return p;
+}
+
+static const char *names(ckpt_plan *p)
+{
+    static char text[8192];
+    size_t len = 0;
+    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    text[0] = '\0';
+    for (size_t i = 0; i < p->nentries; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)p->entries[i].name.len,
+                                p->entries[i].name.ptr);
+    return text;
+}
+
+static void done(ckpt_plan *p)
+{
+    ckpt_plan_free(p);
+    flat_close();
+}
+
+static void auto_root(const char *file, const char *root, bool speaks)
+{
+    ckpt_plan *p = plan_of(corpus_open(file));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
+    CU_ASSERT(p->root_name.len == strlen(root) && memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
+    CU_ASSERT_EQUAL(p->nnotices != 0, speaks);
+    CU_ASSERT(ckpt_plan_tensor_count(p) > 0);
+    done(p);
+}
+
+/* Checkpoints of real trainers; expected roots are where their loaders look. */
+static void auto_finds_the_weights(void)
+{
+    auto_root("torch/t26/state_dict.pt", "", false);
+    auto_root("torch/t26/general_checkpoint.tar", "model_state_dict", true);
+    auto_root("torch/t10/general_checkpoint.pth.tar", "state_dict", true);
+    auto_root("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict", true);
+    auto_root("torch/t215/eco/timm_last.pth.tar", "state_dict", true);
+    auto_root("torch/t215/eco/fabric.ckpt", "model", true);
+    auto_root("torch/t26/opt_sgd.pt", "", true); /* no weights: all of it */
+    auto_root("torch/t26/whole_model.pt", "", false);
+}
+
+static void a_root_cuts_names(void)
+{
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                                     "bn.num_batches_tracked,fc.weight,fc.bias");
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.state.0", NULL), CKPT_OK); /* an int key */
+    CU_ASSERT_STRING_EQUAL(names(p), "step,exp_avg,exp_avg_sq");
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "", NULL), CKPT_OK);
+    CU_ASSERT(strstr(names(p), "model_state_dict.fc.bias") != NULL);
+    done(p);
+}
+
+static void a_wrong_root_is_explained(void)
+{
+    ckpt_error err;
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "modl", &err), CKPT_ENOTFOUND);
+    CU_ASSERT(strstr(err.what, "\"modl\"") && strstr(err.hint, "model_state_dict"));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.fc.bias", &err), CKPT_EUSAGE);
+    CU_ASSERT(strstr(err.what, "is a tensor") != NULL);
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "odel_state_dict", NULL), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, ".model_state_dict", NULL), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "optimizer_state_dict.", NULL), CKPT_ENOTFOUND);
+    CU_ASSERT(ckpt_plan_tensor_count(p) > 9); /* still all of it */
+    done(p);
+}
+
+#define THREE "{\"a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"                    \
+              "\"a.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"                     \
+              "\"c.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}"
+
+static void globs_narrow_and_widen(void)
+{
+    ckpt_error err;
+    ckpt_plan *p = plan_of(flat_open(THREE, "xyz", 3));
+    CU_ASSERT_EQUAL(ckpt_plan_keep(p, "a.w", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "a.w");
+    CU_ASSERT_EQUAL(ckpt_plan_keep(p, "c.*", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "a.w,c.w");
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "c.w");
+    CU_ASSERT_EQUAL(ckpt_plan_keep(p, "nothing*", &err), CKPT_ENOTFOUND);
+    CU_ASSERT(strstr(err.what, "\"nothing*\"") != NULL);
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "a.*", NULL), CKPT_ENOTFOUND); /* gone already */
+    CU_ASSERT_STRING_EQUAL(names(p), "c.w");
+    done(p);
+}
+
+static void globs_see_the_new_names(void)
+{
+    ckpt_plan *p = plan_of(flat_open(THREE, "xyz", 3));
+    CU_ASSERT_EQUAL(ckpt_plan_strip(p, "a.", false, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_keep(p, "b", NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_keep(p, "w", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "w,b");
+    done(p);
+}
+
+/* The parts of a composite go where it goes. */
+static void composites_stay_whole(void)
+{
+    ckpt_file *f = corpus_open("torch/t26/sparse_coo.pt");
+    ckpt_plan *p = plan_of(f);
+    uint64_t all = ckpt_plan_tensor_count(p), parts = 0;
+    const ckpt_tensor *t = ckpt_tensor_at(f, 0);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
+        parts += ckpt_tensor_at(f, i)->part_of == 0;
+    CU_ASSERT(t->kind == CKPT_SPARSE_COO && parts == 2);
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, t->name.len ? t->name.ptr : "*", NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_tensor_count(p), all - 3);
+    done(p);
+}
+
+void suite_select(void)
+{
+    UNIT(auto_finds_the_weights);
+    UNIT(a_root_cuts_names);
+    UNIT(a_wrong_root_is_explained);
+    UNIT(globs_narrow_and_widen);
+    UNIT(globs_see_the_new_names);
+    UNIT(composites_stay_whole);
+}
