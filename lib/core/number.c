@@ -110,7 +110,7 @@ static void decode_packed(unsigned per, const unsigned char *in, size_t n, doubl
 {
     unsigned bits = 8 / per, mask = (1u << bits) - 1;
     for (size_t i = 0; i < n; i++)
-        out[i] = (double)(in[i / per] >> (bits * (unsigned)(i % per)) & mask);
+        out[i] = (double)((unsigned)in[i / per] >> (bits * (unsigned)(i % per)) & mask);
 }
 
 static void decode_f4(const unsigned char *in, size_t n, double *out)
