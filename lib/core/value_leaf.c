@@ -92,13 +92,20 @@ static void put_big(struct text_sink *out, ckpt_str le)
     text_word(out, " bytes>");
 }
 
-static void put_name(struct text_sink *out, const ckpt_value *global)
+/* Python 3 reads these names of Python 2 as its own (_compat_pickle.py). */
+static ckpt_str today(const ckpt_value *global)
 {
-    if (!str_is(value_module(global), "builtins") && !str_is(value_module(global), "__builtin__")) {
-        text_escaped(out, value_module(global), TEXT_NAME);
+    return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
+}
+
+void leaf_global(struct text_sink *out, const ckpt_value *global)
+{
+    ckpt_str module = value_module(global);
+    if (!str_is(module, "builtins") && !str_is(module, "__builtin__") && !str_is(module, "exceptions")) {
+        text_escaped(out, module, TEXT_NAME);
         text_word(out, ".");
     }
-    text_escaped(out, value_name(global), TEXT_NAME);
+    text_escaped(out, today(global), TEXT_NAME);
 }
 
 static ckpt_str last_part(ckpt_str name)
@@ -119,7 +126,7 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
     else if (value_is_global(k, "torch", "Size"))
         text_word(out, "torch.Size");
     else if (value_name(k).len)
-        text_escaped(out, last_part(value_name(k)), TEXT_NAME);
+        text_escaped(out, last_part(today(k)), TEXT_NAME);
     else
         text_word(out, "object");
 }
@@ -300,7 +307,7 @@ bool leaf_text(struct text_sink *out, const ckpt_value *v)
     case CKPT_V_STR8:
     case CKPT_V_BYTES:
     case CKPT_V_BYTEARRAY: return put_text(out, v);
-    case CKPT_V_GLOBAL: put_name(out, v); return true;
+    case CKPT_V_GLOBAL: leaf_global(out, v); return true;
     case CKPT_V_PERSID: text_word(out, "<storage>"); return true;
     case CKPT_V_TENSOR: text_word(out, "<tensor>"); return true;
     case CKPT_V_CALL: return put_known_call(out, v);

@@ -1,7 +1,7 @@
 /* value_type.c - the type of a node in Python's words. */
-#include "base/text.h"
 #include "core/dtype.h"
 #include "core/numpy.h"
+#include "core/value_leaf.h"
 #include "core/view.h"
 
 static const char *const plain[] = {
@@ -27,27 +27,28 @@ static const struct {
     {"torch._utils", "_rebuild_parameter_with_state", "torch.nn.parameter.Parameter"},
 };
 
-static void put_global(struct text_sink *out, const ckpt_value *g)
+/* int1..int7 and uint1..uint7 are dtypes that no tensor can have. */
+static bool is_dtype(ckpt_str name)
 {
-    ckpt_str module = value_module(g);
-    if (!str_is(module, "builtins") && !str_is(module, "__builtin__")) {
-        text_escaped(out, module, TEXT_NAME);
-        text_word(out, ".");
-    }
-    text_escaped(out, value_name(g), TEXT_NAME);
+    ckpt_str rest = str_skip(name, str_starts(name, STR_LIT("u")));
+    bool narrow = rest.len == 4 && str_starts(rest, STR_LIT("int")) && rest.ptr[3] >= '1' &&
+                  rest.ptr[3] <= '7';
+    return narrow || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* A name as a value: what kind of thing torch keeps under it. */
+/* A name as a value: what kind of thing Python keeps under it. */
 static void put_reference(struct text_sink *out, const ckpt_value *g)
 {
     bool torch = str_is(value_module(g), "torch");
-    if (torch && dtype_by_name(value_name(g)) != CKPT_DT_NONE) {
+    if (torch && is_dtype(value_name(g))) {
         text_word(out, "torch.dtype");
     } else if (torch && str_starts(value_name(g), STR_LIT("per_"))) {
         text_word(out, "torch.qscheme");
+    } else if (is_builtin(g, "Ellipsis")) {
+        text_word(out, "ellipsis");
     } else {
         text_word(out, "type or function ");
-        put_global(out, g);
+        leaf_global(out, g);
     }
 }
 
@@ -62,7 +63,7 @@ static void put_class(struct text_sink *out, const ckpt_value *k)
         text_word(out, "object");
         return;
     }
-    put_global(out, outer);
+    leaf_global(out, outer);
     if (nested && value_text(value_arg(k, 1), &inner)) {
         text_word(out, ".");
         text_escaped(out, inner, TEXT_NAME);
@@ -119,7 +120,7 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
     } else if (type == CKPT_V_PERSID) {
         const ckpt_value *klass = value_item(v->u.pid, 1);
         if (value_name(klass).len)
-            put_global(&out, klass);
+            leaf_global(&out, klass);
         else
             text_word(&out, "persistent id");
     } else {

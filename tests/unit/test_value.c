@@ -311,7 +311,13 @@ static void other_objects(void)
 {
     SHOWS(global("torch", "float16"), "torch.float16");
     TYPE(global("torch", "float16"), "torch.dtype");
+    TYPE(global("torch", "uint4"), "torch.dtype");
+    TYPE(global("torch", "int8x"), "type or function torch.int8x");
     TYPE(global("torch", "per_tensor_affine"), "torch.qscheme");
+    TYPE(global("__builtin__", "Ellipsis"), "ellipsis");
+    SHOWS(REDUCE("__builtin__", "xrange", num(0), num(3)), "range(0, 3)");
+    TYPE(REDUCE("__builtin__", "xrange", num(0), num(3)), "range");
+    TYPE(REDUCE("exceptions", "ValueError", text("x")), "ValueError");
     TYPE(global("torch.nn", "Linear"), "type or function torch.nn.Linear");
     TYPE(global("builtins", "len"), "type or function len");
     SHOWS(global("os\x1b", "system"), "os\\u{1b}.system");
@@ -552,11 +558,11 @@ static void survives_want_of_memory(void)
 
 #define TESTS(X)                                                                                             \
     X(plain_values)                                                                                          \
-    X(floats_are_the_shortest_that_read_back) X(big_integers_are_exact) X(containers)                        \
-        X(everything_that_is_a_mapping) X(everything_that_has_attributes) X(everything_that_is_a_sequence)   \
-            X(other_objects) X(numpy_scalars_are_numbers) X(abbreviates) X(loops_end)                        \
-                X(depth_and_sharing_are_bounded) X(answers_for_every_node) X(reads_what_was_made)            \
-                    X(survives_want_of_memory)
+    X(floats_are_the_shortest_that_read_back)                                                                \
+    X(big_integers_are_exact) X(containers) X(everything_that_is_a_mapping)                                  \
+        X(everything_that_has_attributes) X(everything_that_is_a_sequence) X(other_objects)                  \
+            X(numpy_scalars_are_numbers) X(abbreviates) X(loops_end) X(depth_and_sharing_are_bounded)        \
+                X(answers_for_every_node) X(reads_what_was_made) X(survives_want_of_memory)
 
 /* Each test in an arena of its own. */
 #define IN_ARENA(test)                                                                                       \
