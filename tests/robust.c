@@ -34,11 +34,11 @@
 #ifdef ASAN
 size_t __sanitizer_get_current_allocated_bytes(void);
 static size_t heap_in_use(void) { return __sanitizer_get_current_allocated_bytes(); }
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "hard_rss_limit_mb=1024:max_allocation_size_mb=512:allocator_may_return_null=1:detect_leaks=0:"
-           "quarantine_size_mb=16";
+           "quarantine_size_mb=4:max_malloc_fill_size=0";
 }
 #else
 #include <malloc.h>

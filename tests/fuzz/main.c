@@ -46,7 +46,7 @@ static uint64_t seconds, seed = 1;
 static const char *folder = ".";
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void);
 const char *__asan_default_options(void)
 {
     return "hard_rss_limit_mb=1024:max_allocation_size_mb=512:allocator_may_return_null=1:detect_leaks=0";
