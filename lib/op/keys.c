@@ -41,20 +41,21 @@ static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const s
     return CKPT_OK;
 }
 
-/* slot_of - KEY at INDEX of NODE as it is called by now; false: no text, or left out. */
-static bool slot_of(const ckpt_plan *p, const ckpt_value *node, uint32_t index, uint32_t of, const ckpt_value *key,
-                    struct slot *s)
+static bool left_out(const ckpt_plan *p, const struct edit_at *at)
 {
-    const struct edit *e = plan_edit_find(p, node);
-    *s = (struct slot){.node = node, .index = index, .of = of};
-    if (!value_text(key, &s->now))
+    const struct edit *e = plan_edit_find(p, at->node);
+    return e && at->index < e->n && e->dropped[at->index];
+}
+
+/* slot_of - the key of ENTRY as it is called by now; false: no text, or left out. */
+static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *s)
+{
+    const struct edit *e = plan_edit_find(p, entry->name.node);
+    *s = (struct slot){.name = entry->name, .whole = entry->whole};
+    if (!value_text(entry->key, &s->now) || left_out(p, &entry->name) || left_out(p, &entry->whole))
         return false;
-    if (e && index < e->n) {
-        if (e->dropped[index])
-            return false;
-        if (e->names[index].ptr)
-            s->now = e->names[index];
-    }
+    if (e && entry->name.index < e->n && e->names[entry->name.index].ptr)
+        s->now = e->names[entry->name.index];
     s->then = s->now;
     return true;
 }
@@ -65,7 +66,7 @@ static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_v
     struct entry e;
     struct slot s;
     for (uint32_t i = 0; i < n; i++) {
-        if (!mapping_entry(mapping, i, &e) || !slot_of(b->n->p, e.node, e.index, e.of, e.key, &s))
+        if (!mapping_entry(mapping, i, &e) || !slot_of(b->n->p, &e, &s))
             continue;
         s.domain = domain;
         CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
@@ -78,7 +79,8 @@ static ckpt_status gather_list(struct batch *b, struct group *g, const ckpt_valu
     uint32_t n = list && list->type == CKPT_V_LIST ? list->u.seq.n : 0, domain = b->domains++;
     struct slot s;
     for (uint32_t i = 0; i < n; i++) {
-        if (!slot_of(b->n->p, list, i, n, list->u.seq.items[i], &s))
+        struct entry e = {.key = list->u.seq.items[i], .name = {list, i, n}, .whole = {list, i, n}};
+        if (!slot_of(b->n->p, &e, &s))
             continue;
         s.domain = domain;
         CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
@@ -111,7 +113,7 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
     if (!map_put_num(b->metas, map_ptr(meta), 0, &old))
         return fail_memory(err);
     for (uint32_t i = 0; old == MAP_NONE && i < n; i++)
-        if (mapping_entry(meta, i, &e) && slot_of(b->n->p, e.node, e.index, e.of, e.key, &s))
+        if (mapping_entry(meta, i, &e) && slot_of(b->n->p, &e, &s))
             CKPT_TRY(add_slot(&g->meta, &g->nmeta, &g->cap_meta, &s, err));
     return CKPT_OK;
 }
@@ -264,14 +266,15 @@ static ckpt_status apply_slot(struct batch *b, const struct group *g, const stru
     ckpt_str from, to;
     if (!changes(s) && !s->drop)
         return CKPT_OK;
-    struct edit *e = plan_edit(p, s->node, s->of);
+    const struct edit_at *at = s->drop ? &s->whole : &s->name;
+    struct edit *e = plan_edit(p, at->node, at->of);
     if (!e)
         return fail_memory(err);
     if (s->drop) {
-        e->dropped[s->index] = true;
+        e->dropped[at->index] = true;
         return CKPT_OK;
     }
-    e->names[s->index] = s->then;
+    e->names[at->index] = s->then;
     b->n->changed++;
     CKPT_TRY(full_name(b, g, s->now, &from, err));
     CKPT_TRY(full_name(b, g, s->then, &to, err));

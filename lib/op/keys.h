@@ -9,8 +9,7 @@
 /* One key: of a state dict, of name-keyed optimizer state, or a name in a
  * param_groups list. */
 struct slot {
-    const ckpt_value *node; /* the edit that renames it */
-    uint32_t index, of;
+    struct edit_at name, whole; /* the edits that rename it, that leave it out */
     uint32_t domain;        /* slots of one domain may not share a name */
     ckpt_str now, then;
     bool drop;              /* _metadata only: overwritten by another entry */

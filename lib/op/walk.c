@@ -27,13 +27,13 @@ bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
     if (n) {
         if (i >= n)
             return false;
-        *e = (struct entry){pairs[i].key, pairs[i].val, v, i, n};
+        *e = (struct entry){pairs[i].key, pairs[i].val, {v, i, n}, {v, i, n}};
         return true;
     }
     const ckpt_value *list = py2_pairs(v), *pair = list ? value_item(list, i) : NULL;
     if (!pair)
         return false;
-    *e = (struct entry){value_item(pair, 0), value_item(pair, 1), pair, 0, value_count(pair)};
+    *e = (struct entry){value_item(pair, 0), value_item(pair, 1), {pair, 0, value_count(pair)}, {list, i, value_count(list)}};
     return e->key && e->val;
 }
 

@@ -31,12 +31,17 @@ struct walk {
     map *seen;
 };
 
+/* Pair or item INDEX of NODE, which has OF. */
+struct edit_at {
+    const ckpt_value *node;
+    uint32_t index, of;
+};
+
 /* One entry of a mapping. */
 struct entry {
     const ckpt_value *key, *val;
-    const ckpt_value *node; /* where an edit of the key belongs: pair (or item) INDEX … */
-    uint32_t index;
-    uint32_t of;            /* … of so many */
+    struct edit_at name;    /* where an edit of the key belongs */
+    struct edit_at whole;   /* where one that leaves the entry out does */
 };
 
 /* walk_graph - walks what ROOT reaches. Key texts that are not in the graph

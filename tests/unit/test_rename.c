@@ -395,6 +395,10 @@ static void python2_metadata_too(void)
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", false, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(moves(p), "module>");
     CU_ASSERT_EQUAL(p->renames[0].metadata, false);
+    size_t whole = 0; /* the wrapper's pair is left out, not half of it */
+    for (size_t i = 0; i < p->nedits; i++)
+        whole += p->edits[i].n == 2 && p->edits[i].dropped[0] && value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
+    CU_ASSERT_EQUAL(whole, 1);
     CU_ASSERT_STRING_EQUAL(p->renames[0].to.ptr, "w");
     ckpt_plan_free(p);
     file_free(f);
