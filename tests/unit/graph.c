@@ -1,0 +1,169 @@
+/* graph.c - see graph.h. Recursion is fine here: tests nest little. */
+#include "graph.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+void graph_read_limited(struct graph *g, const void *bytes, size_t size, uint64_t max, uint64_t fail_at)
+{
+    *g = (struct graph){.size = size, .bytes = unit_guard(bytes, size), .a = arena_new(max)};
+    g->src = source_mem(g->bytes, size, 1000);
+    if (!g->a || !g->src)
+        abort();
+    arena_fail_at(g->a, fail_at);
+    g->status = pickle_read(g->a, g->src, 0, size, &g->facts, &g->root, &g->next, &g->err);
+    arena_fail_at(g->a, 0);
+}
+
+void graph_read(struct graph *g, const void *bytes, size_t size)
+{
+    graph_read_limited(g, bytes, size, UINT64_MAX, 0);
+}
+
+void graph_free(struct graph *g)
+{
+    source_unref(g->src);
+    arena_free(g->a);
+    unit_guard_free(g->bytes, g->size);
+}
+
+struct show {
+    buf out;
+    const ckpt_value *path[64];
+    unsigned depth;
+};
+
+static void show(struct show *s, const ckpt_value *v);
+
+static void show_items(struct show *s, ckpt_value *const *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        buf_text(&s->out, i ? "," : "");
+        show(s, items[i]);
+    }
+}
+
+static void show_pairs(struct show *s, const value_pair *pairs, uint32_t n)
+{
+    buf_text(&s->out, "{");
+    for (uint32_t i = 0; i < n; i++) {
+        buf_text(&s->out, i ? "," : "");
+        show(s, pairs[i].key);
+        buf_text(&s->out, ":");
+        show(s, pairs[i].val);
+    }
+    buf_text(&s->out, "}");
+}
+
+static void show_text(struct show *s, const ckpt_value *v)
+{
+    static const char *const heads[] = {"", "s", "b", "a"};
+    if (v->flags & VALUE_SPAN) {
+        buf_printf(&s->out, "~%u:%" PRIu64 ":%" PRIu64, v->type - CKPT_V_STR, v->u.span->nbytes,
+                   v->u.span->count);
+        return;
+    }
+    buf_printf(&s->out, "%s'", heads[v->type - CKPT_V_STR]);
+    buf_str(&s->out, v->u.str);
+    buf_text(&s->out, "'");
+}
+
+static void show_call(struct show *s, const struct value_call *c, unsigned how)
+{
+    buf_byte(&s->out, (unsigned char)"RNXOI"[how]);
+    show(s, c->callable);
+    show(s, c->args);
+    if (c->kwargs)
+        show(s, c->kwargs);
+    if (c->nitems) {
+        buf_text(&s->out, "+[");
+        show_items(s, c->items, c->nitems);
+        buf_text(&s->out, "]");
+    }
+    if (c->npairs) {
+        buf_text(&s->out, "+");
+        show_pairs(s, c->pairs, c->npairs);
+    }
+    for (uint32_t i = 0; i < c->nstates; i++) {
+        buf_text(&s->out, "!");
+        show(s, c->states[i]);
+    }
+}
+
+static void show_bigint(struct show *s, ckpt_str bytes)
+{
+    buf_text(&s->out, "0x");
+    for (size_t i = bytes.len; i-- > 0;)
+        buf_printf(&s->out, "%02x", (unsigned char)bytes.ptr[i]);
+}
+
+static void show_seq(struct show *s, const ckpt_value *v)
+{
+    static const char *const heads[] = {"[", "(", "", "set(", "frozenset("};
+    unsigned kind = v->type - CKPT_V_LIST;
+    buf_text(&s->out, heads[kind]);
+    show_items(s, v->u.seq.items, v->u.seq.n);
+    buf_text(&s->out, kind == 0 ? "]" : ")");
+}
+
+static void show_node(struct show *s, const ckpt_value *v)
+{
+    switch (v->type) {
+    case CKPT_V_NONE: buf_text(&s->out, "N"); break;
+    case CKPT_V_BOOL: buf_text(&s->out, v->u.b ? "T" : "F"); break;
+    case CKPT_V_INT: buf_printf(&s->out, "%" PRId64, v->u.i); break;
+    case CKPT_V_BIGINT: show_bigint(s, v->u.str); break;
+    case CKPT_V_FLOAT: buf_printf(&s->out, "%g", v->u.f); break;
+    case CKPT_V_STR:
+    case CKPT_V_STR8:
+    case CKPT_V_BYTES:
+    case CKPT_V_BYTEARRAY: show_text(s, v); break;
+    case CKPT_V_DICT: show_pairs(s, v->u.dict.pairs, v->u.dict.n); break;
+    case CKPT_V_GLOBAL:
+        buf_text(&s->out, "<");
+        buf_str(&s->out, value_module(v));
+        buf_text(&s->out, " ");
+        buf_str(&s->out, value_name(v));
+        buf_text(&s->out, ">");
+        break;
+    case CKPT_V_CALL: show_call(s, v->u.call_, v->call); break;
+    case CKPT_V_PERSID:
+        buf_text(&s->out, "@");
+        show(s, v->u.pid);
+        break;
+    default: show_seq(s, v); break;
+    }
+}
+
+static void show(struct show *s, const ckpt_value *v)
+{
+    for (unsigned i = 0; i < s->depth; i++)
+        if (s->path[i] == v) {
+            buf_text(&s->out, "^");
+            return;
+        }
+    if (s->depth == 64) {
+        buf_text(&s->out, "...");
+        return;
+    }
+    s->path[s->depth++] = v;
+    show_node(s, v);
+    s->depth--;
+}
+
+const char *graph_text(const ckpt_value *v)
+{
+    static char text[4096];
+    struct show s = {.depth = 0};
+    buf_init(&s.out, sizeof text - 1);
+    show(&s, v);
+    ckpt_str all = buf_view(&s.out);
+    if (all.len)
+        memcpy(text, all.ptr, all.len);
+    text[all.len] = 0;
+    buf_free(&s.out);
+    return text;
+}

@@ -1,0 +1,663 @@
+/* The pickle machine: every opcode, every refusal, damage at every byte. */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "codec/pickle_ops.h"
+#include "codec/pickle_read.h"
+#include "codec/pickle_text.h"
+#include "graph.h"
+#include "unit.h"
+
+#define BYTES(s) "" s, sizeof(s) - 1
+
+struct program {
+    const char *bytes;
+    size_t n;
+    const char *graph; /* what it makes; NULL: see status and what */
+    ckpt_status status;
+    const char *what; /* part of the message */
+};
+
+/* What each opcode makes, between them all that are not refused. */
+static const struct program valid[] = {
+    {BYTES("N."), "N", 0, 0},
+    {BYTES("\x80\x02\x88."), "T", 0, 0},
+    {BYTES("\x89."), "F", 0, 0},
+    {BYTES("I01\n."), "T", 0, 0},
+    {BYTES("I00\n."), "F", 0, 0},
+    {BYTES("I-12\n."), "-12", 0, 0},
+    {BYTES("I 0x1F \n."), "31", 0, 0},
+    {BYTES("I9223372036854775808\n."), "0x008000000000000000", 0, 0},
+    {BYTES("L-9223372036854775808L\n."), "-9223372036854775808", 0, 0},
+    {BYTES("L-9223372036854775809L\n."), "0xff7fffffffffffffff", 0, 0},
+    {BYTES("L5\n."), "5", 0, 0},
+    {BYTES("J\xff\xff\xff\xff."), "-1", 0, 0},
+    {BYTES("K\xff."), "255", 0, 0},
+    {BYTES("M\xff\xff."), "65535", 0, 0},
+    {BYTES("\x8a\x00."), "0", 0, 0},
+    {BYTES("\x8a\x05\x00\x00\x00\x80\x00."), "2147483648", 0, 0},
+    {BYTES("\x8a\x0a\x00\x00\x00\x00\x00\x00\x00\x80\x00\x00."), "0x008000000000000000", 0, 0},
+    {BYTES("\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\xff."), "-1", 0, 0},
+    {BYTES("\x8b\x02\x00\x00\x00\x00\x80."), "-32768", 0, 0},
+    {BYTES("F-1.5e3\n."), "-1500", 0, 0},
+    {BYTES("Fnan\n."), "nan", 0, 0},
+    {BYTES("F-inf\n."), "-inf", 0, 0},
+    {BYTES("G\x3f\xf8\x00\x00\x00\x00\x00\x00."), "1.5", 0, 0},
+    {BYTES("S'a\\'\\x41\\n\\101\\q'\n."), "s'a'A\nA\\q'", 0, 0},
+    {BYTES("S\"\"  \n."), "s''", 0, 0},
+    {BYTES("T\x02\x00\x00\x00\xff!."), "s'\xff!'", 0, 0},
+    {BYTES("U\x02hi."), "s'hi'", 0, 0},
+    {BYTES("V\\u00e9\xe9\\\\u00e9\\U0001f600\n."), "'\xc3\xa9\xc3\xa9\\\\u00e9\xf0\x9f\x98\x80'", 0, 0},
+    {BYTES("X\x03\x00\x00\x00\xed\xa0\x80."), "'\xed\xa0\x80'", 0, 0},
+    {BYTES("\x8c\x01z."), "'z'", 0, 0},
+    {BYTES("\x8d\x01\x00\x00\x00\x00\x00\x00\x00z."), "'z'", 0, 0},
+    {BYTES("B\x01\x00\x00\x00\xff."), "b'\xff'", 0, 0},
+    {BYTES("C\x00."), "b''", 0, 0},
+    {BYTES("\x8e\x01\x00\x00\x00\x00\x00\x00\x00z."), "b'z'", 0, 0},
+    {BYTES("\x96\x01\x00\x00\x00\x00\x00\x00\x00z."), "a'z'", 0, 0},
+    {BYTES("]."), "[]", 0, 0},
+    {BYTES("(K\x01K\x02l."), "[1,2]", 0, 0},
+    {BYTES("]K\x01"
+           "a."),
+     "[1]", 0, 0},
+    {BYTES("](K\x01K\x02"
+           "e."),
+     "[1,2]", 0, 0},
+    {BYTES("](e."), "[]", 0, 0},
+    {BYTES(")."), "()", 0, 0},
+    {BYTES("(K\x01t."), "(1)", 0, 0},
+    {BYTES("(t."), "()", 0, 0},
+    {BYTES("N\x85."), "(N)", 0, 0},
+    {BYTES("NK\x01\x86."), "(N,1)", 0, 0},
+    {BYTES("NK\x01K\x02\x87."), "(N,1,2)", 0, 0},
+    {BYTES("}."), "{}", 0, 0},
+    {BYTES("(K\x01Nd."), "{1:N}", 0, 0},
+    {BYTES("}K\x01Ns."), "{1:N}", 0, 0},
+    {BYTES("}(K\x01NK\x01Tu."), NULL, CKPT_ETRUNCATED, "BINSTRING"}, /* T is no value */
+    {BYTES("}(K\x01NK\x01\x88u."), "{1:N,1:T}", 0, 0},
+    {BYTES("}(u."), "{}", 0, 0},
+    {BYTES("\x8f(K\x01K\x02\x90."), "set(1,2)", 0, 0},
+    {BYTES("(K\x01\x91."), "frozenset(1)", 0, 0},
+    {BYTES("cm\nn\n."), "<m n>", 0, 0},
+    {BYTES("\x8c\x01mU\x01n\x93."), "<m n>", 0, 0},
+    {BYTES("(K\x01im\nn\n."), "I<m n>(1)", 0, 0},
+    {BYTES("(cm\nn\nK\x01o."), "O<m n>(1)", 0, 0},
+    {BYTES("cm\nn\nK\x01\x85R."), "R<m n>(1)", 0, 0},
+    {BYTES("cm\nn\n)\x81."), "N<m n>()", 0, 0},
+    {BYTES("cm\nn\n)}\x92."), "X<m n>(){}", 0, 0},
+    {BYTES("cm\nn\n)R(K\x01K\x02u}b."), "R<m n>()+{1:2}!{}", 0, 0},
+    {BYTES("cm\nn\n)R(K\x01K\x02"
+           "eK\x03"
+           "a."),
+     "R<m n>()+[1,2,3]", 0, 0},
+    {BYTES("cm\nn\n)RK\x01K\x02s(K\x03\x90."), "R<m n>()+[3]+{1:2}", 0, 0},
+    {BYTES("cm\nn\nNb."), "<m n>", 0, 0},
+    {BYTES("Pid 1\n."), "@'id 1'", 0, 0},
+    {BYTES("K\x07Q."), "@7", 0, 0},
+    {BYTES("K\x01NK\x02"
+           "00."),
+     "1", 0, 0},
+    {BYTES("K\x01(0."), "1", 0, 0}, /* POP takes a mark */
+    {BYTES("K\x01(K\x02K\x03"
+           "1."),
+     "1", 0, 0},                         /* POP_MARK */
+    {BYTES("]2\x86."), "([],[])", 0, 0}, /* DUP */
+    {BYTES("]p0\n0g0\n."), "[]", 0, 0},
+    {BYTES("]q\x05"
+           "0h\x05."),
+     "[]", 0, 0},
+    {BYTES("]r\xff\xff\xff\xff"
+           "0j\xff\xff\xff\xff."),
+     "[]", 0, 0},
+    {BYTES("]p18446744073709551615\n0g18446744073709551615\n."), "[]", 0, 0},
+    {BYTES("]\x94"
+           "0N\x94"
+           "0h\x00h\x01\x86."),
+     "([],N)", 0, 0},
+    {BYTES("]q\x01N\x94"
+           "0h\x01."),
+     "N", 0, 0}, /* MEMOIZE counts entries: the second is 1 */
+    {BYTES("]q\x01q\x01N\x94"
+           "0h\x01."),
+     "N", 0, 0}, /* … and counts none twice */
+    {BYTES("]q\x01"
+           "0}q\x01"
+           "0h\x01."),
+     "{}", 0, 0}, /* PUT may replace */
+    {BYTES("]q\x00h\x00"
+           "a."),
+     "[^]", 0, 0},
+    {BYTES("NK\x01."), "1", 0, 0}, /* what lies below is dropped */
+    {BYTES("\x80\x04\x95\x03\x00\x00\x00\x00\x00\x00\x00K\x01."), "1", 0, 0},
+    {BYTES("\x95\x02\x00\x00\x00\x00\x00\x00\x00K\x01\x95\x01\x00\x00\x00\x00\x00\x00\x00."), "1", 0, 0},
+};
+
+static bool says(const struct graph *g, const char *what)
+{
+    bool found = strstr(g->err.what, what) != NULL;
+    if (!found)
+        printf("\n    expected \"%s\" in \"%s\"\n", what, g->err.what);
+    return found;
+}
+
+static void check(const struct program *p)
+{
+    struct graph g;
+    graph_read(&g, p->bytes, p->n);
+    CU_ASSERT_EQUAL(g.status, p->status);
+    if (p->graph && g.status == CKPT_OK) {
+        if (strcmp(graph_text(g.root), p->graph) != 0)
+            printf("\n    expected %s, got %s\n", p->graph, graph_text(g.root));
+        CU_ASSERT_STRING_EQUAL(graph_text(g.root), p->graph);
+        CU_ASSERT_EQUAL(g.next, p->n);
+    } else if (g.status != CKPT_OK) {
+        CU_ASSERT_PTR_NOT_NULL_FATAL(p->what);
+        CU_ASSERT(says(&g, p->what));
+        CU_ASSERT(g.err.offset >= 1000 && g.err.offset <= 1000 + p->n);
+    }
+    graph_free(&g);
+}
+
+static void every_opcode_makes_its_node(void)
+{
+    bool met[256] = {false};
+    unsigned known = 0;
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
+        struct graph g;
+        check(&valid[i]);
+        graph_read(&g, valid[i].bytes, valid[i].n);
+        for (unsigned op = 0; op < 256; op++)
+            met[op] |= g.facts.first_use[op] != UINT64_MAX;
+        graph_free(&g);
+    }
+    for (unsigned op = 0; op < 256; op++) {
+        const struct pickle_op *o = pickle_op((uint8_t)op);
+        known += o != NULL;
+        bool refused = op == PICKLE_EXT1 || op == PICKLE_EXT2 || op == PICKLE_EXT4 ||
+                       op == PICKLE_NEXT_BUFFER || op == PICKLE_READONLY_BUFFER;
+        CU_ASSERT_EQUAL(met[op], o != NULL && !refused);
+    }
+    CU_ASSERT_EQUAL(known, 68);
+}
+
+static const struct program refused[] = {
+    {BYTES("\x82\x63."), NULL, CKPT_EUNSUPPORTED, "EXT1"},
+    {BYTES("\x83\x63\x01."), NULL, CKPT_EUNSUPPORTED, "EXT2"},
+    {BYTES("\x84\x63\x01\x00\x00."), NULL, CKPT_EUNSUPPORTED, "EXT4"},
+    {BYTES("\x97."), NULL, CKPT_EUNSUPPORTED, "NEXT_BUFFER"},
+    {BYTES("N\x98."), NULL, CKPT_EUNSUPPORTED, "READONLY_BUFFER"},
+    {BYTES("\x80\x06N."), NULL, CKPT_EUNSUPPORTED, "protocol 6"},
+    {BYTES("\xff"), NULL, CKPT_EFORMAT, "byte 0xff is no pickle opcode"},
+    {BYTES(""), NULL, CKPT_ETRUNCATED, "without STOP"},
+    {BYTES("N"), NULL, CKPT_ETRUNCATED, "without STOP"},
+    {BYTES("."), NULL, CKPT_EFORMAT, "STOP takes 1 value from the stack, where 0 are"},
+    {BYTES("N(."), NULL, CKPT_EFORMAT, "above the last MARK"},
+    /* operands of the wrong type */
+    {BYTES("K\x01)R."), NULL, CKPT_EFORMAT, "REDUCE calls an int made at byte 0x0"},
+    {BYTES("cm\nn\n]R."), NULL, CKPT_EFORMAT, "REDUCE has a list for arguments"},
+    {BYTES("])\x81."), NULL, CKPT_EFORMAT, "NEWOBJ calls a list"},
+    {BYTES("cm\nn\nN\x81."), NULL, CKPT_EFORMAT, "NEWOBJ has None for arguments"},
+    {BYTES("cm\nn\n)]\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX has a list for keyword arguments"},
+    {BYTES("K\x01)}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX calls an int"},
+    {BYTES("cm\nn\nN}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX has None for arguments"},
+    {BYTES("(K\x01o."), NULL, CKPT_EFORMAT, "OBJ calls an int"},
+    {BYTES("(o."), NULL, CKPT_EFORMAT, "OBJ finds nothing above the MARK"},
+    {BYTES("}K\x01"
+           "a."),
+     NULL, CKPT_EFORMAT, "APPEND adds to a dict made at byte 0x0; a list or an object"},
+    {BYTES("}(K\x01"
+           "e."),
+     NULL, CKPT_EFORMAT, "APPENDS adds to a dict"},
+    {BYTES("](K\x01\x90."), NULL, CKPT_EFORMAT,
+     "ADDITEMS adds to a list made at byte 0x0; a set or an object"},
+    {BYTES("]K\x01Ns."), NULL, CKPT_EFORMAT, "SETITEM sets items of a list made at byte 0x0; a dict"},
+    {BYTES("](K\x01Nu."), NULL, CKPT_EFORMAT, "SETITEMS sets items of a list"},
+    {BYTES("}(K\x01u."), NULL, CKPT_EFORMAT, "SETITEMS finds 1 items above the MARK"},
+    {BYTES("(K\x01"
+           "d."),
+     NULL, CKPT_EFORMAT, "DICT finds 1 items above the MARK"},
+    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL takes the texts"},
+    {BYTES("U\x01mC\x01n\x93."), NULL, CKPT_EFORMAT, "found a str and bytes"},
+    {BYTES("U\x00U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL names nothing"},
+    {BYTES("c\nn\n."), NULL, CKPT_EFORMAT, "GLOBAL names nothing"},
+    {BYTES("(im\n\n."), NULL, CKPT_EFORMAT, "INST names nothing"},
+    /* memo */
+    {BYTES("Nq\x01h\x02."), NULL, CKPT_EFORMAT, "BINGET asks for memo entry 2, which was never put"},
+    {BYTES("j\x01\x00\x01\x00."), NULL, CKPT_EFORMAT, "LONG_BINGET asks for memo entry 65537"},
+    {BYTES("g0\n."), NULL, CKPT_EFORMAT, "GET asks for memo entry 0"},
+    {BYTES("Np-1\n."), NULL, CKPT_EFORMAT, "PUT has '-1'"},
+    {BYTES("Np18446744073709551616\n."), NULL, CKPT_EFORMAT, "PUT has"},
+    {BYTES("Np\n."), NULL, CKPT_EFORMAT, "PUT has ''"},
+    /* arguments */
+    {BYTES("Ix\n."), NULL, CKPT_EFORMAT, "INT has 'x' where an integer belongs"},
+    {BYTES("I010\n."), NULL, CKPT_EFORMAT, "INT has '010'"},
+    {BYTES("I\n."), NULL, CKPT_EFORMAT, "INT has ''"},
+    {BYTES("L1LL\n."), NULL, CKPT_EFORMAT, "LONG has '1L'"},
+    {BYTES("F1.5x\n."), NULL, CKPT_EFORMAT, "FLOAT has '1.5x'"},
+    {BYTES("F0x1p3\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
+    {BYTES("F1,5\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
+    {BYTES("F\n."), NULL, CKPT_EFORMAT, "FLOAT has"},
+    {BYTES("Sab\n."), NULL, CKPT_EFORMAT, "STRING has"},
+    {BYTES("S'ab\"\n."), NULL, CKPT_EFORMAT, "STRING has"},
+    {BYTES("S'\n."), NULL, CKPT_EFORMAT, "STRING has"},
+    {BYTES("S'\\x4'\n."), NULL, CKPT_EFORMAT, "STRING has"},
+    {BYTES("S'\\'\n."), NULL, CKPT_EFORMAT, "STRING has"},
+    {BYTES("V\\u12\n."), NULL, CKPT_EFORMAT, "UNICODE has"},
+    {BYTES("V\\U00110000\n."), NULL, CKPT_EFORMAT, "UNICODE has"},
+    {BYTES("T\xff\xff\xff\xff."), NULL, CKPT_EFORMAT, "BINSTRING has a length of -1"},
+    {BYTES("\x8b\xff\xff\xff\xff."), NULL, CKPT_EFORMAT, "LONG4 has a length of -1"},
+    {BYTES("X\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED,
+     "BINUNICODE needs 2147483647 more bytes, 1 are left"},
+    {BYTES("\x8d\xff\xff\xff\xff\xff\xff\xff\xff."), NULL, CKPT_ETRUNCATED, "BINUNICODE8 needs"},
+    {BYTES("\x8e\xff\xff\xff\xff\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED, "BINBYTES8 needs"},
+    {BYTES("\x96\xff\xff\xff\xff\xff\xff\xff\xff."), NULL, CKPT_ETRUNCATED, "BYTEARRAY8 needs"},
+    {BYTES("\x8b\xff\xff\xff\x7f."), NULL, CKPT_ETRUNCATED, "LONG4 needs"},
+    {BYTES("X\x02\x00\x00\x00\xc0\x80."), NULL, CKPT_EFORMAT, "not UTF-8"},
+    {BYTES("X\x01\x00\x00\x00\xc3."), NULL, CKPT_EFORMAT, "not UTF-8"},
+    {BYTES("\x8c\x01\xff."), NULL, CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"},
+    {BYTES("cabc"), NULL, CKPT_ETRUNCATED, "GLOBAL needs a line"},
+    {BYTES("Sabc"), NULL, CKPT_ETRUNCATED, "STRING needs"},
+    /* frames */
+    {BYTES("\x95\x05\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_ETRUNCATED, "FRAME of 5 bytes, 2 are left"},
+    {BYTES("\x95\x01\x00\x00\x00\x00\x00\x00\x00K\x01."), NULL, CKPT_EFORMAT,
+     "BININT1 crosses the end of its frame"},
+    {BYTES("\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x95\x01\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_EFORMAT,
+     "FRAME begins inside the frame"},
+};
+
+static void what_is_wrong_is_named(void)
+{
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        check(&refused[i]);
+}
+
+/* sample - an argument that the opcode takes. */
+static size_t sample(const struct pickle_op *o, unsigned char *out)
+{
+    static const struct {
+        const char *bytes;
+        size_t n;
+    } of[] = {
+        [PICKLE_ARG_NONE] = {BYTES("")},
+        [PICKLE_ARG_U1] = {BYTES("\x00")},
+        [PICKLE_ARG_U2] = {BYTES("\x00\x00")},
+        [PICKLE_ARG_U4] = {BYTES("\x00\x00\x00\x00")},
+        [PICKLE_ARG_U8] = {BYTES("\x00\x00\x00\x00\x00\x00\x00\x00")},
+        [PICKLE_ARG_I4] = {BYTES("\x00\x00\x00\x00")},
+        [PICKLE_ARG_F8] = {BYTES("\x00\x00\x00\x00\x00\x00\x00\x00")},
+        [PICKLE_ARG_LINE] = {BYTES("0\n")},
+        [PICKLE_ARG_LINES] = {BYTES("a\nb\n")},
+        [PICKLE_ARG_B1] = {BYTES("\x01z")},
+        [PICKLE_ARG_B4] = {BYTES("\x01\x00\x00\x00z")},
+        [PICKLE_ARG_B8] = {BYTES("\x01\x00\x00\x00\x00\x00\x00\x00z")},
+        [PICKLE_ARG_BI4] = {BYTES("\x01\x00\x00\x00z")},
+    };
+    memcpy(out, of[o->argument].bytes, of[o->argument].n);
+    return of[o->argument].n;
+}
+
+/* Opcodes that take something from the stack or the memo, and need no MARK. */
+static const char takers[] = "02QRabsh\x81\x85\x86\x87\x92\x93\x94pqrjg";
+static const char unmarkers[] = "1telduoi\x90\x91";
+
+static void an_empty_stack_is_underflow(void)
+{
+    for (unsigned op = 1; op < 256; op++) {
+        const struct pickle_op *o = pickle_op((uint8_t)op);
+        bool taker = strchr(takers, (char)op) != NULL, unmarker = strchr(unmarkers, (char)op) != NULL;
+        if (!o || (!taker && !unmarker))
+            continue;
+        unsigned char bytes[64] = {(unsigned char)op};
+        size_t n = 1 + sample(o, bytes + 1);
+        bytes[n++] = '.';
+        struct graph g;
+        graph_read(&g, bytes, n);
+        CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(g.err.offset, 1000);
+        CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
+        if (unmarker)
+            CU_ASSERT(says(&g, "MARK, and none is on the stack"));
+        graph_free(&g);
+        /* Nothing reaches below a mark either. */
+        if (!taker || op == '0' || strchr("hgj", (char)op))
+            continue;
+        memmove(bytes + 5, bytes, n);
+        memcpy(bytes, "]]](", 4);
+        bytes[4] = (unsigned char)op;
+        memmove(bytes + 5, bytes + 6, n - 1);
+        graph_read(&g, bytes, n + 4);
+        CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
+        CU_ASSERT(says(&g, "above the last MARK"));
+        graph_free(&g);
+    }
+}
+
+static void every_prefix_is_refused(void)
+{
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
+        for (size_t n = 0; n < valid[i].n; n++) {
+            struct graph g;
+            graph_read(&g, valid[i].bytes, n);
+            CU_ASSERT_NOT_EQUAL(g.status, CKPT_OK);
+            CU_ASSERT(g.err.what[0] != 0);
+            graph_free(&g);
+        }
+}
+
+static void no_flipped_byte_does_harm(void)
+{
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++)
+        for (size_t at = 0; at < valid[i].n; at++)
+            for (unsigned with = 1; with < 256; with = with < 128 ? with * 2 : with + 127) {
+                unsigned char bytes[128];
+                struct graph g;
+                memcpy(bytes, valid[i].bytes, valid[i].n);
+                bytes[at] ^= (unsigned char)with;
+                graph_read_limited(&g, bytes, valid[i].n, 1 << 20, 0);
+                CU_ASSERT(g.status == CKPT_OK ? g.root != NULL : g.err.what[0] != 0);
+                graph_free(&g);
+            }
+}
+
+static void want_of_memory_is_told(void)
+{
+    static const char all[] = "(]q\x00(K\x01G\x3f\xf8\x00\x00\x00\x00\x00\x00"
+                              "X\x02\x00\x00\x00hie"
+                              "}U\x01"
+                              "aNscm\nn\n)R(K\x05K\x06u}bNQt.";
+    struct graph g;
+    uint64_t n = 1;
+    for (;; n++) {
+        graph_read_limited(&g, all, sizeof all - 1, UINT64_MAX, n);
+        bool done = g.status != CKPT_ENOMEM;
+        graph_free(&g);
+        if (done)
+            break;
+    }
+    CU_ASSERT(n > 6); /* nodes, text, four lists of facts */
+    CU_ASSERT_EQUAL(g.status, CKPT_OK);
+    graph_read_limited(&g, BYTES("(((((]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]t."), 1024, 0);
+    CU_ASSERT_EQUAL(g.status, CKPT_ELIMIT);
+    CU_ASSERT(says(&g, "beyond the memory that metadata may take"));
+    graph_free(&g);
+}
+
+/* ------------------------------------------------------- sizes and windows */
+
+static void put(buf *b, const char *bytes, size_t n, size_t times)
+{
+    while (times--)
+        buf_put(b, bytes, n);
+}
+
+/* text_of - BINUNICODE of SHIFT times 'a', then TIMES times UNIT. */
+static void text_of(buf *b, size_t shift, const char *unit, size_t times)
+{
+    buf_byte(b, 'X');
+    buf_u32le(b, (uint32_t)(shift + strlen(unit) * times));
+    put(b, "a", 1, shift);
+    put(b, unit, strlen(unit), times);
+}
+
+static void large_text_stays_in_the_file(void)
+{
+    for (size_t shift = 0; shift < 5; shift++) {
+        struct graph g;
+        buf b;
+        buf_init(&b, SIZE_MAX);
+        text_of(&b, shift, "\xf0\x9f\x98\x80", 70000);
+        buf_byte(&b, '.');
+        graph_read(&g, b.data, b.len);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        CU_ASSERT(g.root->flags & VALUE_SPAN);
+        CU_ASSERT_EQUAL(g.root->u.span->off, 5);
+        CU_ASSERT_EQUAL(g.root->u.span->nbytes, shift + 280000);
+        CU_ASSERT_EQUAL(g.root->u.span->count, shift + 70000);
+        CU_ASSERT(arena_used(g.a) < 4096);
+        graph_free(&g);
+        for (size_t at = 65530; at < 65545; at++) { /* around the end of the first window */
+            unsigned char was = b.data[at];
+            b.data[at] ^= 0xc0;
+            graph_read(&g, b.data, b.len);
+            CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
+            graph_free(&g);
+            b.data[at] = was;
+        }
+        buf_free(&b);
+    }
+}
+
+static void bytes_are_copied_up_to_the_window(void)
+{
+    for (size_t n = 65535; n < 65538; n++) {
+        struct graph g;
+        buf b;
+        buf_init(&b, SIZE_MAX);
+        buf_byte(&b, 'B');
+        buf_u32le(&b, (uint32_t)n);
+        put(&b, "\xff", 1, n);
+        buf_text(&b, "K\x05\x86.");
+        graph_read(&g, b.data, b.len);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        const ckpt_value *v = g.root->u.seq.items[0];
+        CU_ASSERT_EQUAL((v->flags & VALUE_SPAN) != 0, n > 65536);
+        CU_ASSERT_EQUAL(v->flags & VALUE_SPAN ? v->u.span->count : v->u.str.len, n);
+        graph_free(&g);
+        graph_read(&g, b.data, n); /* the data end too early */
+        CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
+        graph_free(&g);
+        buf_free(&b);
+    }
+}
+
+static void opcodes_cross_windows(void)
+{
+    struct graph g;
+    buf b;
+    buf_init(&b, SIZE_MAX);
+    buf_byte(&b, '(');
+    for (unsigned i = 0; i < 40000; i++) {
+        buf_text(&b, "cmodule.name\nclass\n)RM");
+        buf_u16le(&b, (uint16_t)i);
+    }
+    buf_text(&b, "t.");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 80000);
+    bool right = true;
+    for (unsigned i = 0; i < 40000; i++) {
+        const ckpt_value *call = g.root->u.seq.items[2 * i], *number = g.root->u.seq.items[2 * i + 1];
+        right = right && value_calls(call, "module.name", "class", 0) && number->u.i == (int64_t)i &&
+                call->offset == 1 + i * 24 + 20;
+    }
+    CU_ASSERT(right);
+    CU_ASSERT_EQUAL(g.facts.ncalls, 40000);
+    graph_free(&g);
+    buf_free(&b);
+}
+
+static void lines_have_limits(void)
+{
+    struct graph g;
+    buf b;
+    buf_init(&b, SIZE_MAX);
+    buf_byte(&b, 'c');
+    put(&b, "m", 1, 4097);
+    buf_text(&b, "\nn\n.");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL(g.status, CKPT_EFORMAT);
+    CU_ASSERT(says(&g, "GLOBAL has a line of more than 4096 bytes"));
+    graph_free(&g);
+    b.data[1] = 'c'; /* one less fits */
+    graph_read(&g, b.data + 1, b.len - 1);
+    CU_ASSERT_EQUAL(g.status, CKPT_OK);
+    graph_free(&g);
+    buf_free(&b);
+    buf_init(&b, SIZE_MAX);
+    buf_byte(&b, 'L');
+    put(&b, "7", 1, 65536);
+    buf_text(&b, "\n.");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT(says(&g, "LONG has a line of more than 65535 bytes"));
+    graph_free(&g);
+    buf_free(&b);
+    buf_init(&b, SIZE_MAX); /* but text of protocol 0 may be a whole array */
+    buf_text(&b, "V");
+    put(&b, "\\u0041\xe9", 7, 100000);
+    buf_text(&b, "\n.");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    CU_ASSERT_EQUAL(g.root->u.str.len, 300000);
+    CU_ASSERT(memcmp(g.root->u.str.ptr + 299997, "A\xc3\xa9", 3) == 0);
+    graph_free(&g);
+    buf_free(&b);
+}
+
+static void integers_of_any_size(void)
+{
+    unsigned char out[4400];
+    struct graph g;
+    buf b;
+    CU_ASSERT_EQUAL(text_bigint(STR_LIT("340282366920938463463374607431768211456"), out), 17); /* 2^128 */
+    CU_ASSERT(out[16] == 1 && out[15] == 0 && out[0] == 0);
+    CU_ASSERT_EQUAL(text_bigint(STR_LIT("-0x80000000000000000000"), out), 10);
+    CU_ASSERT(out[9] == 0x80 && out[8] == 0);
+    CU_ASSERT_EQUAL(text_bigint(STR_LIT("0o7777777777777777777777777"), out), 10);
+    CU_ASSERT(out[9] == 7 && out[8] == 0xff && out[0] == 0xff);
+    char digits[4302];
+    memset(digits, '9', sizeof digits);
+    CU_ASSERT_EQUAL(text_bigint(str_of(digits, 4300), out), 1786);
+    CU_ASSERT_EQUAL(text_bigint(str_of(digits, 4301), out), TEXT_BAD);
+    buf_init(&b, SIZE_MAX); /* LONG4 beyond a window */
+    buf_text(&b, "\x8b");
+    buf_u32le(&b, 100001);
+    put(&b, "\x80", 1, 100000);
+    buf_text(&b, "\x7f.");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    CU_ASSERT_EQUAL(g.root->type, CKPT_V_BIGINT);
+    CU_ASSERT_EQUAL(g.root->u.str.len, 100001);
+    graph_free(&g);
+    b.data[b.len - 2] = 0xff; /* sign bytes only: it shrinks */
+    memset(b.data + 5, 0xff, 100000);
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL(g.status, CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(graph_text(g.root), "-1");
+    graph_free(&g);
+    buf_free(&b);
+}
+
+/* ------------------------------------------------------------------ memory */
+
+static void doubling_stays_small(void)
+{
+    struct graph g;
+    buf b;
+    buf_init(&b, SIZE_MAX);
+    buf_text(&b, "]");
+    put(&b, "2\x86", 2, 5000); /* 2^5000 lists, if it were a tree */
+    buf_text(&b, ".");
+    graph_read(&g, b.data, b.len);
+    CU_ASSERT_EQUAL(g.status, CKPT_OK);
+    CU_ASSERT(arena_used(g.a) < 5000 * 64);
+    CU_ASSERT(g.root->u.seq.items[0] == g.root->u.seq.items[1]);
+    CU_ASSERT(g.root->u.seq.items[0]->flags & VALUE_SHARED);
+    CU_ASSERT(!(g.root->flags & VALUE_SHARED));
+    graph_free(&g);
+    buf_free(&b);
+}
+
+static void sparse_memo_stays_small(void)
+{
+    struct graph g;
+    buf b;
+    buf_init(&b, SIZE_MAX);
+    buf_byte(&b, ']');
+    for (uint32_t i = 0; i < 2000; i++) {
+        buf_byte(&b, 'r');
+        buf_u32le(&b, UINT32_MAX - i * 1000003u);
+    }
+    buf_text(&b, "0j");
+    buf_u32le(&b, UINT32_MAX - 1999 * 1000003u);
+    buf_byte(&b, '.');
+    graph_read_limited(&g, b.data, b.len, 1 << 16, 0);
+    CU_ASSERT_EQUAL(g.status, CKPT_OK);
+    CU_ASSERT_EQUAL(g.root->type, CKPT_V_LIST);
+    graph_free(&g);
+    buf_free(&b);
+}
+
+static void facts_are_in_order(void)
+{
+    static const char p[] = "\x80\x04]K\x01"
+                            "acm\nA\n)R(K\x01K\x02ucm\nB.C\n)\x81}b\x86Q0N0h";
+    struct graph g;
+    graph_read(&g, p, sizeof p - 1); /* broken at its end: facts of what ran are there */
+    CU_ASSERT_EQUAL(g.status, CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(g.facts.protocol, 4);
+    CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
+    CU_ASSERT_EQUAL(g.facts.globals[0]->offset, 6);
+    CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED);
+    CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
+    CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
+    CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* not that of the plain list */
+    CU_ASSERT_EQUAL(g.facts.mutations[0].opcode, PICKLE_SETITEMS);
+    CU_ASSERT_EQUAL(g.facts.mutations[0].target, g.facts.calls[0]);
+    CU_ASSERT_EQUAL(g.facts.mutations[1].opcode, PICKLE_BUILD);
+    CU_ASSERT_EQUAL_FATAL(g.facts.npersids, 1);
+    CU_ASSERT_EQUAL(g.facts.first_use['c'], 6);
+    CU_ASSERT_EQUAL(g.facts.first_use['K'], 3);
+    CU_ASSERT_EQUAL(g.facts.first_use['h'], sizeof p - 2);
+    CU_ASSERT_EQUAL(g.facts.first_use['X'], UINT64_MAX);
+    graph_free(&g);
+    graph_read(&g, BYTES("\x80\x02"
+                         "cm\nB.C\n."));
+    CU_ASSERT_EQUAL(g.root->flags, 0); /* protocol 2 looks up no dots */
+    graph_free(&g);
+    graph_read(&g, BYTES("cm\nn\n)R](K\x01"
+                         "eN\x86"
+                         "b.")); /* the order of a rewrite */
+    CU_ASSERT_EQUAL(g.root->u.call_->build_items, 0);
+    graph_free(&g);
+    graph_read(&g, BYTES("]Nb."));
+    CU_ASSERT_EQUAL(g.root->flags, VALUE_BUILT);
+    CU_ASSERT_EQUAL(g.facts.nmutations, 1);
+    graph_free(&g);
+}
+
+static void a_pickle_ends_where_it_stops(void)
+{
+    static const char two[] = "K\x01.K\x02.";
+    source *s = source_mem(two, sizeof two - 1, 0);
+    arena *a = arena_new(UINT64_MAX);
+    ckpt_value *v;
+    uint64_t next = 0;
+    ckpt_error err;
+    CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
+    CU_ASSERT(next == 3 && v->u.i == 1);
+    CU_ASSERT_EQUAL(pickle_read(a, s, next, s->size, NULL, &v, &next, &err), CKPT_OK);
+    CU_ASSERT(next == 6 && v->u.i == 2 && v->offset == 3);
+    CU_ASSERT_EQUAL(pickle_read(a, s, 0, 2, NULL, &v, &next, &err),
+                    CKPT_ETRUNCATED); /* END counts, not the size */
+    arena_free(a);
+    source_unref(s);
+}
+
+void suite_pickle_read(void)
+{
+    UNIT(every_opcode_makes_its_node);
+    UNIT(what_is_wrong_is_named);
+    UNIT(an_empty_stack_is_underflow);
+    UNIT(every_prefix_is_refused);
+    UNIT(no_flipped_byte_does_harm);
+    UNIT(want_of_memory_is_told);
+    UNIT(large_text_stays_in_the_file);
+    UNIT(bytes_are_copied_up_to_the_window);
+    UNIT(opcodes_cross_windows);
+    UNIT(lines_have_limits);
+    UNIT(integers_of_any_size);
+    UNIT(doubling_stays_small);
+    UNIT(sparse_memo_stays_small);
+    UNIT(facts_are_in_order);
+    UNIT(a_pickle_ends_where_it_stops);
+}
