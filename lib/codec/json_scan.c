@@ -273,8 +273,10 @@ bool json_int(const json_scan *j, int64_t *out)
 
 static bool is_space(unsigned char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
-static void skip_space(json_scan *j)
+static inline void skip_space(json_scan *j)
 {
+    if (j->pos < j->len && j->text[j->pos] > ' ') /* the common case */
+        return;
     while (j->pos < j->len && is_space(j->text[j->pos]))
         j->pos++;
 }

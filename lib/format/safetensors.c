@@ -46,6 +46,8 @@ struct header {
     struct entry *entries;
     size_t n, cap;
     map *names;
+    ckpt_str last_dtype; /* and what it stands for */
+    ckpt_dtype dtype;
     bool has_metadata;
     ckpt_error *err;
 };
@@ -86,7 +88,11 @@ static ckpt_status read_dtype(struct header *h, struct entry *x)
     enum json_event e = json_next(&h->j);
     if (e != JSON_STRING)
         return unexpected(h, e, "dtype", "a text");
-    x->dtype = (uint16_t)dtype_by_safetensors(h->j.str);
+    if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the type of the one before */
+        h->dtype = dtype_by_safetensors(h->j.str);
+        h->last_dtype = h->j.str;
+    }
+    x->dtype = (uint16_t)h->dtype;
     if (x->dtype == CKPT_DT_NONE)
         return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have", STR_ARG(x->name),
                          STR_ARG(h->j.str));
@@ -138,14 +144,21 @@ static ckpt_status read_offsets(struct header *h, struct entry *x)
 static ckpt_status (*const read_field[3])(struct header *, struct entry *) = {read_dtype, read_shape, read_offsets};
 static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
 
+static size_t field_of(ckpt_str key)
+{
+    if (key.len == 5 && memcmp(key.ptr, "dtype", 5) == 0)
+        return 0;
+    if (key.len == 5 && memcmp(key.ptr, "shape", 5) == 0)
+        return 1;
+    return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : 3;
+}
+
 static ckpt_status read_object(struct header *h, struct entry *x)
 {
     bool have[3] = {false};
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        size_t k = 0;
-        while (k < 3 && !str_is(h->j.str, field_name[k]))
-            k++;
+        size_t k = field_of(h->j.str);
         if (k == 3) { /* a field we do not know is no harm */
             if (!json_skip(&h->j, json_next(&h->j)))
                 return h->err->status;
@@ -390,11 +403,14 @@ static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_p
     ckpt_file *f = h->f;
     struct row r = {.steps = step};
     ckpt_value *key = value_str(f->a, x->name), *val = value_new(f->a, CKPT_V_TENSOR, x->at);
+    /* The name lies in the header, which is ours and has been read: its closing
+     * quote makes room for a NUL. One with escapes is shorter than its buffer. */
+    ((char *)(uintptr_t)x->name.ptr)[x->name.len] = 0;
     *path = (ckpt_path_elem){.str = x->name};
     *step = (struct step){.node = f->root, .index = value_count(f->root)};
     if (!key || !val || !value_put(f->a, f->root, key, val))
         return fail_memory(h->err);
-    r.t = (ckpt_tensor){.path = path, .npath = 1, .dtype = x->dtype, .kind = CKPT_DENSE, .ndim = x->ndim, .shape = x->shape,
+    r.t = (ckpt_tensor){.name = x->name, .path = path, .npath = 1, .dtype = x->dtype, .kind = CKPT_DENSE, .ndim = x->ndim, .shape = x->shape,
                         .has_shape = true, .has_data = true, .part_of = CKPT_NO_TENSOR, .value = val};
     if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
         CKPT_TRY(halve_last(h, x, &r.t.shape));

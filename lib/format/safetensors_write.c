@@ -61,10 +61,10 @@ static const char *unfit(const ckpt_tensor *t)
     const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
     if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
         return "is no plain tensor";
-    if (!t->has_data || !t->has_shape)
-        return "has no bytes";
     if (!d->safetensors)
         return "has a type that safetensors lacks";
+    if (!t->has_data || !t->has_shape)
+        return "has no bytes";
     return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
 }
 

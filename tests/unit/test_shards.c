@@ -1,0 +1,469 @@
+/* Sharded checkpoints: sets of the Hub's own library come out of ours byte for
+ * byte, and an index that lies is refused. */
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/plan.h"
+#include "flat.h"
+#include "unit.h"
+
+static ckpt_error err;
+static char dir[64];
+
+static void new_dir(void)
+{
+    strcpy(dir, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+}
+
+static const char *in_dir(const char *name)
+{
+    static char path[2][512];
+    static int turn;
+    turn = !turn;
+    snprintf(path[turn], sizeof path[turn], "%s/%s", dir, name);
+    return path[turn];
+}
+
+/* How many files the directory holds, "." and ".." apart. */
+static int files_in(const char *path)
+{
+    int n = 0;
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        n += strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0;
+    if (d)
+        closedir(d);
+    return n;
+}
+
+static void empty_dir(const char *path)
+{
+    char file[1024];
+    DIR *d = opendir(path);
+    for (struct dirent *e; d && (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0) {
+            snprintf(file, sizeof file, "%s/%s", path, e->d_name);
+            if (unlink(file) != 0) {
+                empty_dir(file);
+                (void)rmdir(file);
+            }
+        }
+    if (d)
+        closedir(d);
+}
+
+static void drop_dir(void)
+{
+    empty_dir(dir);
+    CU_ASSERT_EQUAL(rmdir(dir), 0);
+}
+
+static size_t slurp(const char *path, char *text, size_t cap)
+{
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(text, 1, cap, f) : 0;
+    if (f)
+        fclose(f);
+    return n;
+}
+
+static bool same_file(const char *a, const char *b)
+{
+    static char one[1 << 16], two[1 << 16];
+    size_t n = slurp(a, one, sizeof one), m = slurp(b, two, sizeof two);
+    if (n == 0 || n != m || memcmp(one, two, n) != 0)
+        printf(" [%s and %s differ] ", a, b);
+    return n && n == m && memcmp(one, two, n) == 0;
+}
+
+static void spill(const char *name, const void *bytes, size_t n)
+{
+    FILE *f = fopen(in_dir(name), "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    fclose(f);
+}
+
+/* A safetensors file NAME: one header, SIZE zero bytes of data. */
+static void spill_flat(const char *name, const char *header, size_t size)
+{
+    static unsigned char bytes[1 << 12];
+    size_t n = strlen(header);
+    memset(bytes, 0, sizeof bytes);
+    bytes[0] = (unsigned char)n;
+    bytes[1] = (unsigned char)(n >> 8);
+    memcpy(bytes + 8, header, n);
+    spill(name, bytes, 8 + n + size);
+}
+
+static ckpt_status open_index(const char *index, ckpt_file **f)
+{
+    spill("model.safetensors.index.json", index, strlen(index));
+    return ckpt_open(in_dir("model.safetensors.index.json"), NULL, f, &err);
+}
+
+#define A_HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}"
+#define B_HEADER "{\"b\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+
+static void two_shards(void)
+{
+    new_dir();
+    spill_flat("1.safetensors", A_HEADER, 2);
+    spill_flat("2.safetensors", B_HEADER, 3);
+}
+
+#define REFUSED(index, code, words)                             \
+    do {                                                        \
+        ckpt_file *no;                                          \
+        CU_ASSERT_EQUAL(open_index(index, &no), code);          \
+        if (!strstr(err.what, words))                           \
+            printf(" [%s] ", err.what);                         \
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));        \
+    } while (0)
+
+/* ---------------------------------------------------------------- reading */
+
+static void shards_are_one_file_in_the_order_of_the_map(void)
+{
+    ckpt_file *f;
+    two_shards();
+    CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"},\"metadata\":{\"total_size\":5}}", &f),
+                          CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), 2);
+    CU_ASSERT(strcmp(ckpt_tensor_at(f, 0)->name.ptr, "b") == 0 && strcmp(ckpt_tensor_at(f, 1)->name.ptr, "a") == 0);
+    CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, 1)->value), 1);
+    CU_ASSERT(str_is(ckpt_storage_at(f, ckpt_tensor_at(f, 0)->storage)->file, "2.safetensors"));
+    CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "hf-shards");
+    CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
+    CU_ASSERT(ckpt_file_bytes(f) > 100);
+    ckpt_close(f);
+    drop_dir();
+}
+
+static void an_index_that_lies_is_refused(void)
+{
+    two_shards();
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND, "shard 3.safetensors is missing (1 of 2 are)");
+    REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT, "\"a\" is in 2.safetensors, which does not have it");
+    REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
+    REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
+    REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
+    REFUSED("{\"weight_map\":{\"a\":\"\"}}", CKPT_EFORMAT, "leaves the folder");
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT, "leaves the folder");
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT, "\"a\" twice");
+    REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "no file name");
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
+    REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT, "an index itself");
+    drop_dir();
+}
+
+static void one_tensor_in_two_shards_is_refused(void)
+{
+    two_shards();
+    spill_flat("2.safetensors", A_HEADER, 2);
+    spill_flat("3.safetensors", B_HEADER, 3);
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"},\"x\":{\"y\":[\"2.safetensors\"]}}", CKPT_OK, "");
+    spill_flat("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
+            "\"a\" is in two shards, 1.safetensors and 3.safetensors");
+    drop_dir();
+}
+
+static void what_the_index_leaves_out_is_read_with_a_notice(void)
+{
+    ckpt_file *f;
+    two_shards();
+    spill_flat("1.safetensors", "{\"a\":[\"U8\",[1],[0,1]],\"more\":[\"U8\",[1],[1,2]]}", 2);
+    CU_ASSERT_EQUAL_FATAL(open_index("{\"metadata\":{\"total_size\":77},\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\"}}", &f),
+                          CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 3);
+    CU_ASSERT(ckpt_tensor_find(f, str_of("more", 4)) == 2);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 1));
+    CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "\"more\""));
+    CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 1), "total_size 77, its tensors have 5 bytes"));
+    ckpt_close(f);
+    drop_dir();
+}
+
+static void a_tie_that_a_converter_dropped_is_a_notice(void)
+{
+    ckpt_file *f;
+    two_shards();
+    spill_flat("1.safetensors", "{\"__metadata__\":{\"tied\":\"a\"},\"a\":[\"U8\",[2],[0,2]]}", 2);
+    CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"a\":\"1.safetensors\",\"tied\":\"1.safetensors\",\"b\":\"2.safetensors\"}}", &f), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
+    CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "duplicate"));
+    ckpt_close(f);
+    drop_dir();
+}
+
+static void torch_shards_keep_their_ties(void)
+{
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
+    uint32_t tied = ckpt_tensor_find(f, str_of("tied", 4)), weight = ckpt_tensor_find(f, str_of("fc1.weight", 10));
+    CU_ASSERT(tied != CKPT_NO_TENSOR && ckpt_tensor_at(f, tied)->alias_of == weight);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
+        CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, i)->value), i == tied ? weight : i); /* one object twice */
+    CU_ASSERT(f->torch_load);
+    flat_close();
+}
+
+static void a_folder_is_what_is_in_it(void)
+{
+    ckpt_file *f;
+    new_dir();
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EUNKNOWN);
+    spill_flat("model.safetensors", A_HEADER, 2);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "safetensors");
+    CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
+    ckpt_close(f);
+    spill_flat("pytorch_model.bin", B_HEADER, 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(ckpt_tensor_at(f, 0)->name.ptr, "a");
+    CU_ASSERT_PTR_NOT_NULL(ckpt_notice_at(f, 0));
+    ckpt_close(f);
+    drop_dir();
+}
+
+static void two_indexes_of_one_kind_are_no_answer(void)
+{
+    static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\"}}";
+    ckpt_file *f;
+    two_shards();
+    spill("model.safetensors.index.json", index, sizeof index - 1);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+    ckpt_close(f);
+    spill("model.safetensors.index.fp16.json", index, sizeof index - 1);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EUSAGE);
+    drop_dir();
+}
+
+/* ---------------------------------------------------------------- writing */
+
+static ckpt_status cut(ckpt_file *f, const char *path, ckpt_write_options o, ckpt_write_result *r)
+{
+    ckpt_plan *plan;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    o.no_sync = true;
+    ckpt_write_result result = {0};
+    ckpt_status st = ckpt_plan_write(plan, path, &o, &result, &err);
+    if (r)
+        *r = result;
+    ckpt_plan_free(plan);
+    return st;
+}
+
+static void sets_of_the_hub_come_out_byte_for_byte(void)
+{
+    static const char *const safe[] = {"model-00001-of-00003.safetensors", "model-00002-of-00003.safetensors",
+                                       "model-00003-of-00003.safetensors", "model.safetensors.index.json"};
+    char theirs[1024];
+    for (int bin = 0; bin < 2; bin++) { /* from shards, and from .bin with its ties to resolve */
+        new_dir();
+        ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded" : "torch/t215/eco/hub_safetensors_sharded");
+        CU_ASSERT_EQUAL(cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 100}, NULL), CKPT_OK);
+        for (int i = 0; i < 4; i++) {
+            char ours[64];
+            snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", safe[i]);
+            snprintf(ours, sizeof ours, "set/%s", safe[i]);
+            CU_ASSERT(same_file(in_dir(ours), unit_corpus(theirs)));
+        }
+        CU_ASSERT_EQUAL(files_in(in_dir("set")), 4);
+        if (bin) {
+            CU_ASSERT_EQUAL(cut(f, in_dir("bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 100}, NULL), CKPT_OK);
+            CU_ASSERT(same_file(in_dir("bin/pytorch_model.bin.index.json"),
+                                unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
+            CU_ASSERT_EQUAL(files_in(in_dir("bin")), 4);
+        }
+        flat_close();
+        drop_dir();
+    }
+}
+
+static void torch_shards_read_back_whole(void)
+{
+    ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
+    ckpt_write_result r;
+    new_dir();
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("m.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(r.noutputs, 1); /* all of it is one storage */
+    f = corpus_open("torch/t215/state_dict.pt");
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("n.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
+    CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        const ckpt_tensor *a = ckpt_tensor_at(f, i), *b = ckpt_tensor_at(back, i);
+        char one[4096], two[4096];
+        CU_ASSERT(str_eq(a->name, b->name) && a->nbytes == b->nbytes && a->nbytes <= sizeof one);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a->elements, one, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(back, i, 0, b->elements, two, &err), CKPT_OK);
+        CU_ASSERT(memcmp(one, two, a->nbytes) == 0);
+    }
+    CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
+    CU_ASSERT_EQUAL(cut(back, in_dir("whole.bin"), (ckpt_write_options){0}, &r), CKPT_OK); /* as one again */
+    ckpt_close(back);
+    flat_close();
+    drop_dir();
+}
+
+/* NAMES of the shards that tensors of SIZES go to, by huggingface_hub's rule. */
+static void cuts(const char *sizes, uint64_t max, const char *want)
+{
+    char header[1024], data[256] = {0}, got[64] = "";
+    size_t n = 1, at = 0, count = strlen(sizes);
+    header[0] = '{';
+    for (size_t i = 0; i < count; i++) {
+        size_t size = (size_t)(sizes[i] - '0');
+        n += (size_t)snprintf(header + n, sizeof header - n, "%s\"t%zu\":[\"U8\",[%zu],[%zu,%zu]]", i ? "," : "", i, size, at, at + size);
+        at += size;
+    }
+    snprintf(header + n, sizeof header - n, "}");
+    ckpt_file *f = flat_open(header, data, at), *back;
+    new_dir();
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("x.safetensors"), (ckpt_write_options){.max_shard = max}, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
+    for (size_t i = 0; i < count; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "t%zu", i);
+        const ckpt_tensor *t = ckpt_tensor_at(back, ckpt_tensor_find(back, str_c(name)));
+        ckpt_str file = ckpt_storage_at(back, t->storage)->file;
+        CU_ASSERT(str_starts(file, str_of("x-0000", 6)));
+        got[i] = file.ptr[6];
+    }
+    if (strcmp(got, want) != 0)
+        printf(" [%s: %s, not %s] ", sizes, got, want);
+    CU_ASSERT_STRING_EQUAL(got, want);
+    ckpt_close(back);
+    flat_close();
+    drop_dir();
+}
+
+static void cuts_greedily_in_the_order_of_keys(void)
+{
+    cuts("662622", 8, "122334");
+    cuts("333", 3, "123");
+    cuts("2922", 5, "2123"); /* the large one's shard is closed first */
+    cuts("192", 5, "212");
+}
+
+static void one_shard_needs_no_number(void)
+{
+    ckpt_write_result r;
+    ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
+    new_dir();
+    CU_ASSERT_EQUAL(cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 1000}, &r), CKPT_OK);
+    CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
+    CU_ASSERT_EQUAL(access(in_dir("set/model.safetensors"), F_OK), 0);
+    CU_ASSERT_EQUAL(files_in(in_dir("set")), 1);
+    flat_close();
+    drop_dir();
+}
+
+static void a_set_is_whole_or_absent(void)
+{
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    new_dir();
+    spill("model-00003-of-00003.safetensors", "old", 3);
+    ckpt_write_options o = {.format = "safetensors", .max_shard = 100};
+    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_EEXIST);
+    CU_ASSERT_EQUAL(files_in(dir), 1);
+    o.force = true;
+    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(files_in(dir), 4);
+    CU_ASSERT_EQUAL(cut(f, "-", o, NULL), CKPT_EUSAGE);
+    o.dry_run = true;
+    CU_ASSERT_EQUAL(cut(f, in_dir("dry"), o, NULL), CKPT_OK);
+    CU_ASSERT_NOT_EQUAL(access(in_dir("dry"), F_OK), 0);
+    flat_close();
+    f = corpus_open("torch/t215/dtype_complex128.pt"); /* refused by the writer of its shard */
+    o.dry_run = false;
+    CU_ASSERT_EQUAL(cut(f, in_dir("none"), o, NULL), CKPT_ELOSSY);
+    CU_ASSERT_NOT_EQUAL(access(in_dir("none"), F_OK), 0);
+    flat_close();
+    drop_dir();
+}
+
+static int stop_late(void *user, uint64_t done, uint64_t total)
+{
+    uint64_t *seen = user;
+    *seen = total;
+    return done > 100; /* in the second shard */
+}
+
+static void a_set_that_is_stopped_leaves_nothing(void)
+{
+    uint64_t total = 0;
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
+    new_dir();
+    ckpt_write_options o = {.format = "safetensors", .max_shard = 100, .progress = stop_late, .user = &total};
+    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(total, 204);
+    CU_ASSERT_EQUAL(files_in(dir), 0);
+    flat_close();
+    drop_dir();
+}
+
+static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
+{
+    ckpt_write_result r;
+    ckpt_file *f = corpus_open("torch/t215/plain_dict.pt");
+    bool mixed = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
+    new_dir();
+    ckpt_write_options o = {.format = "torch-zip", .max_shard = 1, .strict = true};
+    if (mixed)
+        CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+    f = corpus_open("torch/t215/keys_nonstring.pt");
+    o.strict = false;
+    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY); /* its tensor lies below a number */
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "text"));
+    CU_ASSERT_EQUAL(files_in(dir), 0);
+    flat_close();
+    drop_dir();
+}
+
+static void the_plan_is_as_it_was(void)
+{
+    ckpt_plan *plan;
+    ckpt_write_result r;
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    for (int i = 0; i < 2; i++) {
+        new_dir();
+        ckpt_write_options o = {.format = i ? "torch-zip" : "safetensors", .max_shard = 100, .no_sync = true};
+        CU_ASSERT_EQUAL(ckpt_plan_write(plan, in_dir("set"), &o, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_plan_tensor_count(plan), 5);
+        CU_ASSERT_EQUAL(r.tensors, i ? 5 : 4);
+        CU_ASSERT_EQUAL(r.naliases, i ? 0 : 1);
+        drop_dir();
+    }
+    ckpt_plan_free(plan);
+    flat_close();
+}
+
+void suite_shards(void)
+{
+    UNIT(shards_are_one_file_in_the_order_of_the_map);
+    UNIT(an_index_that_lies_is_refused);
+    UNIT(one_tensor_in_two_shards_is_refused);
+    UNIT(what_the_index_leaves_out_is_read_with_a_notice);
+    UNIT(a_tie_that_a_converter_dropped_is_a_notice);
+    UNIT(torch_shards_keep_their_ties);
+    UNIT(a_folder_is_what_is_in_it);
+    UNIT(two_indexes_of_one_kind_are_no_answer);
+    UNIT(sets_of_the_hub_come_out_byte_for_byte);
+    UNIT(torch_shards_read_back_whole);
+    UNIT(cuts_greedily_in_the_order_of_keys);
+    UNIT(one_shard_needs_no_number);
+    UNIT(a_set_is_whole_or_absent);
+    UNIT(a_set_that_is_stopped_leaves_nothing);
+    UNIT(what_is_no_tensor_leaves_a_torch_set_with_a_notice);
+    UNIT(the_plan_is_as_it_was);
+}
