@@ -331,9 +331,14 @@ static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
 static int list(const char *path, bool heading)
 {
     ckpt_file *f = open_input(path, ignore_crc);
+    ckpt_error err;
     size_t n;
     if (!f)
         return TROUBLE;
+    if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* the table has no file offsets */
+        ckpt_close(f);
+        return trouble(&err, path);
+    }
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
     if (heading) {
         struct text name = {0};

@@ -54,6 +54,13 @@ const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
 const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i) { return i < f->nleaves ? &f->leaves[i] : NULL; }
 const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return i < f->nnotices ? f->notices[i] : NULL; }
+ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_status st = table_locate(&f->table, err);
+    fail_file(st == CKPT_OK ? NULL : err, f->path);
+    return st;
+}
+
 void ckpt_file_ignore_crc(ckpt_file *f, bool ignore) { f->ignore_crc = ignore; }
 
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)

@@ -287,6 +287,10 @@ CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
 /* ckpt_notice_at - things a user should know that are no errors ("two tensors
  * are both called …"), escaped; NULL past the end. */
 CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
+/* ckpt_file_locate - fills in the file_offset of tensors and storages. In most
+ * formats it is known at once, but a zip archive tells it only in the header of
+ * each record: until this is called they have CKPT_NO_OFFSET there. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err);
 /* ckpt_file_ignore_crc - go on when a record's CRC-32 is wrong; a notice says so. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 

@@ -126,6 +126,20 @@ static void locate(const struct table *t, ckpt_tensor *v)
         (void)checked_add(s->s.file_offset, at, &v->file_offset);
 }
 
+ckpt_status table_locate(struct table *t, ckpt_error *err)
+{
+    for (size_t i = 0; i < t->nstorages; i++) {
+        struct storage *s = &t->storages[i];
+        if (!s->src || s->s.file_offset != CKPT_NO_OFFSET)
+            continue;
+        CKPT_TRY(source_locate(s->src, err));
+        s->s.file_offset = source_pos(s->src, s->off);
+    }
+    for (size_t i = 0; i < t->nrows; i++)
+        locate(t, &t->rows[i].t);
+    return CKPT_OK;
+}
+
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)

@@ -47,6 +47,9 @@ ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *in
  * elements, in checked arithmetic (formats-torch §7). Shape, stride, path and
  * steps must live in the arena. *INDEX may be NULL. */
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
+/* table_locate - fills file_offset where it takes a look at the file: members of
+ * an archive tell their place only in a header before each. */
+ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - fills alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
 void table_close(struct table *t); /* drops the source references */
