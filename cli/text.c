@@ -232,8 +232,10 @@ static size_t one_char(const char *p, size_t n, size_t *columns)
 
 size_t text_columns(const char *p, size_t n)
 {
-    size_t sum = 0, one;
-    for (size_t i = 0; i < n; sum += one)
+    size_t sum = 0, one, i = 0;
+    while (i < n && (unsigned char)p[i] < 0x80)
+        i++;
+    for (sum = i; i < n; sum += one)
         i += one_char(p + i, n - i, &one);
     return sum;
 }

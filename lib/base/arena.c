@@ -20,6 +20,7 @@ struct chunk {
 
 struct arena {
     struct chunk *head; /* the one that is being filled, then full ones */
+    struct chunk *own;  /* chunks that hold one large thing each */
     uint64_t used, max;
     size_t next_size;
     bool full;        /* the ceiling refused something */
@@ -36,14 +37,20 @@ arena *arena_new(uint64_t max_bytes)
     return a;
 }
 
+static void chunks_free(struct chunk *c)
+{
+    for (struct chunk *next; c; c = next) {
+        next = c->next;
+        free(c);
+    }
+}
+
 void arena_free(arena *a)
 {
     if (!a)
         return;
-    for (struct chunk *c = a->head, *next; c; c = next) {
-        next = c->next;
-        free(c);
-    }
+    chunks_free(a->head);
+    chunks_free(a->own);
     free(a);
 }
 
@@ -74,12 +81,8 @@ static struct chunk *chunk_for(arena *a, size_t n)
         struct chunk *c = chunk_new(n);
         if (!c)
             return NULL;
-        if (a->head) {
-            c->next = a->head->next;
-            a->head->next = c;
-        } else {
-            a->head = c;
-        }
+        c->next = a->own;
+        a->own = c;
         return c;
     }
     struct chunk *c = chunk_new(a->next_size);
@@ -134,6 +137,27 @@ void *arena_array(arena *a, uint64_t count, size_t size)
     return arena_alloc(a, bytes);
 }
 
+/* regrow - AT, if it has a chunk of its own, with room for BYTES where it stands
+ * or elsewhere, so that a large array leaves no copies behind. NULL: it has
+ * none, or memory ran out; AT is as it was then. */
+static void *regrow(arena *a, const void *at, size_t bytes)
+{
+    uint64_t total;
+    struct chunk **link = &a->own;
+    while (*link && (*link)->data != at)
+        link = &(*link)->next;
+    size_t had = *link ? (*link)->size : 0;
+    if (!*link || a->fail_in || bytes < had || bytes - had > a->max - a->used || !checked_add(bytes, sizeof(struct chunk), &total))
+        return NULL;
+    struct chunk *c = realloc(*link, (size_t)total);
+    if (!c)
+        return NULL;
+    *link = c;
+    a->used += bytes - had;
+    c->size = c->used = bytes;
+    return c->data;
+}
+
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size)
 {
     if (old && want <= *cap)
@@ -141,7 +165,13 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     size_t more = *cap > SIZE_MAX / 2 ? SIZE_MAX : *cap * 2;
     more = more < want ? want : more;
     more = more < 4 ? 4 : more;
-    void *at = arena_array(a, more, size);
+    uint64_t bytes;
+    void *at = old && checked_mul(more, size, &bytes) && bytes <= SIZE_MAX ? regrow(a, old, (size_t)bytes) : NULL;
+    if (at) {
+        *cap = more;
+        return at;
+    }
+    at = arena_array(a, more, size);
     if (!at && more > want) /* doubling may pass the ceiling where the need does not */
         at = arena_array(a, more = want, size);
     if (!at)

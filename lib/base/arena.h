@@ -19,8 +19,8 @@ void *arena_alloc(arena *a, size_t n);
 /* arena_array - COUNT zeroed elements of SIZE bytes, overflow-checked. */
 void *arena_array(arena *a, uint64_t count, size_t size);
 /* arena_grow - an array of USED elements of SIZE bytes at OLD with room for
- * *CAP moves to at least WANT (doubling); the old copy stays allocated, so
- * total waste is bounded by the final size. Returns OLD when it is large
+ * *CAP gets room for at least WANT (doubling). It moves, and pointers into it
+ * are void; what lies beyond USED is not zeroed. Returns OLD when it is large
  * enough; NULL when memory ran out. *CAP is updated. */
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
 /* arena_str - a NUL-terminated copy; .ptr is NULL when memory ran out. */

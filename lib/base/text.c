@@ -75,11 +75,31 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
 
 void text_word(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
+/* How many bytes from POS on stand for themselves in any style. */
+static size_t plain_run(ckpt_str s, size_t pos)
+{
+    size_t n = 0;
+    while (pos + n < s.len) {
+        unsigned char c = (unsigned char)s.ptr[pos + n];
+        if (c < 0x20 || c > 0x7e || c == '\\' || c == '\'')
+            break;
+        n++;
+    }
+    return n;
+}
+
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style)
 {
     char unit[TEXT_UNIT];
-    for (size_t pos = 0; pos < s.len;)
-        text_put(sink, unit, text_unit(s, &pos, style, unit));
+    for (size_t pos = 0, run; pos < s.len; pos += run) {
+        run = plain_run(s, pos);
+        if (run && sink->len + run < sink->cap) /* all of it fits */
+            text_put(sink, s.ptr + pos, run);
+        else
+            run = 0;
+        if (run == 0)
+            text_put(sink, unit, text_unit(s, &pos, style, unit));
+    }
 }
 
 size_t text_end(struct text_sink *sink)
@@ -134,9 +154,22 @@ static ckpt_str number(ckpt_str s, size_t *pos)
     return str_of(s.ptr + from, *pos - from);
 }
 
+/* Where comparing may begin: behind what both share, but not inside a number. */
+static size_t shared(ckpt_str a, ckpt_str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len, i = 0;
+    while (i + 8 <= n && memcmp(a.ptr + i, b.ptr + i, 8) == 0)
+        i += 8;
+    while (i < n && a.ptr[i] == b.ptr[i])
+        i++;
+    while (i && digit(a, i - 1))
+        i--;
+    return i;
+}
+
 int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 {
-    size_t i = 0, j = 0;
+    size_t i = shared(a, b), j = i;
     while (i < a.len && j < b.len) {
         if (digit(a, i) && digit(b, j)) {
             ckpt_str x = number(a, &i), y = number(b, &j);
