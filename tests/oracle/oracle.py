@@ -15,6 +15,7 @@ when written again.
 import argparse
 import collections
 import json
+import logging
 import os
 import re
 import subprocess
@@ -23,6 +24,7 @@ import tempfile
 import warnings
 
 warnings.simplefilter("ignore")
+logging.disable(logging.WARNING)
 import torch  # noqa: E402
 import torch.distributed.tensor  # noqa: E402,F401  DTensor is known to weights_only only then
 import safetensors.torch as st  # noqa: E402
@@ -34,11 +36,15 @@ class Wrong(Exception):
     pass
 
 
+class NotForThis(Exception):
+    pass
+
+
 class Oracle:
     def __init__(self, ckpt, folder):
         self.ckpt, self.folder = ckpt, folder
         self.counts = collections.Counter()
-        self.notes = collections.Counter()
+        self.refused = []
 
     def path(self, name):
         path = os.path.join(self.folder, name)
@@ -99,7 +105,7 @@ def prefix(o, path, x):
     if code:
         if is_state_dict(x):
             raise Wrong(f"ckpt add exits {code}: {said[:160]}")
-        raise LookupError("no state dict in it")
+        raise NotForThis("no state dict in it")
     y = o.load(added)
     if is_state_dict(x):
         names = [k for k in y if k.startswith("p.")]
@@ -135,7 +141,13 @@ def same_values(a, b):
     return a.dtype == b.dtype and a.shape == b.shape and torch.equal(plain_bytes(a), plain_bytes(b))
 
 
-SAFE = set(st._TYPES.values()) | {getattr(torch, n) for n in ("complex64", "float8_e4m3fn", "float8_e5m2")}
+# A legacy stream can say that one storage is a piece of another. A zip cannot: there the tensor gets an offset into the
+# whole storage, which shows the same numbers and shares the same bytes.
+PIECES = {"torch/legexp/h_view_metadata.pt"}
+
+
+SAFE = set(st._TYPES.values()) | {getattr(torch, n) for n in ("complex64", "float8_e8m0fnu", "float4_e2m1fn_x2")
+                                if hasattr(torch, n)}
 
 
 def safe(t):
@@ -153,7 +165,7 @@ def official_bytes(path):
     ours = open(path, "rb").read()
     head, body = header(ours)
     meta = head.get("__metadata__")
-    tensors = st.load(ours)
+    tensors = st.load_file(path)
     theirs = st.save(tensors, metadata=dict(meta) if meta is not None else None)
     if meta is None or len(meta) < 2:
         if ours != theirs:
@@ -181,7 +193,8 @@ def tensors(o, path, x):
             raise Wrong(f"ckpt convert exits {code}: {said[:160]}")
         if not said:
             raise Wrong("refused without a word")
-        raise LookupError("no target for it")
+        o.refused.append(f"{os.path.relpath(path)}: {said.splitlines()[-1]}")
+        raise NotForThis("refused, nothing lost")
     try:
         s = st.load_file(out)
     except Exception as e:
@@ -215,8 +228,10 @@ def same_as_safetensors(o, path, want):
     out = o.path("st.safetensors")
     o.must("convert", path, out)
     got = st.load_file(out)
-    if set(got) != set(want) or any(not same_values(want[k], got[k]) for k in want):
-        raise Wrong("other tensors")
+    aliases = header(open(out, "rb").read())[0].get("__metadata__", {})  # ties are dropped and recorded there
+    lost = [k for k in want if k not in got and not (k in aliases and same_values(want[k], got[aliases[k]]))]
+    if lost or set(got) - set(want) or any(not same_values(want[k], got[k]) for k in got):
+        raise Wrong(f"other tensors; {lost} lost")
     official_bytes(out)
 
 
@@ -275,10 +290,12 @@ def main():
             path = os.path.join(a.corpus, r["file"])
             x, jobs = tasks(r, path)
             for job in jobs:
+                if r["file"] in PIECES and job is not tensors:
+                    continue
                 try:
                     job(o, path, x)
                     o.counts[job.__name__, "passed"] += 1
-                except LookupError as e:
+                except NotForThis as e:
                     o.counts[job.__name__, str(e)] += 1
                 except Wrong as e:
                     o.counts[job.__name__, "failed"] += 1
@@ -286,6 +303,8 @@ def main():
                 except Exception as e:
                     o.counts[job.__name__, "failed"] += 1
                     print(f"FAIL {job.__name__} {r['file']}: {type(e).__name__}: {e}")
+    if a.v:
+        print("\n".join(f"refused {line}" for line in o.refused))
     for (job, what), n in sorted(o.counts.items()):
         print(f"{job:20} {what:24} {n}")
     passed, failed = (sum(n for (_, w), n in o.counts.items() if w == what) for what in ("passed", "failed"))
