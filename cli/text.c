@@ -109,6 +109,17 @@ void text_value(struct text *t, const ckpt_value *v, size_t nodes)
     t->len += n;
 }
 
+void text_uint(struct text *t, uint64_t n)
+{
+    char digits[20];
+    size_t at = sizeof digits;
+    do {
+        digits[--at] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n);
+    text_bytes(t, digits + at, sizeof digits - at);
+}
+
 static void scaled(struct text *t, double v, double step, const char *const *units)
 {
     while (v >= step - 0.05 && units[1]) {
@@ -121,10 +132,12 @@ static void scaled(struct text *t, double v, double step, const char *const *uni
 void text_size(struct text *t, uint64_t nbytes)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB", NULL};
-    if (nbytes < 1024)
-        text_addf(t, "%u B", (unsigned)nbytes);
-    else
+    if (nbytes < 1024) {
+        text_uint(t, nbytes);
+        text_add(t, " B");
+    } else {
         scaled(t, (double)nbytes / 1024, 1024, units);
+    }
 }
 
 void text_count(struct text *t, uint64_t n)
@@ -145,8 +158,10 @@ void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
 {
     text_add(t, "[");
-    for (uint32_t i = 0; i < n; i++)
-        text_addf(t, "%s%llu", i ? between : "", (unsigned long long)dims[i]);
+    for (uint32_t i = 0; i < n; i++) {
+        text_add(t, i ? between : "");
+        text_uint(t, dims[i]);
+    }
     text_add(t, "]");
 }
 

@@ -19,6 +19,7 @@ void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - bytes from a file, made harmless. */
 void text_name(struct text *t, ckpt_str s);
+void text_uint(struct text *t, uint64_t n);       /* 1234 */
 void text_size(struct text *t, uint64_t nbytes);  /* 97.7 MiB */
 void text_count(struct text *t, uint64_t n);      /* 25.6 M */
 void text_noun(struct text *t, uint64_t n, const char *one, const char *many); /* 1 tensor, 25.6 M tensors */

@@ -54,8 +54,10 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
 {
     if (str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage"))
         return CKPT_DT_U8;
+    if (klass.len == 0)
+        return CKPT_DT_NONE;
     for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
-        if (table[i].storage && str_is(klass, table[i].storage))
+        if (table[i].storage && table[i].storage[0] == klass.ptr[0] && str_is(klass, table[i].storage))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }

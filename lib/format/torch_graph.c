@@ -42,8 +42,7 @@ struct walk {
     ckpt_path_elem *path;
     struct step *steps;
     uint32_t cap_path;
-    struct pending *batch; /* children of one node, in order */
-    size_t nbatch, cap_batch;
+    size_t first; /* of the node at hand's children in todo, still in their own order */
 };
 
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
@@ -90,20 +89,6 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
 
 /* --------------------------------------------------------------- work list */
 
-static ckpt_status child(struct walk *w, const struct pending *p)
-{
-    if (w->nbatch == w->cap_batch) {
-        size_t cap = w->cap_batch ? w->cap_batch * 2 : 64;
-        struct pending *grown = realloc(w->batch, cap * sizeof *grown);
-        if (!grown)
-            return fail_memory(w->g.err);
-        w->batch = grown;
-        w->cap_batch = cap;
-    }
-    w->batch[w->nbatch++] = *p;
-    return CKPT_OK;
-}
-
 static ckpt_status push(struct walk *w, const struct pending *p)
 {
     if (w->n == w->cap) {
@@ -118,17 +103,29 @@ static ckpt_status push(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
-/* enter - the batch becomes the next work, in order, and V is open until then. */
+/* child - P is to be visited, after the children named before it. */
+static ckpt_status child(struct walk *w, const struct pending *p)
+{
+    if (w->n >= w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
+    return push(w, p);
+}
+
+static bool has_children(const struct walk *w) { return w->n > w->first; }
+
+/* enter - P is open until its children are done; the list is worked off from
+ * its end, so they are turned round: first child last, P's own end before it. */
 static ckpt_status enter(struct walk *w, const struct pending *p)
 {
     struct pending leave = *p;
     leave.leaving = true;
     ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
     CKPT_TRY(push(w, &leave));
-    if (w->n + w->nbatch > w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
-    while (w->nbatch)
-        CKPT_TRY(push(w, &w->batch[--w->nbatch]));
+    for (size_t i = w->first, j = w->n - 1; i < j; i++, j--) {
+        struct pending t = w->todo[i];
+        w->todo[i] = w->todo[j];
+        w->todo[j] = t;
+    }
     return CKPT_OK;
 }
 
@@ -450,11 +447,11 @@ static ckpt_status object(struct walk *w, const struct pending *p)
         CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
         CKPT_TRY(children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
-    bool container = w->nbatch != 0;
+    bool container = has_children(w);
     CKPT_TRY(attributes(w, p));
     if (!container)
         CKPT_TRY(leaf(w, p));
-    return w->nbatch ? enter(w, p) : CKPT_OK;
+    return has_children(w) ? enter(w, p) : CKPT_OK;
 }
 
 /* -------------------------------------------------------------------- walk */
@@ -466,7 +463,7 @@ static ckpt_status container(struct walk *w, const struct pending *p)
         CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
     else
         CKPT_TRY(children_of_items(w, p, v, v->u.seq.items, v->u.seq.n));
-    return w->nbatch ? enter(w, p) : leaf(w, p);
+    return has_children(w) ? enter(w, p) : leaf(w, p);
 }
 
 static ckpt_status visit(struct walk *w, const struct pending *p)
@@ -537,7 +534,7 @@ static ckpt_status run(struct walk *w)
             w->path[p.depth - 1] = p.elem;
             w->steps[p.depth - 1] = p.step;
         }
-        w->nbatch = 0;
+        w->first = w->n;
         ckpt_status st = visit(w, &p);
         if (st != CKPT_OK) {
             if (w->g.err && !w->g.err->where[0])
@@ -555,7 +552,6 @@ static void close_all(struct walk *w)
         if (w->todo[i].leaving)
             ((ckpt_value *)(uintptr_t)w->todo[i].v)->flags &= (uint16_t)~VALUE_OPEN;
     free(w->todo);
-    free(w->batch);
     free(w->path);
     free(w->steps);
 }
