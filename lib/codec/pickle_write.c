@@ -346,8 +346,11 @@ static ckpt_status call_check(const ckpt_value *v, ckpt_error *err)
     const struct value_call *c = v->u.call_;
     if (old_style(v) && c->args->type != CKPT_V_TUPLE)
         return lossy(v, err, "is an old-style instance without a tuple of arguments");
-    if (c->nstates > 1 && (first_items(c) < c->nitems || first_pairs(c) < c->npairs))
+    bool after = c->nstates && (first_items(c) < c->nitems || first_pairs(c) < c->npairs);
+    if (after && c->nstates > 1)
         return lossy(v, err, "was changed by BUILD, then by other opcodes, then by BUILD again");
+    if (after && c->build_items && c->nitems && c->npairs)
+        return lossy(v, err, "was given items and pairs both before and after its BUILD");
     return CKPT_OK;
 }
 

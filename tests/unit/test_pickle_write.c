@@ -1,0 +1,653 @@
+/* Pickles written: the bytes themselves, and the graphs they read back as. */
+#include <ftw.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "codec/pickle_ops.h"
+#include "codec/pickle_write.h"
+#include "codec/zip.h"
+#include "graph.h"
+#include "unit.h"
+
+#define BYTES(s) "" s, sizeof(s) - 1
+
+static const struct {
+    const char *in;
+    size_t nin;
+    const char *out; /* behind PROTO 2 */
+    size_t nout;
+} exact[] = {
+    {BYTES("N."), BYTES("N.")},
+    {BYTES("I01\n."), BYTES("\x88.")},
+    {BYTES("I00\n."), BYTES("\x89.")},
+    {BYTES("I255\n."), BYTES("K\xff.")},
+    {BYTES("I256\n."), BYTES("M\x00\x01.")},
+    {BYTES("I65536\n."), BYTES("J\x00\x00\x01\x00.")},
+    {BYTES("I-1\n."), BYTES("J\xff\xff\xff\xff.")},
+    {BYTES("I-2147483648\n."), BYTES("J\x00\x00\x00\x80.")},
+    {BYTES("I2147483648\n."), BYTES("\x8a\x05\x00\x00\x00\x80\x00.")},
+    {BYTES("I-2147483649\n."), BYTES("\x8a\x05\xff\xff\xff\x7f\xff.")},
+    {BYTES("I9223372036854775807\n."), BYTES("\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f.")},
+    {BYTES("I9223372036854775808\n."), BYTES("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x80\x00.")},
+    {BYTES("F1.5\n."), BYTES("G\x3f\xf8\x00\x00\x00\x00\x00\x00.")},
+    {BYTES("\x8c\x02\xc3\xa9."), BYTES("X\x02\x00\x00\x00\xc3\xa9.")},
+    {BYTES("S'\\xff'\n."), BYTES("U\x01\xff.")},
+    {BYTES(")."), BYTES(").")},
+    {BYTES("(K\x01t."), BYTES("K\x01\x85.")},
+    {BYTES("(K\x01K\x02K\x03K\x04t."), BYTES("(K\x01K\x02K\x03K\x04t.")},
+    {BYTES("(K\x01l."), BYTES("]K\x01"
+                              "a.")},
+    {BYTES("]K\x01"
+           "aK\x02"
+           "a."),
+     BYTES("](K\x01K\x02"
+           "e.")},
+    {BYTES("(K\x01Nd."), BYTES("}K\x01Ns.")},
+    {BYTES("}K\x01NsK\x02Ns."), BYTES("}(K\x01NK\x02Nu.")},
+    {BYTES("(K\x01K\x02Q\x85t."), BYTES("K\x01K\x02Q\x85\x86.")},
+    /* the memo: what repeats, and nothing else */
+    {BYTES("]q\x00q\x05."), BYTES("].")},
+    {BYTES("]q\x07h\x07\x86."), BYTES("]q\x00h\x00\x86.")},
+    {BYTES("(\x8c\x01z\x8c\x01zU\x01zU\x01zt."), BYTES("(X\x01\x00\x00\x00zq\x00h\x00U\x01zq\x01h\x01t.")},
+    {BYTES("cm\nn\ncm\nn\n\x86."), BYTES("cm\nn\nq\x00h\x00\x86.")},
+    {BYTES("K\x01\x85q\x00h\x00h\x00\x87."), BYTES("K\x01\x85q\x00h\x00h\x00\x87.")},
+    /* calls, in the order of their changes */
+    {BYTES("cm\nn\n)R."), BYTES("cm\nn\n)R.")},
+    {BYTES("cm\nn\nK\x01\x85\x81}b."), BYTES("cm\nn\nK\x01\x85\x81}b.")},
+    {BYTES("cm\nn\n)R}b(K\x01Nu."), BYTES("cm\nn\n)R}bK\x01Ns.")},
+    {BYTES("cm\nn\n)RK\x01Ns}bK\x04Ns."), BYTES("cm\nn\n)RK\x01Ns}bK\x04Ns.")},
+    {BYTES("cm\nn\n)RN\x61}bK\x04\x61."), BYTES("cm\nn\n)RN\x61}bK\x04\x61.")},
+    {BYTES("cm\nn\n)}\x92."), BYTES("ccopyreg\n__newobj_ex__\ncm\nn\n)}\x87R.")},
+    {BYTES("(K\x01im\nn\n."), BYTES("(cm\nn\nK\x01o.")},
+    {BYTES("(cm\nn\no."), BYTES("(cm\nn\no.")},
+    /* what protocol 2 has no opcode for */
+    {BYTES("C\x02z\xff."),
+     BYTES("c_codecs\nencode\nX\x03\x00\x00\x00z\xc3\xbfX\x06\x00\x00\x00latin1\x86R.")},
+    {BYTES("C\x00."), BYTES("c_codecs\nencode\nX\x00\x00\x00\x00X\x06\x00\x00\x00latin1\x86R.")},
+    {BYTES("\x96\x00\x00\x00\x00\x00\x00\x00\x00."), BYTES("c__builtin__\nbytearray\n)R.")},
+    {BYTES("\x96\x01\x00\x00\x00\x00\x00\x00\x00z."),
+     BYTES(
+         "c__builtin__\nbytearray\nc_codecs\nencode\nX\x01\x00\x00\x00zX\x06\x00\x00\x00latin1\x86R\x85R.")},
+    {BYTES("\x8f(K\x01K\x02\x90."), BYTES("c__builtin__\nset\n](K\x01K\x02"
+                                          "e\x85R.")},
+    {BYTES("(K\x01\x91."), BYTES("c__builtin__\nfrozenset\n]K\x01"
+                                 "a\x85R.")},
+    {BYTES("\x80\x04\x8c\x01m\x8c\x05"
+           "A.B.C\x93."),
+     BYTES("c__builtin__\ngetattr\nq\x00h\x00"
+           "cm\nA\nX\x01\x00\x00\x00"
+           "B\x86RX\x01\x00\x00\x00"
+           "C\x86R.")},
+    {BYTES("\x80\x02"
+           "cm\nA.B\n."),
+     BYTES("cm\nA.B\n.")},
+    /* what contains itself */
+    {BYTES("]q\x00h\x00"
+           "a."),
+     BYTES("]q\x00h\x00"
+           "a.")},
+    {BYTES("]q\x00h\x00\x85q\x01"
+           "a0h\x01."),
+     BYTES("]q\x00h\x00\x85q\x01"
+           "a0h\x01.")},
+    {BYTES("]q\x00(h\x00NNNtq\x01"
+           "a0h\x01."),
+     BYTES("(]q\x00(h\x00NNNtq\x01"
+           "aNNN1h\x01.")},
+    {BYTES("\x8fq\x00(cm\nn\n)\x81}K\x01h\x00sb\x90."),
+     BYTES("c__builtin__\nset\nq\x00]cm\nn\n)\x81q\x01}K\x01h\x00]h\x01"
+           "a\x85Rq\x02sba00h\x02.")},
+};
+
+/* written - G's graph as a pickle, in OUT; empty after a failure, which is in ERR. */
+static ckpt_status written(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out,
+                           ckpt_error *err)
+{
+    buf_init(out, SIZE_MAX);
+    ckpt_status st = pickle_write(root, hooks, out, err);
+    CU_ASSERT(st != CKPT_OK || (out->len > 3 && memcmp(out->data, "\x80\x02", 2) == 0));
+    return st;
+}
+
+static void show_bytes(const char *what, const void *bytes, size_t n)
+{
+    printf("\n    %s ", what);
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = ((const unsigned char *)bytes)[i];
+        printf(c >= 0x20 && c < 0x7f ? "%c" : "\\x%02x", c);
+    }
+}
+
+static void check_bytes(const buf *out, const void *want, size_t n)
+{
+    bool same = out->len == n + 2 && memcmp(out->data + 2, want, n) == 0;
+    if (!same) {
+        show_bytes("expected", want, n);
+        show_bytes("got     ", out->data + 2, out->len - 2);
+    }
+    CU_ASSERT(same);
+}
+
+static void these_bytes_and_no_others(void)
+{
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        struct graph g, again;
+        ckpt_error err;
+        buf out, twice;
+        graph_read(&g, exact[i].in, exact[i].nin);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        check_bytes(&out, exact[i].out, exact[i].nout);
+        graph_read(&again, out.data, out.len); /* and a fixed point, once protocol 2 has it */
+        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
+        CU_ASSERT_EQUAL(written(again.root, NULL, &twice, &err), CKPT_OK);
+        graph_free(&again);
+        graph_read(&again, twice.data, twice.len);
+        CU_ASSERT_EQUAL(again.status, CKPT_OK);
+        graph_free(&again);
+        buf_free(&out);
+        buf_free(&twice);
+        graph_free(&g);
+    }
+}
+
+static void what_cannot_be_written_is_refused(void)
+{
+    static const struct {
+        const char *in;
+        size_t n;
+        const char *what;
+    } lossy[] = {
+        {BYTES("]Nb."), "changed by BUILD"},
+        {BYTES("cm\nn\nNb\x85."), "changed by BUILD"},
+        {BYTES("cm\nn\n)R(N\x90."), "ADDITEMS"},
+        {BYTES("cm\nn\n)R}bK\x01Ns}b."), "then by BUILD again"},
+        {BYTES("cm\nn\n)RN\x61NNs}bN\x61."), "both before and after its BUILD"},
+        {BYTES("\x8c\x03m\nm\x8c\x01n\x93."), "a newline is in it"},
+        /* a set of an object whose argument is the set */
+        {BYTES("\x8fq\x00(cm\nn\nh\x00\x85R\x90."), "contains itself in a way"},
+    };
+    for (size_t i = 0; i < sizeof lossy / sizeof *lossy; i++) {
+        struct graph g;
+        ckpt_error err;
+        buf out;
+        graph_read(&g, lossy[i].in, lossy[i].n);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_ELOSSY);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, lossy[i].what));
+        buf_free(&out);
+        graph_free(&g);
+    }
+}
+
+static void batches_are_of_a_thousand(void)
+{
+    for (unsigned n = 999; n <= 2001; n += 501) {
+        struct graph g;
+        ckpt_error err;
+        buf in, out;
+        unsigned marks = 0, singles = 0;
+        buf_init(&in, SIZE_MAX);
+        buf_text(&in, "](");
+        for (unsigned i = 0; i < n; i++)
+            buf_text(&in, "N");
+        buf_text(&in, "e.");
+        graph_read(&g, in.data, in.len);
+        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        for (size_t i = 2; i < out.len; i++) {
+            marks += out.data[i] == 'e';
+            singles += out.data[i] == 'a';
+        }
+        CU_ASSERT_EQUAL(marks, n < 1001 ? 1 : n < 2001 ? 2 : 2);
+        CU_ASSERT_EQUAL(singles, n == 2001);
+        graph_free(&g);
+        buf_free(&in);
+        buf_free(&out);
+    }
+}
+
+/* ------------------------------------------------------------------- hooks */
+
+struct edits {
+    const ckpt_value *container;
+    uint32_t drop, rename;
+    const char *name;
+    const ckpt_value *instead_of, *instead;
+};
+
+static const ckpt_value *replace(void *user, const ckpt_value *v)
+{
+    const struct edits *e = user;
+    return v == e->instead_of ? e->instead : v;
+}
+
+static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct edits *e = user;
+    CU_ASSERT_PTR_NULL(text->ptr);
+    if (v == e->container && i == e->rename)
+        *text = str_c(e->name);
+    return v != e->container || i != e->drop;
+}
+
+static ckpt_status leaf(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err)
+{
+    char key[8] = "k";
+    (void)user;
+    if (v->u.pid->type == CKPT_V_NONE)
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "no such storage");
+    pickle_put_op(w, '(');
+    pickle_put_text(w, str_c(key));
+    memset(key, 'x', sizeof key); /* the text need not outlive the call */
+    pickle_put_text(w, STR_LIT("k"));
+    pickle_put_global(w, STR_LIT("m"), STR_LIT("n"));
+    pickle_put_bool(w, true);
+    pickle_put_uint(w, UINT64_MAX);
+    pickle_put_op(w, 't');
+    pickle_put_op(w, 'Q');
+    return CKPT_OK;
+}
+
+/* edited - what the pickle IN becomes when entry DROP of its root goes and entry
+ * RENAME is called z. */
+static void edited(const char *in, size_t n, uint32_t drop, uint32_t rename, const char *want, size_t nwant)
+{
+    struct graph g;
+    ckpt_error err;
+    buf out;
+    graph_read(&g, in, n);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    struct edits e = {.container = g.root, .drop = drop, .rename = rename, .name = "z"};
+    struct pickle_hooks hooks = {.user = &e, .replace = replace, .entry = entry, .leaf = leaf};
+    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_OK);
+    check_bytes(&out, want, nwant);
+    buf_free(&out);
+    graph_free(&g);
+}
+
+static void hooks_edit_every_container(void)
+{
+    uint32_t none = UINT32_MAX;
+    edited(BYTES("}(\x8c\x01gK\x01K\x02K\x03u."), none, 0, BYTES("}(X\x01\x00\x00\x00zK\x01K\x02K\x03u."));
+    edited(BYTES("}(U\x01gK\x01K\x02K\x03u."), 1, 0, BYTES("}U\x01zK\x01s.")); /* Python 2 text stays that */
+    edited(BYTES("}(K\x01NK\x02Nu."), 0, 9, BYTES("}K\x02Ns."));
+    edited(BYTES("}K\x01Ns."), 0, 9, BYTES("}."));
+    edited(BYTES("](K\x01K\x02K\x03"
+                 "e."),
+           1, 0,
+           BYTES("](X\x01\x00\x00\x00zK\x03"
+                 "e."));
+    edited(BYTES("K\x01K\x02\x86."), 1, 0, BYTES("X\x01\x00\x00\x00z\x85."));
+    edited(BYTES("K\x01\x85."), 0, 9, BYTES(")."));
+    edited(BYTES("(K\x01K\x02K\x03K\x04t."), 3, 0, BYTES("(X\x01\x00\x00\x00zK\x02K\x03t."));
+    edited(BYTES("\x8f(K\x01K\x02\x90."), 0, 1, BYTES("c__builtin__\nset\n]X\x01\x00\x00\x00za\x85R."));
+    edited(BYTES("cm\nn\n)R(K\x01K\x02K\x03K\x04u."), 0, 1, BYTES("cm\nn\n)RX\x01\x00\x00\x00zK\x04s."));
+    edited(BYTES("cm\nn\n)R(K\x01K\x02"
+                 "e."),
+           0, 1,
+           BYTES("cm\nn\n)RX\x01\x00\x00\x00z"
+                 "a."));
+    /* of an object with pairs, the pairs are the entries, its items are not */
+    edited(BYTES("cm\nn\n)R(K\x01K\x02"
+                 "eK\x03K\x04s."),
+           0, 1,
+           BYTES("cm\nn\n)R(K\x01K\x02"
+                 "e."));
+    /* a value that another place shares comes out there, whole, when one goes */
+    edited(BYTES("}(K\x01]q\x00(K\x05K\x06"
+                 "eK\x02h\x00u."),
+           0, 9,
+           BYTES("}K\x02](K\x05K\x06"
+                 "es."));
+}
+
+static void leaves_are_the_owners(void)
+{
+    edited(
+        BYTES("K\x01Qq\x00h\x00K\x02Q\x87."), 9, 9,
+        BYTES("(X\x01\x00\x00\x00kq\x00h\x00"
+              "cm\nn\nq\x02\x88\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00tQq\x01h\x01(h\x00h\x00h\x02\x88"
+              "\x8a\x09\xff\xff\xff\xff\xff\xff\xff\xff\x00tQ\x87."));
+    struct graph g;
+    ckpt_error err;
+    buf out;
+    struct edits e = {.drop = 9};
+    struct pickle_hooks hooks = {.user = &e, .leaf = leaf};
+    graph_read(&g, BYTES("]NQa."));
+    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_ELOSSY);
+    CU_ASSERT_STRING_EQUAL(err.what, "no such storage");
+    buf_free(&out);
+    ckpt_value *tensor = value_new(g.a, CKPT_V_TENSOR, 0);
+    CU_ASSERT_EQUAL(written(tensor, NULL, &out, &err), CKPT_ELOSSY);
+    buf_free(&out);
+    graph_free(&g);
+}
+
+static void replacements_keep_identity(void)
+{
+    struct graph g;
+    ckpt_error err;
+    buf out;
+    graph_read(&g, BYTES("cm\nn\n)Rq\x00h\x00\x86."));
+    struct edits e = {.instead_of = g.root->u.seq.items[0], .instead = value_ordered_dict(g.a)};
+    struct pickle_hooks hooks = {.user = &e, .replace = replace};
+    CU_ASSERT_EQUAL(written(g.root, &hooks, &out, &err), CKPT_OK);
+    check_bytes(&out, BYTES("ccollections\nOrderedDict\n)Rq\x00h\x00\x86."));
+    buf_free(&out);
+    graph_free(&g);
+}
+
+/* ------------------------------------------------------------------- sizes */
+
+static void large_text_is_streamed(void)
+{
+    static const char ops[] = "XTB";
+    for (size_t k = 0; k < 3; k++) {
+        struct graph g, again;
+        ckpt_error err;
+        buf in, out;
+        buf_init(&in, SIZE_MAX);
+        buf_byte(&in, (unsigned char)ops[k]);
+        buf_u32le(&in, 200000);
+        for (unsigned i = 0; i < 100000; i++)
+            buf_text(&in, "\xc3\xa9");
+        buf_put(&in, "q\0h\0\x86.", 6);
+        graph_read(&g, in.data, in.len);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+        graph_read(&again, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
+        const ckpt_value *v = again.root->u.seq.items[0];
+        CU_ASSERT_PTR_EQUAL(v, again.root->u.seq.items[1]);
+        if (ops[k] == 'B')
+            CU_ASSERT_STRING_EQUAL(graph_text(v), "R<_codecs encode>(~0:400000:200000,'latin1')");
+        if (ops[k] == 'X')
+            CU_ASSERT_STRING_EQUAL(graph_text(v), "~0:200000:100000");
+        if (ops[k] != 'B')
+            check_bytes(&out, in.data, in.len);
+        out.len = 0;
+        out.max = 100000;
+        CU_ASSERT_EQUAL(pickle_write(g.root, NULL, &out, &err), CKPT_ELIMIT);
+        buf_free(&in);
+        buf_free(&out);
+        graph_free(&again);
+        graph_free(&g);
+    }
+}
+
+static void depth_is_bounded(void)
+{
+    for (size_t depth = 1000000; depth <= 1100000; depth += 100000) {
+        struct graph g;
+        ckpt_error err;
+        buf in, out;
+        buf_init(&in, SIZE_MAX);
+        for (size_t i = 0; i < depth; i++)
+            buf_byte(&in, ']');
+        for (size_t i = 1; i < depth; i++)
+            buf_byte(&in, 'a');
+        buf_byte(&in, '.');
+        graph_read(&g, in.data, in.len);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        ckpt_status st = written(g.root, NULL, &out, &err);
+        CU_ASSERT_EQUAL(st, depth > 1 << 20 ? CKPT_ELIMIT : CKPT_OK);
+        if (st == CKPT_OK)
+            check_bytes(&out, in.data, in.len);
+        buf_free(&in);
+        buf_free(&out);
+        graph_free(&g);
+    }
+}
+
+/* A tuple of N lists each of which holds it: as nested as N, and N times as long. */
+static ckpt_status knot(unsigned n, size_t *size)
+{
+    struct graph g;
+    ckpt_error err;
+    buf in, out;
+    buf_init(&in, SIZE_MAX);
+    buf_text(&in, "(");
+    for (unsigned i = 0; i < n; i++) {
+        buf_text(&in, "]r");
+        buf_u32le(&in, i);
+    }
+    buf_text(&in, "tr");
+    buf_u32le(&in, n);
+    for (unsigned i = 0; i < n; i++) {
+        buf_text(&in, "j");
+        buf_u32le(&in, i);
+        buf_text(&in, "j");
+        buf_u32le(&in, n);
+        buf_text(&in, "a0");
+    }
+    buf_text(&in, ".");
+    graph_read(&g, in.data, in.len);
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    ckpt_status st = written(g.root, NULL, &out, &err);
+    if (st == CKPT_OK) {
+        struct graph again;
+        graph_read(&again, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
+        CU_ASSERT_EQUAL(again.root->u.seq.n, n);
+        for (unsigned i = 0; i < n; i++)
+            CU_ASSERT_PTR_EQUAL(again.root->u.seq.items[i]->u.seq.items[0], again.root);
+        graph_free(&again);
+    }
+    *size = out.len;
+    buf_free(&in);
+    buf_free(&out);
+    graph_free(&g);
+    return st;
+}
+
+static void knots_cannot_blow_up(void)
+{
+    size_t size;
+    CU_ASSERT_EQUAL(knot(1, &size), CKPT_OK);
+    CU_ASSERT_EQUAL(knot(40, &size), CKPT_OK);
+    CU_ASSERT_EQUAL(knot(20000, &size), CKPT_ELOSSY);
+    CU_ASSERT(size < 10000000);
+}
+
+static void doubling_stays_small(void)
+{
+    struct graph g;
+    ckpt_error err;
+    buf in, out;
+    buf_init(&in, SIZE_MAX);
+    buf_text(&in, "]");
+    for (unsigned i = 0; i < 300; i++)
+        buf_text(&in, "2\x86");
+    buf_text(&in, ".");
+    graph_read(&g, in.data, in.len);
+    CU_ASSERT_EQUAL(written(g.root, NULL, &out, &err), CKPT_OK);
+    CU_ASSERT(out.len < 300 * 12);
+    buf_free(&in);
+    buf_free(&out);
+    graph_free(&g);
+}
+
+/* ------------------------------------------------------------------ corpus */
+
+/* Pairs of nodes that must be the same, and what was paired already. */
+struct pairing {
+    const ckpt_value **todo;
+    size_t n, cap;
+    map *met; /* node of A -> its number; node of B likewise */
+    uint32_t count;
+    bool same;
+};
+
+static void pair_up(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+{
+    if (p->n + 2 > p->cap) {
+        p->cap = p->cap ? p->cap * 2 : 64;
+        p->todo = realloc(p->todo, p->cap * sizeof *p->todo);
+        if (!p->todo)
+            abort();
+    }
+    p->todo[p->n++] = a;
+    p->todo[p->n++] = b;
+}
+
+static void pair_items(struct pairing *p, ckpt_value *const *a, uint32_t na, ckpt_value *const *b,
+                       uint32_t nb)
+{
+    p->same = p->same && na == nb;
+    for (uint32_t i = 0; p->same && i < na; i++)
+        pair_up(p, a[i], b[i]);
+}
+
+static void pair_pairs(struct pairing *p, const value_pair *a, uint32_t na, const value_pair *b, uint32_t nb)
+{
+    p->same = p->same && na == nb;
+    for (uint32_t i = 0; p->same && i < na; i++) {
+        pair_up(p, a[i].key, b[i].key);
+        pair_up(p, a[i].val, b[i].val);
+    }
+}
+
+static void pair_calls(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+{
+    const struct value_call *x = a->u.call_, *y = b->u.call_;
+    p->same = p->same && a->call == b->call && !x->kwargs && !y->kwargs;
+    p->same = p->same && (x->nstates == 0 || x->build_items == y->build_items);
+    pair_up(p, x->callable, y->callable);
+    pair_up(p, x->args, y->args);
+    pair_items(p, x->states, x->nstates, y->states, y->nstates);
+    pair_items(p, x->items, x->nitems, y->items, y->nitems);
+    pair_pairs(p, x->pairs, x->npairs, y->pairs, y->npairs);
+}
+
+static bool same_text(const ckpt_value *a, const ckpt_value *b)
+{
+    if (a->flags & VALUE_SPAN)
+        return b->flags & VALUE_SPAN && a->u.span->nbytes == b->u.span->nbytes &&
+               a->u.span->count == b->u.span->count;
+    return !(b->flags & VALUE_SPAN) && str_eq(a->u.str, b->u.str);
+}
+
+static void pair_nodes(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
+{
+    switch (a->type) {
+    case CKPT_V_NONE: break;
+    case CKPT_V_BOOL: p->same = a->u.b == b->u.b; break;
+    case CKPT_V_INT: p->same = a->u.i == b->u.i; break;
+    case CKPT_V_FLOAT: p->same = memcmp(&a->u.f, &b->u.f, sizeof a->u.f) == 0; break;
+    case CKPT_V_BIGINT:
+    case CKPT_V_STR:
+    case CKPT_V_STR8: p->same = same_text(a, b); break;
+    case CKPT_V_GLOBAL:
+        p->same = str_eq(value_module(a), value_module(b)) && str_eq(value_name(a), value_name(b));
+        break;
+    case CKPT_V_LIST:
+    case CKPT_V_TUPLE: pair_items(p, a->u.seq.items, a->u.seq.n, b->u.seq.items, b->u.seq.n); break;
+    case CKPT_V_DICT: pair_pairs(p, a->u.dict.pairs, a->u.dict.n, b->u.dict.pairs, b->u.dict.n); break;
+    case CKPT_V_CALL: pair_calls(p, a, b); break;
+    case CKPT_V_PERSID: pair_up(p, a->u.pid, b->u.pid); break;
+    default: p->same = false;
+    }
+}
+
+/* identical - the same values, the same objects shared. Protocol 2 on both sides. */
+static bool identical(const ckpt_value *a, const ckpt_value *b)
+{
+    struct pairing p = {.met = map_new(1024), .same = true};
+    pair_up(&p, a, b);
+    while (p.same && p.n) {
+        b = p.todo[--p.n];
+        a = p.todo[--p.n];
+        bool atom = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
+                    (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
+        uint32_t x = map_get_num(p.met, map_ptr(a)), y = map_get_num(p.met, map_ptr(b));
+        p.same = a->type == b->type && (atom || x == y);
+        if (!p.same || (!atom && x != MAP_NONE))
+            continue;
+        if (!atom && (!map_set_num(p.met, map_ptr(a), p.count) || !map_set_num(p.met, map_ptr(b), p.count++)))
+            abort();
+        pair_nodes(&p, a, b);
+    }
+    map_free(p.met);
+    free(p.todo);
+    return p.same;
+}
+
+/* Opcodes that torch's weights_only unpickler knows, BINSTRING, which Python 2 files
+ * need, and LONG4, which ints of more than 255 bytes need. */
+static const char known[] = "\x8b\x80.(t\x85\x86\x87)]}N\x88\x89JKM\x8aGXUcR\x81"
+                            "baesuQhjqrT";
+static unsigned pickles, differ;
+
+static void check_pickle(const char *name, ckpt_str bytes)
+{
+    struct graph g, again;
+    ckpt_error err;
+    buf out, twice;
+    graph_read(&g, bytes.ptr, bytes.len);
+    bool old = g.facts.protocol == 2 && g.status == CKPT_OK;
+    if (old && written(g.root, NULL, &out, &err) == CKPT_OK) {
+        graph_read(&again, out.data, out.len);
+        CU_ASSERT_EQUAL_FATAL(again.status, CKPT_OK);
+        for (unsigned op = 0; op < 256; op++)
+            CU_ASSERT(again.facts.first_use[op] == UINT64_MAX || (op && strchr(known, (char)op)));
+        bool same = identical(g.root, again.root) && out.len <= bytes.len;
+        CU_ASSERT_EQUAL(written(again.root, NULL, &twice, &err), CKPT_OK);
+        same = same && out.len == twice.len && memcmp(out.data, twice.data, out.len) == 0;
+        pickles++;
+        differ += !same;
+        if (!same)
+            printf("\n    %s differs\n", name);
+        buf_free(&twice);
+        graph_free(&again);
+    } else if (old) {
+        printf("\n    %s: %s\n", name, err.what);
+        differ++;
+    }
+    if (old)
+        buf_free(&out);
+    graph_free(&g);
+}
+
+static int check_archive(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    source *src = NULL;
+    arena *a = arena_new(64 << 20);
+    zip *z = NULL;
+    (void)st;
+    (void)where;
+    if (flag == FTW_F && source_file_open(path, &src, NULL) == CKPT_OK &&
+        zip_open(src, a, &z, NULL) == CKPT_OK)
+        for (size_t i = 0; i < z->n; i++) {
+            ckpt_str bytes;
+            if (str_ends(z->entries[i].name, STR_LIT(".pkl")) &&
+                zip_load(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
+                check_pickle(path, bytes);
+        }
+    zip_close(z);
+    arena_free(a);
+    source_unref(src);
+    return 0;
+}
+
+static void every_pickle_of_the_corpus_comes_back(void)
+{
+    pickles = differ = 0;
+    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), check_archive, 16, FTW_PHYS), 0);
+    CU_ASSERT(pickles > 500);
+    CU_ASSERT_EQUAL(differ, 0);
+}
+
+void suite_pickle_write(void)
+{
+    UNIT(these_bytes_and_no_others);
+    UNIT(what_cannot_be_written_is_refused);
+    UNIT(batches_are_of_a_thousand);
+    UNIT(hooks_edit_every_container);
+    UNIT(leaves_are_the_owners);
+    UNIT(replacements_keep_identity);
+    UNIT(large_text_is_streamed);
+    UNIT(depth_is_bounded);
+    UNIT(knots_cannot_blow_up);
+    UNIT(doubling_stays_small);
+    UNIT(every_pickle_of_the_corpus_comes_back);
+}
