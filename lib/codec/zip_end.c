@@ -122,10 +122,9 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
     if (signed_as(t, 0, 0x04034B50)) {
-        (void)fail(
-            err, CKPT_ETRUNCATED, here(t, t->src->size),
-            "the archive ends before its directory; the one that was found is of an archive inside it, at %llu",
-            (unsigned long long)e->shift);
+        (void)fail(err, CKPT_ETRUNCATED, here(t, t->src->size),
+                   "the archive ends before its directory; the one found is of an archive inside it, at %llu",
+                   (unsigned long long)e->shift);
         fail_hint(err, "the download stopped early; fetch the file again");
         return CKPT_ETRUNCATED;
     }

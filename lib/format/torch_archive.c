@@ -310,10 +310,14 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
     buf_text(&ta->name, ta->suffix);
     if (!buf_ok(&ta->name))
         return fail_memory(err);
-    int64_t i = zip_find(ta->z, buf_view(&ta->name));
+    bool next = ta->next < ta->z->n && str_eq(ta->z->entries[ta->next].name, buf_view(&ta->name));
+    int64_t i = next ? (int64_t)ta->next : zip_find(ta->z, buf_view(&ta->name));
     if (i < 0 && pid->numel)
         i = zip_find_fold(ta->z, buf_view(&ta->name));
-    return i < 0 ? no_record(ta, pid, s, err) : from_record(ta, pid, (size_t)i, s, err);
+    if (i < 0)
+        return no_record(ta, pid, s, err);
+    ta->next = (size_t)i + 1;
+    return from_record(ta, pid, (size_t)i, s, err);
 }
 
 struct torch_storages torch_archive_storages(struct torch_archive *ta)

@@ -16,6 +16,7 @@ struct torch_archive {
     bool big_endian;
     bool crc_none; /* no storage record has a CRC-32 */
     bool *used;    /* by entry: a storage was read from it */
+    size_t next;   /* entry behind the storage found last, likely the next one wanted */
     buf name;      /* the record looked up last */
     source **kept; /* pickles whose nodes hold spans of them */
     size_t nkept, cap_kept;

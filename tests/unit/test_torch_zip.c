@@ -1,0 +1,382 @@
+/* torch.save archives: odd wrappings are read, lies are refused, and what is
+ * written holds the same tensors, ties and bytes. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "codec/zip.h"
+#include "codec/zip_write.h"
+#include "core/file.h"
+#include "unit.h"
+
+/* ------------------------------------------------------------ archives by hand */
+
+static void text(buf *b, const char *s)
+{
+    buf_byte(b, 'X');
+    buf_u32le(b, (uint32_t)strlen(s));
+    buf_text(b, s);
+}
+
+/* A view of storage KEY of NUMEL elements: 1-d, SIZE elements from OFFSET on. */
+static void tensor(buf *b, const char *klass, const char *key, unsigned char numel, unsigned char offset,
+                   unsigned char size)
+{
+    buf_text(b, "ctorch._utils\n_rebuild_tensor_v2\n((");
+    text(b, "storage");
+    buf_printf(b, "ctorch\n%s\n", klass);
+    text(b, key);
+    text(b, "cpu");
+    buf_byte(b, 'K');
+    buf_byte(b, numel);
+    buf_text(b, "tQK");
+    buf_byte(b, offset);
+    buf_text(b, "(K");
+    buf_byte(b, size);
+    buf_text(b, "t(K\1t\x89"
+                "ccollections\nOrderedDict\n)RtR");
+}
+
+struct record {
+    const char *name, *bytes;
+    size_t size;
+};
+
+/* pack - an archive of those records below TOP, to be freed. */
+static char *pack(const char *top, const struct record *r, size_t n, size_t *size)
+{
+    sink *out;
+    zip_writer *w;
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 20, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, top, 64, &w, NULL), CKPT_OK);
+    for (size_t i = 0; i < n; i++)
+        if (r[i].name)
+            CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, NULL), CKPT_OK);
+    zip_writer_free(w);
+    ckpt_str view = sink_mem_view(out);
+    char *copy = malloc(view.len);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(copy);
+    memcpy(copy, view.ptr, view.len);
+    *size = view.len;
+    sink_abort(out);
+    return copy;
+}
+
+#define SIXTEEN "0123456789abcdef"
+
+/* The usual: {"w": 4 floats of storage 0, "v": 2 of them, "x": 2 longs of storage 1}. */
+static void usual_pickle(buf *b)
+{
+    buf_init(b, 1 << 16);
+    buf_text(b, "\x80\x02}(");
+    text(b, "w");
+    tensor(b, "FloatStorage", "0", 4, 0, 4);
+    text(b, "v");
+    tensor(b, "FloatStorage", "0", 4, 2, 2);
+    text(b, "x");
+    tensor(b, "LongStorage", "1", 2, 0, 2);
+    buf_text(b, "u.");
+}
+
+static ckpt_status open_with(const struct record *change, size_t n, ckpt_error *err)
+{
+    buf pickle;
+    size_t size;
+    ckpt_file *f = NULL;
+    usual_pickle(&pickle);
+    struct record r[8] = {{"data.pkl", (char *)pickle.data, pickle.len},
+                          {"byteorder", "little", 6},
+                          {"data/0", SIXTEEN, 16},
+                          {"data/1", SIXTEEN, 16},
+                          {"version", "3\n", 2}};
+    for (size_t i = 0; i < n; i++) {
+        size_t k = 0;
+        while (k < 5 && strcmp(r[k].name ? r[k].name : "", change[i].name) != 0)
+            k++;
+        r[k < 5 ? k : 5 + i] = change[i];
+        if (!change[i].bytes)
+            r[k].name = NULL;
+    }
+    char *bytes = pack("archive", r, 8, &size);
+    ckpt_status st = ckpt_open_memory(bytes, size, "made", NULL, &f, err);
+    if (st == CKPT_OK)
+        ckpt_close(f);
+    free(bytes);
+    buf_free(&pickle);
+    return st;
+}
+
+static void refused(const struct record *change, ckpt_status want, const char *says)
+{
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(open_with(change, 1, &err), want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, says));
+    if (!strstr(err.what, says))
+        printf("  said: %s: %s\n", err.where, err.what);
+}
+
+/* ---------------------------------------------------------------------- reading */
+
+static void refuses_records_that_lie(void)
+{
+    ckpt_error err;
+    CU_ASSERT_EQUAL(open_with(NULL, 0, &err), CKPT_OK);
+    refused(&(struct record){"data/0", SIXTEEN, 12}, CKPT_ETRUNCATED, "12 bytes of the 16");
+    refused(&(struct record){"data/1", NULL, 0}, CKPT_ETRUNCATED, "missing");
+    refused(&(struct record){"byteorder", "middle", 6}, CKPT_EFORMAT, "neither little nor big");
+    refused(&(struct record){"data.pkl", "\x80\x02}(", 4}, CKPT_ETRUNCATED, "");
+}
+
+static void refuses_two_records_of_one_name(void)
+{
+    ckpt_file *f;
+    ckpt_error err;
+    CU_ASSERT_EQUAL(ckpt_open(unit_corpus("torch/exp/49_dup_record.pt"), NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "two records"));
+}
+
+static ckpt_file *opened(const char *below)
+{
+    ckpt_file *f = NULL;
+    ckpt_error err;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(unit_corpus(below), NULL, &f, &err), CKPT_OK);
+    return f;
+}
+
+static void reads_what_torch_would_not(void)
+{
+    static const struct {
+        const char *file, *objection; /* NULL: torch takes it */
+    } odd[] = {
+        {"torch/exp/01_pyzip_stored.pt", NULL},
+        {"torch/exp/02_no_version.pt", "no record called version"},
+        {"torch/exp/07_no_prefix.pt", "not in a folder"},
+        {"torch/exp/08_deep_prefix.pt", "more than one folder deep"},
+        {"torch/exp/10_extra_toplevel.pt", "outside the folder"},
+        {"torch/exp/12_version_0.pt", "version says 0"},
+        {"torch/exp/15_version_junk.pt", "no number"},
+        {"torch/exp/19_byteorder_nl.pt", "line break"},
+        {"torch/exp/23_constants_pkl.pt", "TorchScript"},
+        {"torch/exp/27_prefix_junk.pt", "byte 16"},
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        ckpt_file *f = opened(odd[i].file);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
+        CU_ASSERT_EQUAL(f->torch_load_why.len != 0, odd[i].objection != NULL);
+        if (odd[i].objection)
+            CU_ASSERT(str_find(f->torch_load_why, str_c(odd[i].objection), 0) != SIZE_MAX);
+        ckpt_close(f);
+    }
+}
+
+static void locates_on_request(void)
+{
+    float w[4];
+    ckpt_error err;
+    ckpt_file *f = opened("torch/exp/40_miniz_full.pt");
+    CU_ASSERT_EQUAL(ckpt_storage_at(f, 0)->file_offset, CKPT_NO_OFFSET);
+    CU_ASSERT_EQUAL(ckpt_file_locate(f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_storage_at(f, 0)->file_offset % 64, 0);
+    CU_ASSERT_EQUAL(ckpt_tensor_at(f, 0)->file_offset, ckpt_storage_at(f, 0)->file_offset);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, w, &err), CKPT_OK);
+    CU_ASSERT(w[0] == 1 && w[3] == 4);
+    ckpt_close(f);
+}
+
+/* ---------------------------------------------------------------------- writing */
+
+static char out_path[64];
+
+static ckpt_status write_plan(ckpt_plan *p, ckpt_error *err)
+{
+    ckpt_write_options o = {.format = "torch-zip", .force = true, .no_sync = true};
+    ckpt_write_result r;
+    snprintf(out_path, sizeof out_path, "/tmp/unit-torch-zip-%ld.pt", (long)getpid());
+    return ckpt_plan_write(p, out_path, &o, &r, err);
+}
+
+/* again - what the file DOES to PLAN, written and opened again. */
+static ckpt_file *again(ckpt_file *f, const char *drop)
+{
+    ckpt_plan *p;
+    ckpt_error err;
+    ckpt_file *back = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    if (drop)
+        CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(write_plan(p, &err), CKPT_OK);
+    ckpt_plan_free(p);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(out_path, NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(back->torch_load_why.len, 0);
+    return back;
+}
+
+static void same_rows(ckpt_file *a, ckpt_file *b)
+{
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(a), ckpt_tensor_count(b));
+    for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
+        const ckpt_tensor *x = ckpt_tensor_at(a, i), *y = ckpt_tensor_at(b, i);
+        uint8_t u[CKPT_DIGEST_MAX], v[CKPT_DIGEST_MAX];
+        CU_ASSERT(str_eq(x->name, y->name) && x->dtype == y->dtype && x->kind == y->kind &&
+                  x->alias_of == y->alias_of);
+        CU_ASSERT(x->parameter == y->parameter && x->requires_grad == y->requires_grad && x->conj == y->conj);
+        if (!x->has_data)
+            continue;
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(a, i, CKPT_SHA256, u, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_SHA256, v, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(u, v, sizeof u), 0);
+    }
+}
+
+static void writes_what_it_read(void)
+{
+    static const char *const files[] = {
+        "torch/t26/state_dict.pt",
+        "torch/t215/tied.pt",
+        "torch/t215/conj.pt",
+        "torch/t215/sparse_coo.pt",
+        "torch/t215/quant_per_channel.pt",
+        "torch/t215/parameter.pt",
+        "torch/t215/meta.pt",
+        "torch/t215/nested_jagged.pt",
+        "torch/t215/generator.pt",
+        "torch/t215/recursive.pt",
+        "torch/t215/tied_legacy.pt",
+        "torch/exp/18_byteorder_big.pt",
+        "torch/badexp/25_float8storage_ts.pt",
+        "torch/legexp/h_view_metadata.pt",
+        "torch/t215/plain_pickle.pkl",
+        "torch/t10/torchscript_trace.pt",
+        "torch/t215/export_f8.pt2",
+        "torch/t26/torch_package.pt",
+    };
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ckpt_file *f = opened(files[i]), *b = again(f, NULL);
+        same_rows(f, b);
+        ckpt_close(f);
+        ckpt_close(b);
+    }
+    unlink(out_path);
+}
+
+/* Storages that only the C++ writer names become untyped ones, which every
+ * torch.load knows. */
+static void renames_classes_of_the_cpp_writer(void)
+{
+    ckpt_file *f = opened("torch/badexp/25_float8storage_ts.pt"), *b = again(f, NULL);
+    bool untyped = false, v3 = false;
+    for (size_t i = 0; i < b->pickles[0]->nglobals; i++) {
+        untyped |= value_is_global(b->pickles[0]->globals[i], "torch.storage", "UntypedStorage");
+        v3 |= value_is_global(b->pickles[0]->globals[i], "torch._utils", "_rebuild_tensor_v3");
+        CU_ASSERT(!value_is_global(b->pickles[0]->globals[i], "torch", "Float8_e5m2Storage"));
+    }
+    CU_ASSERT(untyped && v3);
+    ckpt_close(f);
+    ckpt_close(b);
+    unlink(out_path);
+}
+
+static void writes_each_storage_once(void)
+{
+    ckpt_file *f = opened("torch/t215/tied.pt"), *b = again(f, NULL);
+    CU_ASSERT_EQUAL(ckpt_storage_count(f), ckpt_storage_count(b));
+    for (uint32_t i = 0; i < ckpt_storage_count(b); i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%u", i);
+        CU_ASSERT(str_is(ckpt_storage_at(b, i)->key, key));
+        CU_ASSERT_EQUAL(ckpt_storage_at(b, i)->nbytes, ckpt_storage_at(f, i)->nbytes);
+        CU_ASSERT_EQUAL(ckpt_file_locate(b, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_storage_at(b, i)->file_offset % 64, 0);
+    }
+    ckpt_close(f);
+    ckpt_close(b);
+    unlink(out_path);
+}
+
+static void leaves_out_what_is_dropped(void)
+{
+    ckpt_file *f = opened("torch/t26/state_dict.pt"), *b = again(f, "fc.*");
+    CU_ASSERT_EQUAL(ckpt_tensor_count(b), ckpt_tensor_count(f) - 2);
+    CU_ASSERT_EQUAL(ckpt_storage_count(b), ckpt_storage_count(f) - 2);
+    CU_ASSERT_EQUAL(ckpt_tensor_find(b, STR_LIT("fc.weight")), CKPT_NO_TENSOR);
+    ckpt_close(f);
+    ckpt_close(b);
+    unlink(out_path);
+}
+
+static void refuses_to_write(const char *below, ckpt_status want, const char *drop)
+{
+    ckpt_plan *p;
+    ckpt_error err;
+    ckpt_file *f = opened(below);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    if (drop)
+        CU_ASSERT_EQUAL(ckpt_plan_drop(p, drop, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(write_plan(p, &err), want);
+    CU_ASSERT(access(out_path, F_OK) != 0);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+static void refuses_to_write_wrong_or_empty_files(void)
+{
+    refuses_to_write("torch/exp/26_bad_crc_data.pt", CKPT_ECHECKSUM, NULL);
+    refuses_to_write("torch/t26/state_dict.pt", CKPT_ENOTFOUND, "*");
+    refuses_to_write("torch/t26/torchscript_frozen_constants.pt", CKPT_ENOTFOUND, NULL);
+}
+
+static void dry_runs_check_and_write_nothing(void)
+{
+    ckpt_plan *p;
+    ckpt_error err;
+    ckpt_write_options o = {.format = "torch-zip", .dry_run = true};
+    ckpt_write_result r;
+    ckpt_file *f = opened("torch/exp/26_bad_crc_data.pt");
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, "/tmp/unit-none.pt", &o, &r, &err), CKPT_ECHECKSUM);
+    ckpt_file_ignore_crc(f, true);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, "/tmp/unit-none.pt", &o, &r, &err), CKPT_OK);
+    CU_ASSERT(access("/tmp/unit-none.pt", F_OK) != 0);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+/* ----------------------------------------------------------------- the others */
+
+static void names_of_other_archives(void)
+{
+    static const struct {
+        const char *file, *format, *tensor;
+    } others[] = {
+        {"torch/t10/torchscript_trace.pt", "torchscript", "bn.running_var"},
+        {"torch/t14/torchscript_trace.pt", "torchscript", "bn.running_var"},
+        {"torch/t26/torchscript_containers.pt", "torchscript", "tied"},
+        {"torch/t215/mobile_lite.ptl", "torchscript", "0.weight"},
+        {"torch/t26/torch_package.pt", "torch-package", "models/m.pkl.weight"},
+        {"torch/t26/exported_program.pt2", "torch-export", "state_dict.0.weight"},
+        {"torch/t215/export_tied_const.pt2", "torch-export", "constants.np_"},
+    };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
+        ckpt_file *f = opened(others[i].file);
+        CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), others[i].format);
+        CU_ASSERT(ckpt_tensor_find(f, str_c(others[i].tensor)) != CKPT_NO_TENSOR);
+        ckpt_close(f);
+    }
+}
+
+void suite_torch_zip(void)
+{
+    UNIT(refuses_records_that_lie);
+    UNIT(refuses_two_records_of_one_name);
+    UNIT(reads_what_torch_would_not);
+    UNIT(locates_on_request);
+    UNIT(writes_what_it_read);
+    UNIT(renames_classes_of_the_cpp_writer);
+    UNIT(writes_each_storage_once);
+    UNIT(leaves_out_what_is_dropped);
+    UNIT(refuses_to_write_wrong_or_empty_files);
+    UNIT(dry_runs_check_and_write_nothing);
+    UNIT(names_of_other_archives);
+}
