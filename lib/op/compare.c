@@ -81,7 +81,10 @@ static ckpt_status side_fill(struct side *s, size_t *n, uint64_t *bytes, ckpt_er
     return CKPT_OK;
 }
 
-static size_t side_bytes(const struct side *s, size_t elems) { return elems / s->block_elems * s->block_bytes; }
+static size_t side_bytes(const struct side *s, size_t elems)
+{
+    return elems / s->block_elems * s->block_bytes;
+}
 
 /* ---- numbers */
 
@@ -170,7 +173,8 @@ static bool same_bytes(size_t width, const unsigned char *pa, const unsigned cha
 }
 
 /* step - N <= STEP elements whose bytes or dtypes differ. */
-static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa, const unsigned char *pb, size_t n)
+static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
+                 const unsigned char *pb, size_t n)
 {
     bool ca = number_is_complex(a->dtype), cb = number_is_complex(b->dtype);
     size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
@@ -227,7 +231,8 @@ static void run(struct totals *t, struct side *a, struct side *b, size_t n)
     }
 }
 
-static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b, const struct compare_progress *progress, ckpt_error *err)
+static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
+                            const struct compare_progress *progress, ckpt_error *err)
 {
     for (;;) {
         size_t na, nb;
@@ -236,7 +241,8 @@ static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b, co
         CKPT_TRY(side_fill(b, &nb, &bytes, err));
         if (bytes && progress->tick && progress->tick(progress->user, bytes))
             return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-        size_t n = na < nb ? na : nb, unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
+        size_t n = na < nb ? na : nb,
+               unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
         if (n == 0 && na == nb)
             return CKPT_OK;
         n -= n % unit;

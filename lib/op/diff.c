@@ -34,8 +34,14 @@ struct diff {
     ckpt_diff_totals *totals;
 };
 
-static const ckpt_tensor *row_a(const struct diff *d, const struct pair *p) { return &d->a->table.rows[p->a].t; }
-static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p) { return &d->b->table.rows[p->b].t; }
+static const ckpt_tensor *row_a(const struct diff *d, const struct pair *p)
+{
+    return &d->a->table.rows[p->a].t;
+}
+static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p)
+{
+    return &d->b->table.rows[p->b].t;
+}
 
 /* ---- joining by name */
 
@@ -113,7 +119,9 @@ static ckpt_status join(struct diff *d, const struct list *a, const struct list 
     while (i < a->n || j < b->n) {
         int c = i == a->n ? 1 : j == b->n ? -1 : ckpt_natural_compare(a->rows[i].name, b->rows[j].name);
         struct pair *p = &d->pairs[d->npairs++];
-        *p = (struct pair){.name = c <= 0 ? a->rows[i].name : b->rows[j].name, .a = CKPT_NO_TENSOR, .b = CKPT_NO_TENSOR,
+        *p = (struct pair){.name = c <= 0 ? a->rows[i].name : b->rows[j].name,
+                           .a = CKPT_NO_TENSOR,
+                           .b = CKPT_NO_TENSOR,
                            .twin = CKPT_NO_TENSOR};
         if (c <= 0)
             p->a = a->rows[i++].row;
@@ -203,7 +211,8 @@ static ckpt_status hash_alike(struct diff *d, struct lone *l, size_t n, ckpt_err
             both |= l[end].from_b != l[i].from_b;
         for (size_t k = i; both && k < end; k++) {
             const struct pair *p = &d->pairs[l[k].pair];
-            CKPT_TRY(ckpt_digest_tensor(l[k].from_b ? d->b : d->a, l[k].from_b ? p->b : p->a, CKPT_XXH3, l[k].digest, err));
+            CKPT_TRY(ckpt_digest_tensor(l[k].from_b ? d->b : d->a, l[k].from_b ? p->b : p->a, CKPT_XXH3,
+                                        l[k].digest, err));
             l[k].hashed = true;
         }
     }
@@ -214,7 +223,9 @@ static void match_alike(struct diff *d, const struct lone *l, size_t n)
 {
     for (size_t i = 0, end; i < n; i = end) {
         size_t split = i;
-        for (end = i; end < n && by_form(&l[i], &l[end]) == 0 && memcmp(l[i].digest, l[end].digest, sizeof l->digest) == 0; end++)
+        for (end = i; end < n && by_form(&l[i], &l[end]) == 0 &&
+                      memcmp(l[i].digest, l[end].digest, sizeof l->digest) == 0;
+             end++)
             split += !l[end].from_b;
         if (l[i].hashed)
             match(d, l + i, split - i, l + split, end - split);
@@ -248,8 +259,8 @@ static int tick(void *user, uint64_t bytes)
 
 static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    return a->has_shape == b->has_shape && a->ndim == b->ndim
-           && (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
+    return a->has_shape == b->has_shape && a->ndim == b->ndim &&
+           (a->ndim == 0 || memcmp(a->shape, b->shape, a->ndim * sizeof *a->shape) == 0);
 }
 
 /* same_form - what rows without comparable bytes agree in. Quantised ones carry
@@ -302,7 +313,8 @@ static ckpt_status both(struct diff *d, const struct pair *p, ckpt_diff_event *e
 
 static ckpt_status emit(struct diff *d, const ckpt_diff_event *e, ckpt_error *err)
 {
-    return d->event && d->event(d->user, e) ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+    return d->event && d->event(d->user, e) ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
+                                            : CKPT_OK;
 }
 
 static ckpt_status one_pair(struct diff *d, const struct pair *p, ckpt_error *err)
@@ -330,8 +342,8 @@ static void measure(struct diff *d)
         const struct pair *p = &d->pairs[i];
         if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || !compare_possible(row_a(d, p), row_b(d, p)))
             continue;
-        if (!checked_add(d->total, row_a(d, p)->nbytes, &d->total)
-            || !checked_add(d->total, row_b(d, p)->nbytes, &d->total))
+        if (!checked_add(d->total, row_a(d, p)->nbytes, &d->total) ||
+            !checked_add(d->total, row_b(d, p)->nbytes, &d->total))
             d->total = UINT64_MAX;
     }
 }
@@ -342,7 +354,8 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
     ckpt_status st = list_rows(d->a, d->o, &a, err);
     if (st == CKPT_OK)
         st = list_rows(d->b, d->o, &b, err);
-    if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 && *d->o->root)
+    if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 &&
+        *d->o->root)
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", d->o->root);
     if (st == CKPT_OK)
         st = join(d, &a, &b, err);
@@ -357,12 +370,18 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_event *),
-                      void *user, ckpt_diff_totals *totals, ckpt_error *err)
+ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
+                      int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals,
+                      ckpt_error *err)
 {
     static const ckpt_diff_options none;
     ckpt_diff_totals own;
-    struct diff d = {.a = a, .b = b, .o = opts ? opts : &none, .event = event, .user = user, .totals = totals ? totals : &own};
+    struct diff d = {.a = a,
+                     .b = b,
+                     .o = opts ? opts : &none,
+                     .event = event,
+                     .user = user,
+                     .totals = totals ? totals : &own};
     *d.totals = (ckpt_diff_totals){0};
     ckpt_status st = run(&d, err);
     free(d.pairs);

@@ -88,7 +88,8 @@ static int take(void *user, const void *bytes, size_t n)
     return 0;
 }
 
-ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
+                               ckpt_error *err)
 {
     struct hash h;
     CKPT_TRY(hash_begin(&h, alg, err));
@@ -112,7 +113,8 @@ static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest
     hash_put(h, digest, size);
 }
 
-ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
+                             uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     const struct table *t = &file->table;
     const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
@@ -128,7 +130,8 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
             rows[n++] = &t->rows[i];
     qsort(rows, n, sizeof *rows, by_name);
     for (size_t i = 0; i < n; i++)
-        hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX, alg == CKPT_XXH3 ? XXH3_BYTES : 32);
+        hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,
+                 alg == CKPT_XXH3 ? XXH3_BYTES : 32);
     free(rows);
     return hash_end(&h, CKPT_OK, out, err);
 }

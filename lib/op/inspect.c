@@ -15,7 +15,8 @@ struct found {
 };
 
 /* look_for - how many tensors of place P have PREFIX in their keys. */
-static ckpt_status look_for(const struct walk *w, const struct place *p, ckpt_str prefix, struct found *out, ckpt_error *err)
+static ckpt_status look_for(const struct walk *w, const struct place *p, ckpt_str prefix, struct found *out,
+                            ckpt_error *err)
 {
     struct entry e;
     ckpt_str key;
@@ -38,7 +39,8 @@ static ckpt_status look_for(const struct walk *w, const struct place *p, ckpt_st
     return CKPT_OK;
 }
 
-static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out, ckpt_wrapper **list, size_t *cap, ckpt_error *err)
+static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out, ckpt_wrapper **list,
+                               size_t *cap, ckpt_error *err)
 {
     for (size_t i = 0; i < nwrapper_names; i++) {
         struct found found;
@@ -54,7 +56,8 @@ static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out
         (*list)[out->nwrappers++] = (ckpt_wrapper){.prefix = prefix,
                                                    .where = where,
                                                    .tensors = found.carry,
-                                                   .of = found.tensors > found.carry ? found.tensors : found.carry,
+                                                   .of = found.tensors > found.carry ? found.tensors
+                                                                                     : found.carry,
                                                    .anywhere = found.inner,
                                                    .certain = wrapper_names[i].certain || shared};
     }
@@ -79,11 +82,16 @@ static ckpt_status find_wrappers(const struct walk *w, ckpt_info *out, ckpt_erro
 static const struct {
     const char *name, *keeps[2];
 } optimizers[] = {
-    {"Adam-like", {"exp_avg", "exp_avg_sq"}}, {"Adamax", {"exp_avg", "exp_inf"}},
-    {"Adafactor", {"exp_avg_sq_row", NULL}},  {"Lion-like", {"exp_avg", NULL}},
-    {"Adadelta", {"square_avg", "acc_delta"}}, {"RMSprop", {"square_avg", NULL}},
-    {"Rprop", {"prev", "step_size"}},          {"ASGD", {"ax", "eta"}},
-    {"SGD with momentum", {"momentum_buffer", NULL}}, {"Adagrad", {"sum", "step"}},
+    {"Adam-like", {"exp_avg", "exp_avg_sq"}},
+    {"Adamax", {"exp_avg", "exp_inf"}},
+    {"Adafactor", {"exp_avg_sq_row", NULL}},
+    {"Lion-like", {"exp_avg", NULL}},
+    {"Adadelta", {"square_avg", "acc_delta"}},
+    {"RMSprop", {"square_avg", NULL}},
+    {"Rprop", {"prev", "step_size"}},
+    {"ASGD", {"ax", "eta"}},
+    {"SGD with momentum", {"momentum_buffer", NULL}},
+    {"Adagrad", {"sum", "step"}},
 };
 
 static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *group)
@@ -93,8 +101,8 @@ static const char *optimizer_name(const ckpt_value *kept, const ckpt_value *grou
     if (!kept && mapping_get(group, "betas"))
         return "Adam-like";
     for (size_t i = 0; kept && i < sizeof optimizers / sizeof *optimizers; i++)
-        if (mapping_get(kept, optimizers[i].keeps[0])
-            && (!optimizers[i].keeps[1] || mapping_get(kept, optimizers[i].keeps[1])))
+        if (mapping_get(kept, optimizers[i].keeps[0]) &&
+            (!optimizers[i].keeps[1] || mapping_get(kept, optimizers[i].keeps[1])))
             return optimizers[i].name;
     return "an optimizer";
 }
@@ -115,7 +123,8 @@ static ckpt_status find_optimizer(const struct walk *w, ckpt_info *out, ckpt_err
     uint32_t n = mapping_count(state);
     bool any = mapping_entry(state, 0, &e);
     const ckpt_value *group = value_item(mapping_get(w->places[first].node, "param_groups"), 0);
-    out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n, n == 1 ? "" : "s");
+    out->optimizer = arena_printf(w->a, "%s, %u state%s", optimizer_name(any ? e.val : NULL, group), n,
+                                  n == 1 ? "" : "s");
     if (out->optimizer.ptr && count > 1)
         out->optimizer = arena_printf(w->a, "%.*s; %u more", STR_ARG(out->optimizer), count - 1);
     out->optimizer_path = walk_name(w, first);
@@ -144,7 +153,8 @@ static uint64_t last_element(const ckpt_tensor *t)
     for (uint32_t i = 0; i < t->ndim; i++) {
         if (t->shape[i] == 0)
             return 0;
-        if (!checked_mul(t->shape[i] - 1, t->stride ? t->stride[i] : 0, &step) || !checked_add(last, step, &last))
+        if (!checked_mul(t->shape[i] - 1, t->stride ? t->stride[i] : 0, &step) ||
+            !checked_add(last, step, &last))
             return UINT64_MAX;
     }
     return last == UINT64_MAX ? last : last + 1;

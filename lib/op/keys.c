@@ -27,7 +27,8 @@ ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y)
 
 /* ---- gathering */
 
-static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const struct slot *s, ckpt_error *err)
+static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const struct slot *s,
+                            ckpt_error *err)
 {
     if (*n == *cap) {
         size_t want = *cap ? *cap * 2 : 64;
@@ -60,7 +61,8 @@ static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *
     return true;
 }
 
-static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping, ckpt_error *err)
+static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping,
+                                  ckpt_error *err)
 {
     uint32_t n = mapping_count(mapping), domain = b->domains++;
     struct entry e;
@@ -102,7 +104,8 @@ static ckpt_status gather_optimizer(struct batch *b, struct group *g, const ckpt
     return CKPT_OK;
 }
 
-static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_value *mapping, ckpt_error *err)
+static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_value *mapping,
+                                   ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
     uint32_t old, n = mapping_count(meta);
@@ -168,7 +171,8 @@ static ckpt_status check_name(const struct slot *s, ckpt_error *err)
     if (!s->then.len)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would have no name left", STR_ARG(s->now));
     if (utf8_check(s->now, true, NULL) && !utf8_check(s->then, true, NULL))
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the new name of \"%.*s\" is not UTF-8", STR_ARG(s->now));
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the new name of \"%.*s\" is not UTF-8",
+                    STR_ARG(s->now));
     return CKPT_OK;
 }
 
@@ -195,7 +199,8 @@ static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err
 
 static bool changes(const struct slot *s) { return !str_eq(s->now, s->then); }
 
-static ckpt_status collision(const struct group *g, const struct slot *a, const struct slot *b, ckpt_error *err)
+static ckpt_status collision(const struct group *g, const struct slot *a, const struct slot *b,
+                             ckpt_error *err)
 {
     const struct slot *mover = changes(b) ? b : a, *other = mover == b ? a : b;
     if (changes(other))
@@ -252,7 +257,8 @@ static ckpt_status overwrite(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, ckpt_str *out, ckpt_error *err)
+static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, ckpt_str *out,
+                             ckpt_error *err)
 {
     ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
     uint32_t skip = g->where.len == 0;
@@ -260,7 +266,8 @@ static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status apply_slot(struct batch *b, const struct group *g, const struct slot *s, bool meta, ckpt_error *err)
+static ckpt_status apply_slot(struct batch *b, const struct group *g, const struct slot *s, bool meta,
+                              ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     ckpt_str from, to;

@@ -10,18 +10,18 @@
  * param_groups list. */
 struct slot {
     struct edit_at name, whole; /* the edits that rename it, that leave it out */
-    uint32_t domain;        /* slots of one domain may not share a name */
+    uint32_t domain;            /* slots of one domain may not share a name */
     ckpt_str now, then;
-    bool drop;              /* _metadata only: overwritten by another entry */
+    bool drop; /* _metadata only: overwritten by another entry */
 };
 
 /* The names of one model: a state dict, or one optimizer's. */
 struct group {
-    ckpt_str where;         /* joined name of the mapping, or of the optimizer */
+    ckpt_str where; /* joined name of the mapping, or of the optimizer */
     bool optimizer;
     struct slot *slots;
     size_t n, cap;
-    struct slot *meta;      /* entries of _metadata: module paths */
+    struct slot *meta; /* entries of _metadata: module paths */
     size_t nmeta, cap_meta;
 };
 

@@ -42,8 +42,8 @@ static size_t fold(ckpt_str s, ckpt_str prefix, char *out)
         memcpy(out + len, s.ptr + i, n);
         len += n;
         size_t start = len - prefix.len;
-        if (len >= prefix.len && memcmp(out + start, prefix.ptr, prefix.len) == 0
-            && (start == 0 || out[start - 1] == '.'))
+        if (len >= prefix.len && memcmp(out + start, prefix.ptr, prefix.len) == 0 &&
+            (start == 0 || out[start - 1] == '.'))
             len = start;
     }
     return len;

@@ -6,10 +6,10 @@
 #include "base/utf8.h"
 #include "op/keys.h"
 
-#define MAX_PATTERN 1000u      /* bytes of an expression */
-#define MAX_REPEATS 4096u      /* product of its {m,n}: each multiplies the automaton */
-#define MAX_SUBJECT 65536u     /* bytes of a key, old or new */
-#define GROUPS 10
+#define MAX_PATTERN 1000u  /* bytes of an expression */
+#define MAX_REPEATS 4096u  /* product of its {m,n}: each multiplies the automaton */
+#define MAX_SUBJECT 65536u /* bytes of a key, old or new */
+#define GROUPS      10
 
 struct expression {
     regex_t re;
@@ -44,10 +44,12 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
         if (p[1] == '\\')
             continue;
         if (p[1] < '0' || p[1] > '9')
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"\\%.1s\" in the replacement: \\0 to \\9 and \\\\ are known", p + 1);
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                        "\"\\%.1s\" in the replacement: \\0 to \\9 and \\\\ are known", p + 1);
         if ((size_t)(p[1] - '0') > groups)
-            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the replacement uses \\%c, the expression has %zu group%s", p[1],
-                        groups, groups == 1 ? "" : "s");
+            return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                        "the replacement uses \\%c, the expression has %zu group%s", p[1], groups,
+                        groups == 1 ? "" : "s");
     }
     return CKPT_OK;
 }
@@ -60,11 +62,13 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is no rule REGEX=>REPLACEMENT", rule);
     size_t n = (size_t)(arrow - rule);
     if (n == 0 || n > MAX_PATTERN)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n, MAX_PATTERN);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n,
+                    MAX_PATTERN);
     memcpy(pattern, rule, n);
     pattern[n] = '\0';
     if (!check_repeats(pattern))
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u", pattern, MAX_REPEATS);
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u",
+                    pattern, MAX_REPEATS);
     int code = regcomp(&x->re, pattern, REG_EXTENDED);
     if (code) {
         (void)regerror(code, &x->re, why, sizeof why);
@@ -121,14 +125,15 @@ static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions cannot see past it */
         return CKPT_OK;
     if (s.len > MAX_SUBJECT)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a key of %zu bytes is too long for an expression; %u are allowed",
-                    s.len, MAX_SUBJECT);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "a key of %zu bytes is too long for an expression; %u are allowed", s.len, MAX_SUBJECT);
     if (s.len)
         memcpy(x->subject, s.ptr, s.len);
     x->subject[s.len] = '\0';
     x->out.len = 0;
     if (!replace_all(x, x->subject, s.len, &any))
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes", STR_ARG(s), MAX_SUBJECT);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes",
+                    STR_ARG(s), MAX_SUBJECT);
     if (!any)
         return CKPT_OK;
     *out = arena_str(n->p->a, buf_view(&x->out));

@@ -29,9 +29,10 @@ static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     *out = prefix_strip(n->p->a, s, x->prefix, x->anywhere);
     if (!out->ptr)
         return fail_memory(err);
-    if (out->len < s.len && out->len > 1 && out->ptr[0] == '.' && s.ptr[0] != '.' && x->prefix.ptr[x->prefix.len - 1] != '.') {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" without \"%.*s\" would begin with a dot", STR_ARG(s),
-                   STR_ARG(x->prefix));
+    if (out->len < s.len && out->len > 1 && out->ptr[0] == '.' && s.ptr[0] != '.' &&
+        x->prefix.ptr[x->prefix.len - 1] != '.') {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" without \"%.*s\" would begin with a dot",
+                   STR_ARG(s), STR_ARG(x->prefix));
         fail_hint(err, "the prefix is \"%.*s.\"", STR_ARG(x->prefix));
         return CKPT_EUSAGE;
     }
@@ -150,7 +151,8 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
         plan_notice(plan,
                     "%zu key%s still hold%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
                     "ckpt strip --anywhere module. %s",
-                    x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example), plan->file->path);
+                    x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example),
+                    plan->file->path);
     return CKPT_OK;
 }
 
@@ -192,14 +194,16 @@ static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
     if (i == MAP_NONE)
         return CKPT_OK;
     if (!str_starts(x->to[i], where) || x->to[i].len == where.len)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"",
-                    STR_ARG(full), STR_ARG(where));
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "\"%.*s\" would leave its mapping: the new name must begin with \"%.*s\"", STR_ARG(full),
+                    STR_ARG(where));
     *out = str_skip(x->to[i], where.len);
     x->used[i] = true;
     return CKPT_OK;
 }
 
-static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct mapping_names *x, ckpt_error *err)
+static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct mapping_names *x,
+                           ckpt_error *err)
 {
     uint32_t old;
     if (!x->index || !x->used)
@@ -210,7 +214,8 @@ static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct 
         if (old != MAP_NONE)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the map names \"%.*s\" twice", STR_ARG(from[i]));
     }
-    struct naming names = {.p = p, .key = map_key, .begin = map_begin, .modules_follow = true, .dry = true, .user = x};
+    struct naming names = {
+        .p = p, .key = map_key, .begin = map_begin, .modules_follow = true, .dry = true, .user = x};
     CKPT_TRY(keys_rename(&names, err));
     for (size_t i = 0; i < n; i++)
         if (!x->used[i])
@@ -222,7 +227,8 @@ static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct 
     return CKPT_OK;
 }
 
-ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to, ckpt_error *err)
+ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to,
+                              ckpt_error *err)
 {
     if (n >= MAP_NONE)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a rename map of %zu entries", n);

@@ -6,6 +6,7 @@
 
 /* plan_rename_pairs - key FROM[i] becomes TO[i]. A name is a key of a state
  * dict or its joined name in the file; CKPT_ENOTFOUND names one that is neither. */
-ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to, ckpt_error *err);
+ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to,
+                              ckpt_error *err);
 
 #endif

@@ -33,7 +33,8 @@ bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
     const ckpt_value *list = py2_pairs(v), *pair = list ? value_item(list, i) : NULL;
     if (!pair)
         return false;
-    *e = (struct entry){value_item(pair, 0), value_item(pair, 1), {pair, 0, value_count(pair)}, {list, i, value_count(list)}};
+    *e = (struct entry){
+        value_item(pair, 0), value_item(pair, 1), {pair, 0, value_count(pair)}, {list, i, value_count(list)}};
     return e->key && e->val;
 }
 
@@ -61,11 +62,15 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 
 static bool is_tensor(const ckpt_value *v) { return v->row != CKPT_NO_TENSOR || v->type == CKPT_V_TENSOR; }
 
-bool walk_is_tensor(const struct walk *w, const ckpt_value *v) { return is_tensor(file_replacement(w->file, v)); }
+bool walk_is_tensor(const struct walk *w, const ckpt_value *v)
+{
+    return is_tensor(file_replacement(w->file, v));
+}
 
 static bool container(const ckpt_value *v)
 {
-    return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT || v->type == CKPT_V_CALL;
+    return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT ||
+           v->type == CKPT_V_CALL;
 }
 
 static bool optimizer_word(const ckpt_path_elem *e)
@@ -88,7 +93,8 @@ static ckpt_status key_elem(const struct walk *w, const ckpt_value *key, ckpt_pa
     return out->str.ptr ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, const ckpt_path_elem *elem, ckpt_error *err)
+static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, const ckpt_path_elem *elem,
+                       ckpt_error *err)
 {
     uint32_t old;
     if (!map_put_num(w->seen, map_ptr(v), 0, &old))
@@ -112,7 +118,8 @@ static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, con
     return CKPT_OK;
 }
 
-static ckpt_status child(struct walk *w, uint32_t at, const ckpt_value *v, const ckpt_path_elem *elem, ckpt_error *err)
+static ckpt_status child(struct walk *w, uint32_t at, const ckpt_value *v, const ckpt_path_elem *elem,
+                         ckpt_error *err)
 {
     v = v ? file_replacement(w->file, v) : NULL;
     if (!v || !container(v) || is_tensor(v))
@@ -197,13 +204,14 @@ static void look(struct walk *w, struct place *p)
         p->tensors += value_text(e.key, &key);
     }
     const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
-    p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL)
-                   && (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
-    p->state_dict = !p->in_optimizer && !p->optimizer
-                    && ((p->tensors && p->tensors >= p->entries - p->tensors) || mapping_metadata(p->node));
+    p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
+                   (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
+    p->state_dict = !p->in_optimizer && !p->optimizer &&
+                    ((p->tensors && p->tensors >= p->entries - p->tensors) || mapping_metadata(p->node));
 }
 
-ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *root, arena *a, ckpt_error *err)
+ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+                       ckpt_error *err)
 {
     *w = (struct walk){.file = file, .a = a, .seen = map_new(0)};
     if (!w->seen)

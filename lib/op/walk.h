@@ -12,14 +12,14 @@
 struct place {
     const ckpt_value *node; /* replacement applied */
     uint32_t parent;
-    ckpt_path_elem elem;    /* the step from the parent to here */
+    ckpt_path_elem elem; /* the step from the parent to here */
     uint32_t first, nchildren;
-    uint32_t entries;       /* of a mapping */
-    uint32_t tensors;       /* entries that are tensors under a text key */
-    uint64_t below;         /* tensors here and below, those inside optimizers apart */
+    uint32_t entries; /* of a mapping */
+    uint32_t tensors; /* entries that are tensors under a text key */
+    uint64_t below;   /* tensors here and below, those inside optimizers apart */
     bool mapping;
-    bool state_dict;        /* text keys, at least half of them tensors; or carries _metadata */
-    bool optimizer;         /* {state: …, param_groups: […]} */
+    bool state_dict; /* text keys, at least half of them tensors; or carries _metadata */
+    bool optimizer;  /* {state: …, param_groups: […]} */
     bool in_optimizer;
 };
 
@@ -40,13 +40,14 @@ struct edit_at {
 /* One entry of a mapping. */
 struct entry {
     const ckpt_value *key, *val;
-    struct edit_at name;    /* where an edit of the key belongs */
-    struct edit_at whole;   /* where one that leaves the entry out does */
+    struct edit_at name;  /* where an edit of the key belongs */
+    struct edit_at whole; /* where one that leaves the entry out does */
 };
 
 /* walk_graph - walks what ROOT reaches. Key texts that are not in the graph
  * are made in A. Call walk_free() whatever it returns. */
-ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *root, arena *a, ckpt_error *err);
+ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *root, arena *a,
+                       ckpt_error *err);
 void walk_free(struct walk *w);
 /* walk_path - the *N path elements from the root to place I, in the arena; NULL: no memory. */
 ckpt_path_elem *walk_path(const struct walk *w, uint32_t i, uint32_t *n);

@@ -9,8 +9,10 @@
  * Lightning, timm, torchvision, mmengine, fairseq, DeepSpeed, Megatron-LM,
  * Opacus, BasicSR, DINO. */
 static const char *const names[] = {
-    "state_dict", "model_state_dict", "model_state", "model_states", "model", "module", "module_state_dict",
-    "net", "network", "net_state_dict", "params", "weights", "model_weights", "model0", "teacher", "student",
+    "state_dict", "model_state_dict",  "model_state",   "model_states", "model",
+    "module",     "module_state_dict", "net",           "network",      "net_state_dict",
+    "params",     "weights",           "model_weights", "model0",       "teacher",
+    "student",
 };
 
 #define NNAMES (sizeof names / sizeof *names)
@@ -38,10 +40,9 @@ static bool has_word(ckpt_str s, ckpt_str word)
 
 static bool averaged(const ckpt_path_elem *e)
 {
-    return !e->is_int
-           && (has_word(e->str, STR_LIT("ema")) || has_word(e->str, STR_LIT("swa"))
-               || has_word(e->str, STR_LIT("averaging")) || has_word(e->str, STR_LIT("averaged"))
-               || has_word(e->str, STR_LIT("shadow")));
+    return !e->is_int && (has_word(e->str, STR_LIT("ema")) || has_word(e->str, STR_LIT("swa")) ||
+                          has_word(e->str, STR_LIT("averaging")) || has_word(e->str, STR_LIT("averaged")) ||
+                          has_word(e->str, STR_LIT("shadow")));
 }
 
 static bool candidate(const struct place *p) { return p->below && !p->in_optimizer && !p->optimizer; }
@@ -84,12 +85,15 @@ static uint32_t only_child(const struct walk *w, uint32_t at)
 static bool settled(const struct place *p) { return p->state_dict && p->tensors >= p->below - p->tensors; }
 
 /* explain - why place AT: HOW is what led there, NULL at the top level. */
-static ckpt_status explain(const struct walk *w, uint32_t at, const char *how, struct weights *out, ckpt_error *err)
+static ckpt_status explain(const struct walk *w, uint32_t at, const char *how, struct weights *out,
+                           ckpt_error *err)
 {
     const struct place *p = &w->places[at];
     if (!how)
-        how = p->state_dict ? "the top level is a state dict" : "tensors in several places, none under a usual name";
-    ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below, p->below == 1 ? "" : "s");
+        how = p->state_dict ? "the top level is a state dict"
+                            : "tensors in several places, none under a usual name";
+    ckpt_str why = arena_printf(w->a, "%s; %llu tensor%s", how, (unsigned long long)p->below,
+                                p->below == 1 ? "" : "s");
     out->place = at;
     out->why = why.ptr;
     return why.ptr ? CKPT_OK : fail_memory(err);
@@ -111,10 +115,11 @@ ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *
         if ((next = known_child(w, at)) != NO_PLACE) {
             how = "a name that trainers give to weights";
             known = true;
-        } else if (!known && (next = only_child(w, at)) != NO_PLACE
-                   && (w->places[next].state_dict || known_child(w, next) != NO_PLACE)) {
-            how = averaged(&w->places[next].elem) ? "averaged weights, the only tensors besides optimizer state"
-                                                  : "the only mapping with tensors besides optimizer state";
+        } else if (!known && (next = only_child(w, at)) != NO_PLACE &&
+                   (w->places[next].state_dict || known_child(w, next) != NO_PLACE)) {
+            how = averaged(&w->places[next].elem)
+                      ? "averaged weights, the only tensors besides optimizer state"
+                      : "the only mapping with tensors besides optimizer state";
         } else {
             break;
         }

@@ -5,7 +5,7 @@
 #include "op/walk.h"
 
 struct weights {
-    uint32_t place; /* in the walk; NO_PLACE: nothing looks like weights */
+    uint32_t place;  /* in the walk; NO_PLACE: nothing looks like weights */
     const char *why; /* NUL-terminated, in the walk's arena */
 };
 

@@ -27,8 +27,8 @@ static const struct allowed {
 
 /* The opcodes that the machine knows, by their characters. */
 static const unsigned char opcodes[] = {
-    0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M', 0x8a,
-    'G', 'X', 'U', 'c', 'R', 0x81, 'b', 'a', 'e', 's', 'u', 'Q', 'h', 'j', 'q', 'r',
+    0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M',
+    0x8a, 'G', 'X', 'U', 'c',  'R',  0x81, 'b', 'a', 'e', 's',  'u', 'Q',  'h',  'j', 'q', 'r',
 };
 
 struct breach {
@@ -90,9 +90,10 @@ static enum makes lookup(const ckpt_value *global)
 /* needs_import - names that torch lists once torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)
 {
-    return str_is(module, "torch.distributed.tensor") || str_is(module, "torch.distributed.tensor._dtensor_spec")
-           || str_is(module, "torch.distributed.tensor.placement_types")
-           || (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
+    return str_is(module, "torch.distributed.tensor") ||
+           str_is(module, "torch.distributed.tensor._dtensor_spec") ||
+           str_is(module, "torch.distributed.tensor.placement_types") ||
+           (str_is(module, "torch.distributed.device_mesh") && str_is(name, "DeviceMesh"));
 }
 
 static void check_globals(const struct pickle_facts *p, struct breach *b)
@@ -102,7 +103,8 @@ static void check_globals(const struct pickle_facts *p, struct breach *b)
         ckpt_str module = modern(value_module(g)), name = value_name(g);
         if (lookup(g) != REFUSED)
             continue;
-        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name), g->offset,
+        object_to(b, g->offset, "GLOBAL %.*s.%.*s at 0x%" PRIx64 " %s", STR_ARG(module), STR_ARG(name),
+                  g->offset,
                   needs_import(module, name) ? "needs torch.distributed.tensor to be imported first"
                                              : "is not allowed by default");
         return;
@@ -160,7 +162,9 @@ static void check_changes(const struct pickle_facts *p, struct breach *b)
         const struct pickle_mutation *m = &p->mutations[i];
         if (may_change(m))
             continue;
-        const char *op = m->opcode == 'b' ? "BUILD" : m->opcode == 's' || m->opcode == 'u' ? "SETITEMS" : "APPENDS";
+        const char *op = m->opcode == 'b'                       ? "BUILD"
+                         : m->opcode == 's' || m->opcode == 'u' ? "SETITEMS"
+                                                                : "APPENDS";
         (void)ckpt_value_type_name(m->target, name, sizeof name);
         object_to(b, m->offset, "%s at 0x%" PRIx64 " on a %s is not allowed", op, m->offset, name);
         return;
@@ -187,10 +191,13 @@ static bool check_storage(const ckpt_value *id, uint64_t offset, struct breach *
     ckpt_str location;
     const ckpt_value *klass = value_item(id, 1), *at = value_item(id, 3);
     if (value_count(id) == 6 && value_is_global(klass, "torch.storage", "UntypedStorage"))
-        object_to(b, offset, "the storage at 0x%" PRIx64 " is untyped, which torch.load cannot read in the legacy format", offset);
+        object_to(b, offset,
+                  "the storage at 0x%" PRIx64
+                  " is untyped, which torch.load cannot read in the legacy format",
+                  offset);
     else if (value_text(at, &location) && !known_location(location))
-        object_to(b, offset, "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know", offset,
-                  STR_ARG(location));
+        object_to(b, offset, "the storage at 0x%" PRIx64 " is on \"%.*s\", a device that torch does not know",
+                  offset, STR_ARG(location));
     else
         return true;
     return false;
@@ -203,7 +210,8 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
         const ckpt_value *v = p->persids[i], *id = v->u.pid;
         const ckpt_value *first = value_item(id, 0);
         bool tuple = id->type == CKPT_V_TUPLE;
-        if (id->type != CKPT_V_INT && !(tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage"))))) {
+        if (id->type != CKPT_V_INT &&
+            !(tuple && (!first || (value_text(first, &tag) && str_is(tag, "storage"))))) {
             object_to(b, v->offset, "the persistent id at 0x%" PRIx64 " is no storage", v->offset);
             return;
         }
@@ -223,8 +231,8 @@ struct texts {
 static bool push(struct texts *t, const ckpt_value *v)
 {
     uint32_t old;
-    if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY || v->type == CKPT_V_GLOBAL
-        || v->type == CKPT_V_TENSOR)
+    if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
+        v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
         return true;
     if (!map_put_num(t->seen, map_ptr(v), 0, &old))
         return false;
@@ -232,7 +240,8 @@ static bool push(struct texts *t, const ckpt_value *v)
         return true;
     if (t->n == t->cap) {
         size_t cap = t->cap ? t->cap * 2 : 256;
-        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(t->todo, cap * sizeof *grown) : NULL;
+        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(t->todo, cap * sizeof *grown)
+                                                                   : NULL;
         if (!grown)
             return false;
         t->todo = grown;
@@ -267,8 +276,8 @@ static bool push_children(struct texts *t, const ckpt_value *v)
     case CKPT_V_DICT: return push_pairs(t, v);
     case CKPT_V_PERSID: return push(t, v->u.pid);
     case CKPT_V_CALL:
-        return push(t, c->callable) && push(t, c->args) && push(t, c->kwargs) && push_pairs(t, v)
-               && push_items(t, c->items, c->nitems) && push_items(t, c->states, c->nstates);
+        return push(t, c->callable) && push(t, c->args) && push(t, c->kwargs) && push_pairs(t, v) &&
+               push_items(t, c->items, c->nitems) && push_items(t, c->states, c->nstates);
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
@@ -278,7 +287,8 @@ static bool push_children(struct texts *t, const ckpt_value *v)
 }
 
 /* check_texts - torch.load decodes Python 2 strings as UTF-8. */
-static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b, ckpt_error *err)
+static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b,
+                               ckpt_error *err)
 {
     struct texts t = {.seen = map_new(0)};
     bool ok = t.seen && push(&t, root);
@@ -288,7 +298,9 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
         const ckpt_value *v = t.todo[--t.n];
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
-            object_to(b, v->offset, "the Python 2 string at 0x%" PRIx64 " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
+            object_to(b, v->offset,
+                      "the Python 2 string at 0x%" PRIx64
+                      " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
                       v->offset);
         ok = push_children(&t, v);
     }
@@ -299,7 +311,8 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
 
 /* ---- verdict */
 
-static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct breach *b, ckpt_error *err)
+static ckpt_status check_pickle(const ckpt_file *f, const struct pickle_facts *p, struct breach *b,
+                                ckpt_error *err)
 {
     check_opcodes(p, b);
     check_globals(p, b);

@@ -26,20 +26,21 @@ static ckpt_status run(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *o)
 
 static int is(size_t i, ckpt_diff_what what, const char *name)
 {
-    return i < nevents && events[i].what == what && events[i].name.len == strlen(name)
-           && memcmp(events[i].name.ptr, name, strlen(name)) == 0;
+    return i < nevents && events[i].what == what && events[i].name.len == strlen(name) &&
+           memcmp(events[i].name.ptr, name, strlen(name)) == 0;
 }
 
 /* A file of one tensor "w" of DTYPE with N elements, SIZE bytes at DATA. */
 static ckpt_file *one(const char *dtype, size_t n, const void *data, size_t size)
 {
     char header[128];
-    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}", dtype, n, size);
+    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+             dtype, n, size);
     return flat_open(header, data, size);
 }
 
-static const ckpt_diff_event *pair(const char *da, const void *a, size_t na, const char *db, const void *b, size_t nb, size_t n,
-                                   const ckpt_diff_options *o)
+static const ckpt_diff_event *pair(const char *da, const void *a, size_t na, const char *db, const void *b,
+                                   size_t nb, size_t n, const ckpt_diff_options *o)
 {
     CU_ASSERT_EQUAL(run(one(da, n, a, na), one(db, n, b, nb), o), CKPT_OK);
     CU_ASSERT_EQUAL(nevents, 1);
@@ -156,7 +157,8 @@ static void names_are_joined_in_natural_order(void)
     CU_ASSERT(nevents == 4 && is(0, CKPT_DIFF_SAME, "l.2") && is(1, CKPT_DIFF_CHANGED, "l.10"));
     CU_ASSERT(is(2, CKPT_DIFF_ONLY_A, "only.a") && is(3, CKPT_DIFF_ONLY_B, "z"));
     CU_ASSERT(events[1].shape_differs && !events[1].compared && events[1].differing == 0);
-    CU_ASSERT(totals.same == 1 && totals.changed == 1 && totals.only_a == 1 && totals.only_b == 1 && totals.renamed == 0);
+    CU_ASSERT(totals.same == 1 && totals.changed == 1 && totals.only_a == 1 && totals.only_b == 1 &&
+              totals.renamed == 0);
     const char *globs[] = {"l.*"};
     o.globs = globs;
     o.nglobs = 1;
@@ -173,7 +175,8 @@ static void renames_are_hinted_at(void)
                     "\"y.v\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), NULL), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 2);
-    CU_ASSERT(is(0, CKPT_DIFF_ONLY_A, "x.v") && is(1, CKPT_DIFF_RENAMED, "x.v") && events[1].other.ptr[2] == 'v');
+    CU_ASSERT(is(0, CKPT_DIFF_ONLY_A, "x.v") && is(1, CKPT_DIFF_RENAMED, "x.v") &&
+              events[1].other.ptr[2] == 'v');
     CU_ASSERT(is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
     ckpt_diff_options o = {.keys_only = true};
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
@@ -221,8 +224,9 @@ static void the_caller_can_stop(void)
 /* Every file against itself; composites and rows without bytes are the same too. */
 static void a_file_is_itself(void)
 {
-    static const char *const files[] = {"torch/t26/sparse_coo.pt", "torch/t26/quant_per_channel.pt", "torch/t26/meta.pt",
-                                        "torch/t26/conj.pt", "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
+    static const char *const files[] = {"torch/t26/sparse_coo.pt",    "torch/t26/quant_per_channel.pt",
+                                        "torch/t26/meta.pt",          "torch/t26/conj.pt",
+                                        "torch/t26/nested_jagged.pt", "torch/t26/lazy.pt"};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         ckpt_file *a = corpus_open(files[i]), *b = corpus_open(files[i]);
         CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
@@ -233,7 +237,8 @@ static void a_file_is_itself(void)
 
 static void a_bad_crc_is_found(void)
 {
-    ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"), *b = corpus_open("torch/exp/01_pyzip_stored.pt");
+    ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
+              *b = corpus_open("torch/exp/01_pyzip_stored.pt");
     CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_ECHECKSUM);
     ckpt_file_ignore_crc(a, true);
     CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);

@@ -19,14 +19,18 @@ static void known_answers(void)
     uint8_t d[CKPT_DIGEST_MAX];
     char text[65];
     ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]},"
-                             "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}", "abc", 3);
-    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL), CKPT_OK);
+                             "\"z\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[3,3]}}",
+                             "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"t", 1}), CKPT_SHA256, d, NULL),
+                    CKPT_OK);
     hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
-    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_SHA256, d, NULL),
+                    CKPT_OK);
     hex(d, 32, text);
     CU_ASSERT_STRING_EQUAL(text, "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
-    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ckpt_tensor_find(f, (ckpt_str){"z", 1}), CKPT_XXH3, d, NULL),
+                    CKPT_OK);
     hex(d, 16, text);
     CU_ASSERT_STRING_EQUAL(text, "99aa06d3014798d86001c324468d497f"); /* XXH3_128bits("") */
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 99, CKPT_SHA256, d, NULL), CKPT_EUSAGE);
@@ -48,9 +52,9 @@ static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST
 static void file_digest_is_as_documented(void)
 {
     uint8_t got[CKPT_DIGEST_MAX], want[CKPT_DIGEST_MAX], tensor[CKPT_DIGEST_MAX];
-    unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0, 0, 0, 0, 't', 5, 0, 0, 0, 0, 0, 0, 0,
-                                                        'u', 'i', 'n', 't', '8', 2, 0, 0, 0, 0, 0, 0, 0,
-                                                        1, 0, 0, 0, 0, 0, 0, 0, 3};
+    unsigned char record[8 + 1 + 8 + 5 + 8 + 16 + 16] = {1, 0, 0, 0, 0,   0,   0,   0,   't', 5, 0, 0, 0,
+                                                         0, 0, 0, 0, 'u', 'i', 'n', 't', '8', 2, 0, 0, 0,
+                                                         0, 0, 0, 0, 1,   0,   0,   0,   0,   0, 0, 0, 3};
     ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[1,3],\"data_offsets\":[0,3]}}", "abc", 3);
     CU_ASSERT_EQUAL(ckpt_digest_tensor(f, 0, CKPT_XXH3, tensor, NULL), CKPT_OK);
     memcpy(record + sizeof record - 16, tensor, 16);
@@ -67,11 +71,17 @@ static void order_and_place_do_not_matter(void)
 {
     uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX], c[CKPT_DIGEST_MAX];
     all_digest(flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "xy", 2), CKPT_SHA256, a);
+                         "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                         "xy", 2),
+               CKPT_SHA256, a);
     all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "yx", 2), CKPT_SHA256, b);
+                         "\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                         "yx", 2),
+               CKPT_SHA256, b);
     all_digest(flat_open("{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
-                         "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}", "yx", 2), CKPT_SHA256, c);
+                         "\"a\":{\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                         "yx", 2),
+               CKPT_SHA256, c);
     CU_ASSERT(memcmp(a, b, 32) == 0);
     CU_ASSERT(memcmp(a, c, 32) != 0);
     flat_close();

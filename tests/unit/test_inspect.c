@@ -33,7 +33,8 @@ static void wrappers_are_counted(void)
     w = wrapper(&info, "module.");
     CU_ASSERT(w && w->tensors == 2 && w->of == 4 && w->anywhere && !w->certain);
     info = look(corpus_open("torch/t215/compiled_in_dp.pt"));
-    CU_ASSERT(info.nwrappers == 2 && wrapper(&info, "_orig_mod.")->certain && wrapper(&info, "module.")->certain);
+    CU_ASSERT(info.nwrappers == 2 && wrapper(&info, "_orig_mod.")->certain &&
+              wrapper(&info, "module.")->certain);
     info = look(corpus_open("torch/t215/dp_twice.pt"));
     CU_ASSERT(info.nwrappers == 1 && !info.wrappers[0].anywhere && info.wrappers[0].certain);
     info = look(corpus_open("torch/t26/state_dict.pt"));
@@ -45,10 +46,12 @@ static void weights_and_optimizer_are_named(void)
 {
     ckpt_info info = look(corpus_open("torch/t26/general_checkpoint.tar"));
     CU_ASSERT(info.has_weights && str_is(info.weights_root, "model_state_dict") && info.weights_why.len);
-    CU_ASSERT(str_is(info.optimizer, "Adam-like, 6 states") && str_is(info.optimizer_path, "optimizer_state_dict"));
+    CU_ASSERT(str_is(info.optimizer, "Adam-like, 6 states") &&
+              str_is(info.optimizer_path, "optimizer_state_dict"));
     CU_ASSERT_EQUAL(info.weights_only, 1);
     info = look(corpus_open("torch/t26/opt_sgd.pt"));
-    CU_ASSERT(!info.has_weights && str_is(info.optimizer, "SGD with momentum, 6 states") && info.optimizer_path.len == 0);
+    CU_ASSERT(!info.has_weights && str_is(info.optimizer, "SGD with momentum, 6 states") &&
+              info.optimizer_path.len == 0);
     info = look(corpus_open("torch/t26/whole_model.pt"));
     CU_ASSERT(info.has_weights && info.weights_only == 0);
     info = look(flat_open("{}", "", 0));

@@ -83,7 +83,8 @@ static void packed(void)
     for (unsigned i = 0; i < 256; i++) {
         unsigned char b = (unsigned char)i;
         number_decode(CKPT_DT_F4, &b, 1, out);
-        CU_ASSERT(same(out[0], i & 8 ? -f4[i & 7] : f4[i & 7]) && same(out[1], i & 128 ? -f4[i >> 4 & 7] : f4[i >> 4 & 7]));
+        CU_ASSERT(same(out[0], i & 8 ? -f4[i & 7] : f4[i & 7]) &&
+                  same(out[1], i & 128 ? -f4[i >> 4 & 7] : f4[i >> 4 & 7]));
         number_decode(CKPT_DT_QU4X2, &b, 2, out);
         CU_ASSERT(out[0] == (i & 15) && out[1] == i >> 4);
         number_decode(CKPT_DT_QU2X4, &b, 4, out);

@@ -26,8 +26,8 @@ static const char *names(ckpt_plan *p)
     text[0] = '\0';
     for (size_t i = 0; i < p->nentries; i++)
         if (p->file->table.rows[p->entries[i].row].t.part_of == CKPT_NO_TENSOR)
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", len ? "," : "", (int)p->entries[i].name.len,
-                                    p->entries[i].name.ptr);
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", len ? "," : "",
+                                    (int)p->entries[i].name.len, p->entries[i].name.ptr);
     return text;
 }
 
@@ -39,8 +39,8 @@ static const char *moves(const ckpt_plan *p)
     text[0] = '\0';
     for (size_t i = 0; i < p->nrenames; i++)
         if (p->renames[i].metadata)
-            len += (size_t)snprintf(text + len, sizeof text - len, "%s%s>%s", len ? "," : "", p->renames[i].from.ptr,
-                                    p->renames[i].to.ptr);
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s%s>%s", len ? "," : "",
+                                    p->renames[i].from.ptr, p->renames[i].to.ptr);
     return text;
 }
 
@@ -65,7 +65,8 @@ static ckpt_file *keys(size_t n, const char *const *key)
     buf_init(&b, 1 << 20);
     buf_text(&b, "{");
     for (size_t i = 0; i < n; i++)
-        buf_printf(&b, "%s\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%zu,%zu]}", i ? "," : "", key[i], i, i + 1);
+        buf_printf(&b, "%s\"%s\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[%zu,%zu]}", i ? "," : "",
+                   key[i], i, i + 1);
     buf_text(&b, "}");
     buf_byte(&b, 0);
     unsigned char zero[64] = {0};
@@ -93,10 +94,12 @@ static void prefixes_are_found_at_boundaries(void)
     CU_ASSERT(str_is(strip1(a, "a.a.b.b.x", "a.b.", true), "x")); /* closes up, goes too */
     CU_ASSERT(str_is(strip1(a, "x_w.y.x_v", "x_", true), "w.y.v"));
     CU_ASSERT(str_is(strip1(a, "a.module", "module.", true), "a.module"));
-    CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("f._orig_mod.0._fsdp_wrapped_module._fpw_module.w")), "f.0.w"));
+    CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("f._orig_mod.0._fsdp_wrapped_module._fpw_module.w")),
+                     "f.0.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("my_orig_mod.w")), "my_orig_mod.w"));
     CU_ASSERT(str_is(prefix_strip_certain(a, STR_LIT("a._orig_mod")), "a._orig_mod"));
-    CU_ASSERT(prefix_inside(STR_LIT("a.module.w"), STR_LIT("module.")) && !prefix_inside(STR_LIT("a.module"), STR_LIT("module.")));
+    CU_ASSERT(prefix_inside(STR_LIT("a.module.w"), STR_LIT("module.")) &&
+              !prefix_inside(STR_LIT("a.module"), STR_LIT("module.")));
     arena_free(a);
 }
 
@@ -164,7 +167,8 @@ static void anywhere_reaches_inner_wrappers(void)
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 0);
     CU_ASSERT_EQUAL(ckpt_plan_strip(p, "module.", true, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "features.0.weight,features.0.bias,classifier.weight,classifier.bias");
-    CU_ASSERT(strstr(moves(p), "features.module>features") && strstr(moves(p), "features.module.0>features.0"));
+    CU_ASSERT(strstr(moves(p), "features.module>features") &&
+              strstr(moves(p), "features.module.0>features.0"));
     done(p);
 }
 
@@ -215,19 +219,25 @@ static void auto_takes_what_is_certain(void)
     automatically("torch/t215/dp_twice.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
     automatically("torch/t215/compiled_in_dp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
     automatically("torch/t215/dist/compiled_of_ddp.pt", "fc1.weight,fc1.bias,fc2.weight,fc2.bias", NULL);
-    automatically("torch/t26/swa.pt", "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
-                                      "bn.num_batches_tracked,fc.weight,fc.bias", "n_averaged");
+    automatically("torch/t26/swa.pt",
+                  "n_averaged,conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
+                  "bn.num_batches_tracked,fc.weight,fc.bias",
+                  "n_averaged");
     automatically("torch/t215/act_ckpt_named_parameters.pt",
                   "state_dict.fc1.weight,state_dict.fc1.bias,state_dict.fc2.weight,state_dict.fc2.bias,"
-                  "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias", NULL);
+                  "named.fc1.weight,named.fc1.bias,named.fc2.weight,named.fc2.bias",
+                  NULL);
 }
 
 static void auto_leaves_what_is_not(void)
 {
-    automatically("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias", "ckpt strip --anywhere module.");
+    automatically("torch/t215/module_is_a_real_name.pt", "net.module.weight,net.module.bias",
+                  "ckpt strip --anywhere module.");
     automatically("torch/t26/midkey_dataparallel.pt",
-                  "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias", "2 keys still hold");
-    automatically("torch/t215/prefix_mixed.pt", "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
+                  "features.module.0.weight,features.module.0.bias,classifier.weight,classifier.bias",
+                  "2 keys still hold");
+    automatically("torch/t215/prefix_mixed.pt",
+                  "module.fc1.weight,module.fc1.bias,module.fc2.weight,module.fc2.bias,extra.weight",
                   "4 keys still hold");
 }
 
@@ -263,8 +273,9 @@ static void regex_replaces_every_match(void)
 
 static void bad_rules_are_refused(void)
 {
-    static const char *const rules[] = {"no arrow", "=>x", "(=>x", "a=>\\1", "a=>\\q", "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
-                                        "w.=>w", ".*=>"};
+    static const char *const rules[] = {"no arrow", "=>x",   "(=>x",    "a=>\\1",
+                                        "a=>\\q",   "a=>\\", "a=>\xff", "(a{1,200}){1,200}=>b",
+                                        "w.=>w",    ".*=>"};
     ckpt_plan *p = plan_of(KEYS("wü"));
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         ckpt_error err = {0};
@@ -338,7 +349,8 @@ static ckpt_file *by_hand(ckpt_value *(*make)(arena *a))
  * keys share. */
 static ckpt_value *named_optimizer(arena *a)
 {
-    ckpt_value *root = dict(a), *opt = dict(a), *state = dict(a), *one = dict(a), *groups = value_new(a, CKPT_V_LIST, 0);
+    ckpt_value *root = dict(a), *opt = dict(a), *state = dict(a), *one = dict(a),
+               *groups = value_new(a, CKPT_V_LIST, 0);
     ckpt_value *group = dict(a), *params = value_new(a, CKPT_V_LIST, 0), *model = dict(a);
     value_put(a, model, text(a, "module.w"), tensor(a));
     value_put(a, root, text(a, "model"), model);
@@ -373,7 +385,8 @@ static void optimizers_by_name_follow(void)
 /* Python 2: str keys, OrderedDict as a list of pairs in _metadata. */
 static ckpt_value *python2(arena *a)
 {
-    ckpt_value *root = value_ordered_dict(a), *key = text(a, "module.w"), *list = value_new(a, CKPT_V_LIST, 0);
+    ckpt_value *root = value_ordered_dict(a), *key = text(a, "module.w"),
+               *list = value_new(a, CKPT_V_LIST, 0);
     ckpt_value *klass = value_global(a, STR_LIT("collections"), STR_LIT("OrderedDict"), 0), *state = dict(a);
     key->type = CKPT_V_STR8;
     for (int i = 0; i < 2; i++) {
@@ -397,7 +410,8 @@ static void python2_metadata_too(void)
     CU_ASSERT_EQUAL(p->renames[0].metadata, false);
     size_t whole = 0; /* the wrapper's pair is left out, not half of it */
     for (size_t i = 0; i < p->nedits; i++)
-        whole += p->edits[i].n == 2 && p->edits[i].dropped[0] && value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
+        whole += p->edits[i].n == 2 && p->edits[i].dropped[0] &&
+                 value_item(p->edits[i].node, 0)->type == CKPT_V_LIST;
     CU_ASSERT_EQUAL(whole, 1);
     CU_ASSERT_STRING_EQUAL(p->renames[0].to.ptr, "w");
     ckpt_plan_free(p);

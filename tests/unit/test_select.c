@@ -20,8 +20,8 @@ static const char *names(ckpt_plan *p)
     CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
     text[0] = '\0';
     for (size_t i = 0; i < p->nentries; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)p->entries[i].name.len,
-                                p->entries[i].name.ptr);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "",
+                                (int)p->entries[i].name.len, p->entries[i].name.ptr);
     return text;
 }
 
@@ -35,7 +35,8 @@ static void auto_root(const char *file, const char *root, bool speaks)
 {
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
-    CU_ASSERT(p->root_name.len == strlen(root) && memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
+    CU_ASSERT(p->root_name.len == strlen(root) &&
+              memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
     CU_ASSERT_EQUAL(p->nnotices != 0, speaks);
     CU_ASSERT(ckpt_plan_tensor_count(p) > 0);
     done(p);
@@ -82,9 +83,10 @@ static void a_wrong_root_is_explained(void)
     done(p);
 }
 
-#define THREE "{\"a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"                    \
-              "\"a.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"                     \
-              "\"c.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}"
+#define THREE                                                                                                \
+    "{\"a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"                                      \
+    "\"a.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]},"                                       \
+    "\"c.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}"
 
 static void globs_narrow_and_widen(void)
 {

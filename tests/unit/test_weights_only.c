@@ -34,30 +34,62 @@ static const char *verdict(const void *pickle, size_t size)
 static void what_torch_takes(void)
 {
     CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02}q\0X\1\0\0\0aK\1s."), "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02" "ccollections\nOrderedDict\n)R}b."), "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02" "c__builtin__\nset\n]\x85R."), "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02" "ctorch\nnn.parameter.Parameter\n."), ""); /* names are joined first */
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02" "cUserDict\nOrderedDict\n."), "");
-    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02" "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" "0X\3\0\0\0cpuK\1tQ."), "");
+    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
+                                   "ccollections\nOrderedDict\n)R}b."),
+                           "");
+    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
+                                   "c__builtin__\nset\n]\x85R."),
+                           "");
+    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
+                                   "ctorch\nnn.parameter.Parameter\n."),
+                           ""); /* names are joined first */
+    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
+                                   "cUserDict\nOrderedDict\n."),
+                           "");
+    CU_ASSERT_STRING_EQUAL(VERDICT("\x80\x02"
+                                   "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+                                   "0X\3\0\0\0cpuK\1tQ."),
+                           "");
 }
 
 static void what_it_refuses(void)
 {
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "cos\nsystem\n."), "GLOBAL os.system at 0x2 ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "ccollections\nOrderedDic\n."), "collections.OrderedDic ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "ccollections\nOrderedDictX\n."), "collections.OrderedDictX ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "ctorc\nSize\n."), "torc.Size ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "ctorch.Size\nx\n."), "torch.Size.x ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "cos\nsystem\n."),
+                     "GLOBAL os.system at 0x2 ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "ccollections\nOrderedDic\n."),
+                     "collections.OrderedDic ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "ccollections\nOrderedDictX\n."),
+                     "collections.OrderedDictX ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "ctorc\nSize\n."),
+                     "torc.Size ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "ctorch.Size\nx\n."),
+                     "torch.Size.x ") != NULL);
     CU_ASSERT(strstr(VERDICT("\x80\x04\x95\2\0\0\0\0\0\0\0N."), "opcode 149 at 0x2 ") != NULL);
     CU_ASSERT(strstr(VERDICT("I1\n."), "opcode 73 at 0x0 ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "ccollections\nOrderedDict\n)R)R."), "REDUCE at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "c_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86R}b."), "BUILD at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "c__builtin__\nset\n]\x85RK\1K\2s."), "SETITEMS at ") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "c__builtin__\nset\n]\x85RK\1a."), "APPENDS at ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "ccollections\nOrderedDict\n)R)R."),
+                     "REDUCE at ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "c_codecs\nencode\nX\1\0\0\0aX\6\0\0\0latin1\x86R}b."),
+                     "BUILD at ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "c__builtin__\nset\n]\x85RK\1K\2s."),
+                     "SETITEMS at ") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "c__builtin__\nset\n]\x85RK\1a."),
+                     "APPENDS at ") != NULL);
     CU_ASSERT(strstr(VERDICT("\x80\x02X\1\0\0\0xQ."), "persistent id at ") != NULL);
     CU_ASSERT(strstr(VERDICT("\x80\x02(X\6\0\0\0moduletQ."), "persistent id at ") != NULL);
     CU_ASSERT(strstr(VERDICT("\x80\x02U\1\xff."), "not UTF-8") != NULL);
-    CU_ASSERT(strstr(VERDICT("\x80\x02" "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0" "0X\5\0\0\0cpu:0K\1tQ."), "\"cpu:0\"") != NULL);
+    CU_ASSERT(strstr(VERDICT("\x80\x02"
+                             "(X\7\0\0\0storagectorch\nFloatStorage\nX\1\0\0\0"
+                             "0X\5\0\0\0cpu:0K\1tQ."),
+                     "\"cpu:0\"") != NULL);
 }
 
 /* The first breach in the stream is the one named. */
@@ -100,8 +132,9 @@ static void hold(const char *line, struct score *s)
     char file[512], said[512], kind[64], path[1024];
     ckpt_file *f = NULL;
     ckpt_info info;
-    if (!field(line, "file", file, sizeof file) || !field(line, "weights_only", said, sizeof said)
-        || !field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) || !pickles_own(said))
+    if (!field(line, "file", file, sizeof file) || !field(line, "weights_only", said, sizeof said) ||
+        !field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
+        !pickles_own(said))
         return;
     snprintf(path, sizeof path, "%s", unit_corpus(file));
     if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
@@ -127,8 +160,9 @@ static void hold(const char *line, struct score *s)
 
 static void the_corpus_agrees(void)
 {
-    static const char *const of[] = {"t10", "t14", "t14py2", "t15", "t16", "t17", "t18", "t19", "t110", "t111", "t112", "t113",
-                                     "t20", "t21", "t23", "t26", "t27", "t28", "t215", "dist26", "exp", "legexp", "badexp", "misc2"};
+    static const char *const of[] = {"t10",  "t14",  "t14py2", "t15",    "t16", "t17",    "t18",    "t19",
+                                     "t110", "t111", "t112",   "t113",   "t20", "t21",    "t23",    "t26",
+                                     "t27",  "t28",  "t215",   "dist26", "exp", "legexp", "badexp", "misc2"};
     struct score s = {0};
     for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
         char path[64], *line = NULL;
