@@ -9,6 +9,7 @@ For every file of the corpus that torch.load(weights_only=True) takes:
   prefix    add p. gives every state dict the new names; strip p. gives the first object back
   tensors   to .safetensors: the official library reads the same tensors, would write the same bytes; back to .pt:
             the same again
+  shards    in pieces, safetensors and .bin: the pieces and their index give the same tensors back
   mend      what weights_only refuses (TorchScript, whole models, tar, other protocols, damage that can be read past) is
             taken once ckpt has written it, with the tensors that the truth lists, unless it holds foreign objects
 and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
@@ -21,6 +22,7 @@ import json
 import logging
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -255,6 +257,25 @@ def merged(folder):
     return out
 
 
+def shards(o, path, x):
+    if not is_state_dict(x) or not all(safe(t) for t in x.values()) or len(x) < 3:
+        raise NotForThis("not a state dict of plain tensors")
+    for name in ("model.safetensors", "pytorch_model.bin"):
+        folder = os.path.join(o.folder, "shards")
+        shutil.rmtree(folder, ignore_errors=True)
+        os.mkdir(folder)
+        limit = max(t.numel() * t.element_size() for t in x.values()) + 1
+        o.must("convert", "--ties=copy", "--max-shard-size", str(limit), path, os.path.join(folder, name))
+        files = os.listdir(folder)
+        if len(files) == 1:
+            load = st.load_file if name.endswith("s") else o.load
+            got = load(os.path.join(folder, files[0]))
+        else:
+            got = merged(folder)
+        if list(sorted(got)) != list(sorted(x)) or any(not same_values(x[k], got[k]) for k in x):
+            raise Wrong(f"{name}: the pieces hold other tensors")
+
+
 def sha256(t):
     return hashlib.sha256(plain_bytes(t).numpy().tobytes()).hexdigest()
 
@@ -310,7 +331,7 @@ def entries(corpus, only):
 def tasks(r, path):
     if r["kind"] in ("zip", "legacy", "tar", "pickle") and r.get("weights_only") == r["verdict"] == "ok":
         x = torch.load(path, weights_only=True)
-        return x, [copy, convert, prefix, tensors]
+        return x, [copy, convert, prefix, tensors, shards]
     if r["kind"] in ("zip", "legacy", "tar", "pickle", "torchscript", "torchscript-lite", "torchscript-json"):
         return r, [mend]
     if r["kind"] == "safetensors":
