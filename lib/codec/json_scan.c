@@ -24,25 +24,27 @@ void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error 
     j->len = text.len;
 }
 
-static uint64_t absolute(const json_scan *j, size_t at)
+static uint64_t absolute(const json_scan *j, size_t pos)
 {
-    uint64_t pos;
-    return j->base != CKPT_NO_OFFSET && checked_add(j->base, at, &pos) ? pos : CKPT_NO_OFFSET;
+    uint64_t sum;
+    return j->base != CKPT_NO_OFFSET && checked_add(j->base, pos, &sum) ? sum : CKPT_NO_OFFSET;
 }
 
-/* A complaint about the byte at AT, or about the end of the text there. */
-static enum json_event broken(json_scan *j, size_t at, const char *allowed)
+/* A complaint about the byte at POS, or about the end of the text there. */
+static enum json_event broken(json_scan *j, size_t pos, const char *allowed)
 {
     j->state = FAILED;
-    if (at >= j->len) {
+    if (pos >= j->len) {
         fail(j->err, CKPT_ETRUNCATED, absolute(j, j->len), "the JSON text ends, %s must follow", allowed);
         return JSON_ERROR;
     }
-    unsigned c = j->text[at];
+    unsigned c = j->text[pos];
     if (c > ' ' && c < 0x7f)
-        fail(j->err, CKPT_EFORMAT, absolute(j, at), "invalid JSON: found '%c', allowed: %s", (int)c, allowed);
+        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found '%c', allowed: %s", (int)c,
+             allowed);
     else
-        fail(j->err, CKPT_EFORMAT, absolute(j, at), "invalid JSON: found byte 0x%02x, allowed: %s", c, allowed);
+        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found byte 0x%02x, allowed: %s", c,
+             allowed);
     return JSON_ERROR;
 }
 
@@ -87,13 +89,13 @@ static int hex_digit(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits at AT, all before END; -1 when they are not. */
-static int hex4(const json_scan *j, size_t at, size_t end)
+/* The four digits at POS, all before END; -1 when they are not. */
+static int hex4(const json_scan *j, size_t pos, size_t end)
 {
     int v = 0;
-    if (end - at < 4)
+    if (end - pos < 4)
         return -1;
-    for (size_t i = at; i < at + 4; i++) {
+    for (size_t i = pos; i < pos + 4; i++) {
         int d = hex_digit(j->text[i]);
         if (d < 0)
             return -1;
@@ -102,21 +104,21 @@ static int hex4(const json_scan *j, size_t at, size_t end)
     return v;
 }
 
-/* The code point of the \u whose digits begin at *AT; UTF8_BAD when there is none. */
-static uint32_t unicode_escape(const json_scan *j, size_t *at, size_t end)
+/* The code point of the \u whose digits begin at *POS; UTF8_BAD when there is none. */
+static uint32_t unicode_escape(const json_scan *j, size_t *pos, size_t end)
 {
-    int hi = hex4(j, *at, end);
+    int hi = hex4(j, *pos, end);
     if (hi < 0 || (hi >= 0xdc00 && hi <= 0xdfff))
         return UTF8_BAD;
-    *at += 4;
+    *pos += 4;
     if (hi < 0xd800 || hi > 0xdbff)
         return (uint32_t)hi;
-    if (end - *at < 6 || j->text[*at] != '\\' || j->text[*at + 1] != 'u')
+    if (end - *pos < 6 || j->text[*pos] != '\\' || j->text[*pos + 1] != 'u')
         return UTF8_BAD;
-    int lo = hex4(j, *at + 2, end);
+    int lo = hex4(j, *pos + 2, end);
     if (lo < 0xdc00 || lo > 0xdfff)
         return UTF8_BAD;
-    *at += 6;
+    *pos += 6;
     return 0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00);
 }
 
@@ -128,31 +130,35 @@ static char short_escape(unsigned char c)
     case 'n': return '\n';
     case 'r': return '\r';
     case 't': return '\t';
-    case '"': case '\\': case '/': return (char)c;
+    case '"':
+    case '\\':
+    case '/': return (char)c;
     default: return 0;
     }
 }
 
-/* The string in [AT, END), which holds a backslash, into the arena: it only
+/* The string in [POS, END), which holds a backslash, into the arena: it only
  * ever gets shorter. */
-static bool unescape(json_scan *j, size_t at, size_t end)
+static bool unescape(json_scan *j, size_t pos, size_t end)
 {
-    char *out = arena_alloc(j->a, end - at);
+    char *out = arena_alloc(j->a, end - pos);
     size_t n = 0;
     if (!out)
         return no_memory(j), false;
-    while (at < end) {
-        unsigned char c = j->text[at++];
+    while (pos < end) {
+        unsigned char c = j->text[pos++];
         if (c != '\\') {
             out[n++] = (char)c;
             continue;
         }
-        size_t start = at; /* the scan for the closing quote saw a byte behind every backslash */
-        c = j->text[at++];
-        uint32_t cp = c == 'u' ? unicode_escape(j, &at, end) : 0;
+        size_t start = pos; /* the scan for the closing quote saw a byte behind every backslash */
+        c = j->text[pos++];
+        uint32_t cp = c == 'u' ? unicode_escape(j, &pos, end) : 0;
         char plain = c == 'u' ? 0 : short_escape(c);
         if (c == 'u' ? cp == UTF8_BAD : plain == 0)
-            return broken(j, start, c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"), false;
+            return broken(j, start,
+                          c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"),
+                   false;
         if (c == 'u')
             n += utf8_put(cp, out + n);
         else
@@ -162,14 +168,13 @@ static bool unescape(json_scan *j, size_t at, size_t end)
     return true;
 }
 
-static bool check_utf8(json_scan *j, size_t at, size_t end)
+static bool check_utf8(json_scan *j, size_t from, size_t end)
 {
-    ckpt_str s = str_of((const char *)j->text + at, end - at);
-    size_t pos = 0;
-    while (pos < s.len) {
+    ckpt_str s = str_of((const char *)j->text + from, end - from);
+    for (size_t pos = 0; pos < s.len;) {
         size_t was = pos;
         if (utf8_next(s, &pos, false) == UTF8_BAD)
-            return broken(j, at + was, "UTF-8"), false;
+            return broken(j, from + was, "UTF-8"), false;
     }
     return true;
 }
@@ -177,69 +182,69 @@ static bool check_utf8(json_scan *j, size_t at, size_t end)
 /* The string whose opening quote is at j->pos. */
 static bool scan_string(json_scan *j)
 {
-    size_t at = j->pos + 1, start = at;
+    size_t pos = j->pos + 1, start = pos;
     bool escaped = false;
     unsigned char any = 0;
     for (;;) {
-        while (j->len - at >= 8 && plain8(j->text + at))
-            at += 8;
-        if (at >= j->len)
-            return broken(j, at, "the end of a string"), false;
-        unsigned char c = j->text[at];
+        while (j->len - pos >= 8 && plain8(j->text + pos))
+            pos += 8;
+        if (pos >= j->len)
+            return broken(j, pos, "the end of a string"), false;
+        unsigned char c = j->text[pos];
         if (c == '"')
             break;
         if (c < ' ')
-            return broken(j, at, "\\u escapes for control characters"), false;
+            return broken(j, pos, "\\u escapes for control characters"), false;
         any |= c;
         if (c == '\\') {
             escaped = true;
-            if (++at >= j->len)
-                return broken(j, at, "the rest of an escape"), false;
+            if (++pos >= j->len)
+                return broken(j, pos, "the rest of an escape"), false;
         }
-        at++;
+        pos++;
     }
-    j->pos = at + 1;
-    j->str = str_of((const char *)j->text + start, at - start);
-    if ((any & 0x80) && !check_utf8(j, start, at))
+    j->pos = pos + 1;
+    j->str = str_of((const char *)j->text + start, pos - start);
+    if ((any & 0x80) && !check_utf8(j, start, pos))
         return false;
-    return !escaped || unescape(j, start, at);
+    return !escaped || unescape(j, start, pos);
 }
 
 /* ---------------------------------------------------------------- numbers */
 
-static size_t digits(const json_scan *j, size_t at)
+static size_t digits(const json_scan *j, size_t pos)
 {
-    while (at < j->len && j->text[at] >= '0' && j->text[at] <= '9')
-        at++;
-    return at;
+    while (pos < j->len && j->text[pos] >= '0' && j->text[pos] <= '9')
+        pos++;
+    return pos;
 }
 
 static enum json_event scan_number(json_scan *j)
 {
-    size_t at = j->pos, was;
-    if (j->text[at] == '-')
-        at++;
-    if (at < j->len && j->text[at] == '0')
-        was = at, at++;
+    size_t pos = j->pos, was;
+    if (j->text[pos] == '-')
+        pos++;
+    if (pos < j->len && j->text[pos] == '0')
+        was = pos, pos++;
     else
-        was = at, at = digits(j, at);
-    if (at == was)
-        return broken(j, at, "a digit");
-    if (at < j->len && j->text[at] == '.') {
-        was = ++at;
-        if ((at = digits(j, at)) == was)
-            return broken(j, at, "a digit");
+        was = pos, pos = digits(j, pos);
+    if (pos == was)
+        return broken(j, pos, "a digit");
+    if (pos < j->len && j->text[pos] == '.') {
+        was = ++pos;
+        if ((pos = digits(j, pos)) == was)
+            return broken(j, pos, "a digit");
     }
-    if (at < j->len && (j->text[at] | 0x20) == 'e') {
-        at++;
-        if (at < j->len && (j->text[at] == '+' || j->text[at] == '-'))
-            at++;
-        was = at;
-        if ((at = digits(j, at)) == was)
-            return broken(j, at, "a digit");
+    if (pos < j->len && (j->text[pos] | 0x20) == 'e') {
+        pos++;
+        if (pos < j->len && (j->text[pos] == '+' || j->text[pos] == '-'))
+            pos++;
+        was = pos;
+        if ((pos = digits(j, pos)) == was)
+            return broken(j, pos, "a digit");
     }
-    j->str = str_of((const char *)j->text + j->pos, at - j->pos);
-    j->pos = at;
+    j->str = str_of((const char *)j->text + j->pos, pos - j->pos);
+    j->pos = pos;
     j->state = AFTER_VALUE;
     return JSON_NUMBER;
 }
@@ -359,7 +364,8 @@ static bool after_value(json_scan *j, enum json_event *e)
         j->state = object ? WANT_KEY : WANT_VALUE;
         return false;
     }
-    *e = c == (object ? '}' : ']') ? close_container(j) : broken(j, j->pos, object ? "',' or '}'" : "',' or ']'");
+    *e = c == (object ? '}' : ']') ? close_container(j)
+                                   : broken(j, j->pos, object ? "',' or '}'" : "',' or ']'");
     return true;
 }
 
@@ -408,9 +414,9 @@ void json_quote(buf *out, ckpt_str s)
             continue;
         buf_put(out, s.ptr + from, i - from);
         from = i + 1;
-        const char *at = memchr(named, c, sizeof named - 1);
-        if (at)
-            buf_printf(out, "\\%c", letter[at - named]);
+        const char *short_name = memchr(named, c, sizeof named - 1);
+        if (short_name)
+            buf_printf(out, "\\%c", letter[short_name - named]);
         else
             buf_printf(out, "\\u%04x", c);
     }

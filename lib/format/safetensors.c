@@ -35,7 +35,7 @@ struct entry {
     uint64_t begin, end; /* in the data */
     uint64_t at;         /* of its name: absolute, for messages */
     uint32_t ndim;
-    uint32_t order;      /* in the header */
+    uint32_t order; /* in the header */
     uint16_t dtype;
 };
 
@@ -94,8 +94,8 @@ static ckpt_status read_dtype(struct header *h, struct entry *x)
     }
     x->dtype = (uint16_t)h->dtype;
     if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have", STR_ARG(x->name),
-                         STR_ARG(h->j.str));
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have",
+                         STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
 
@@ -122,8 +122,8 @@ static ckpt_status read_shape(struct header *h, struct entry *x)
     x->ndim = 0;
     while ((e = json_next(&h->j)) == JSON_NUMBER && x->ndim < cap)
         if (!json_uint(&h->j, &shape[x->ndim++]))
-            return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64", STR_ARG(x->name),
-                             STR_ARG(h->j.str));
+            return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64",
+                             STR_ARG(x->name), STR_ARG(h->j.str));
     return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "shape", "an array of numbers");
 }
 
@@ -136,12 +136,14 @@ static ckpt_status read_offsets(struct header *h, struct entry *x)
         return unexpected(h, e, "data_offsets", "an array");
     while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
         if (!json_uint(&h->j, to[n++]))
-            return json_fail(&h->j, "tensor \"%.*s\" has data offset %.*s; offsets are whole numbers below 2^64",
+            return json_fail(&h->j,
+                             "tensor \"%.*s\" has data offset %.*s; offsets are whole numbers below 2^64",
                              STR_ARG(x->name), STR_ARG(h->j.str));
     return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : unexpected(h, e, "data_offsets", "two numbers");
 }
 
-static ckpt_status (*const read_field[3])(struct header *, struct entry *) = {read_dtype, read_shape, read_offsets};
+static ckpt_status (*const read_field[3])(struct header *, struct entry *) = {read_dtype, read_shape,
+                                                                              read_offsets};
 static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
 
 static size_t field_of(ckpt_str key)
@@ -182,7 +184,14 @@ static ckpt_status read_array(struct header *h, struct entry *x)
     for (size_t k = 0; k < 3; k++)
         CKPT_TRY(read_field[k](h, x));
     enum json_event e = json_next(&h->j);
-    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "a tensor's array", "[dtype, shape, data_offsets]");
+    return e == JSON_ARRAY_END ? CKPT_OK
+                               : unexpected(h, e, "a tensor's array", "[dtype, shape, data_offsets]");
+}
+
+/* Where the event at hand is in the file. */
+static uint64_t header_pos(const struct header *h)
+{
+    return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
 }
 
 static struct entry *new_entry(struct header *h)
@@ -202,17 +211,19 @@ static struct entry *new_entry(struct header *h)
 static ckpt_status read_tensor(struct header *h)
 {
     if (h->n >= h->f->limits.max_tensors)
-        return fail(h->err, CKPT_ELIMIT, source_pos(h->f->src, 8 + h->j.at), "more than %llu tensors", (unsigned long long)h->f->limits.max_tensors);
+        return fail(h->err, CKPT_ELIMIT, header_pos(h), "more than %llu tensors",
+                    (unsigned long long)h->f->limits.max_tensors);
     struct entry *x = new_entry(h);
     uint32_t before;
     if (!x)
         return fail_memory(h->err);
     x->name = h->j.str;
-    x->at = source_pos(h->f->src, 8 + h->j.at);
+    x->at = header_pos(h);
     if (!map_put(h->names, x->name, x->order, &before))
         return fail_memory(h->err);
     if (before != MAP_NONE) { /* the map keeps the first; it stands for the last */
-        file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
+        file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts",
+                    STR_ARG(x->name));
         x->order = before;
     }
     enum json_event e = json_next(&h->j);
@@ -312,11 +323,14 @@ static ckpt_status cut_off(const struct header *h, const struct entry *x)
     for (size_t i = 0; i < h->n; i++)
         if (h->entries[i].end > want)
             want = h->entries[i].end;
-    (void)fail(h->err, CKPT_ETRUNCATED, x->at, "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu",
-               STR_ARG(x->name), LL(x->begin), LL(x->end), LL(h->ndata));
+    (void)fail(h->err, CKPT_ETRUNCATED, x->at,
+               "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu", STR_ARG(x->name),
+               LL(x->begin), LL(x->end), LL(h->ndata));
     if (checked_add(want, h->data, &want))
-        fail_hint(h->err, "the download or copy stopped early: the header describes %llu bytes, this file has %llu; get it again",
-                  LL(want), LL(h->f->nbytes));
+        fail_hint(
+            h->err,
+            "the download stopped early: the header describes %llu bytes, this file has %llu; get it again",
+            LL(want), LL(h->f->nbytes));
     return CKPT_ETRUNCATED;
 }
 
@@ -330,12 +344,15 @@ static ckpt_status check_size(const struct header *h, const struct entry *x)
         ok = checked_mul(bits, x->shape[k], &bits);
     unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
     if (!ok || !checked_mul(bits, width, &bits))
-        return fail(h->err, CKPT_EFORMAT, x->at, "the sizes of tensor \"%.*s\" multiply to more than 2^64 bits", STR_ARG(x->name));
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "the sizes of tensor \"%.*s\" multiply to more than 2^64 bits", STR_ARG(x->name));
     if (bits % 8)
-        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" has %llu bits, which is no whole number of bytes", STR_ARG(x->name),
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "tensor \"%.*s\" has %llu bits, which is no whole number of bytes", STR_ARG(x->name),
                     LL(bits));
     if (bits / 8 != x->end - x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" needs %llu bytes for its shape, its data_offsets %llu..%llu hold %llu",
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "tensor \"%.*s\" needs %llu bytes for its shape, its data_offsets %llu..%llu hold %llu",
                     STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
     return CKPT_OK;
 }
@@ -344,14 +361,18 @@ static ckpt_status check_entry(const struct header *h, const struct entry *x, co
 {
     uint64_t start = prev ? prev->end : 0;
     if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->at, "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
     if (x->begin < start)
-        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev->name), LL(start));
     if (x->begin > start)
-        return fail(h->err, CKPT_EFORMAT, x->at, "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
-                    STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
+        return fail(
+            h->err, CKPT_EFORMAT, x->at,
+            "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
+            STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
     if (x->end > h->ndata)
         return cut_off(h, x);
     return check_size(h, x);
@@ -366,7 +387,8 @@ static ckpt_status check_entries(const struct header *h)
     }
     uint64_t end = prev ? prev->end : 0;
     if (end != h->ndata)
-        return fail(h->err, CKPT_EFORMAT, source_pos(h->f->src, h->data + end), "%llu bytes behind the last tensor belong to none", LL(h->ndata - end));
+        return fail(h->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%llu bytes behind the last tensor belong to none",
+                    LL(h->ndata - end));
     return CKPT_OK;
 }
 
@@ -379,26 +401,29 @@ static ckpt_status halve_last(const struct header *h, const struct entry *x, con
     if (!copy)
         return fail_memory(h->err);
     if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, x->at, "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
+        return fail(h->err, CKPT_EUNSUPPORTED, x->at,
+                    "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
                     STR_ARG(x->name));
-    memcpy(copy, x->shape, x->ndim * sizeof *copy);
+    memcpy(copy, x->shape, x->ndim * sizeof *copy); /* bounded: the copy was just allocated */
     copy[x->ndim - 1] /= 2;
     *shape = copy;
     return CKPT_OK;
 }
 
-static ckpt_status add_storage(const struct header *h, const struct entry *x, uint64_t elements, uint32_t *index)
+static ckpt_status add_storage(const struct header *h, const struct entry *x, uint64_t elements,
+                               uint32_t *index)
 {
     struct storage s = {.dtype = x->dtype, .numel = elements};
     s.s.nbytes = x->end - x->begin;
     s.s.key = x->name;
-    s.off = h->data + x->begin;
+    s.off = h->data + x->begin; /* bounded: check_entries saw it inside the file */
     s.s.file_offset = source_pos(h->f->src, s.off);
     s.src = source_ref(h->f->src);
     return table_storage(&h->f->table, &s, index, h->err);
 }
 
-static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path, struct step *step)
+static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path,
+                           struct step *step)
 {
     ckpt_file *f = h->f;
     struct row r = {.steps = step};
@@ -410,8 +435,17 @@ static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_p
     *step = (struct step){.node = f->root, .index = value_count(f->root)};
     if (!key || !val || !value_put(f->a, f->root, key, val))
         return fail_memory(h->err);
-    r.t = (ckpt_tensor){.name = x->name, .path = path, .npath = 1, .dtype = x->dtype, .kind = CKPT_DENSE, .ndim = x->ndim, .shape = x->shape,
-                        .has_shape = true, .has_data = true, .part_of = CKPT_NO_TENSOR, .value = val};
+    r.t = (ckpt_tensor){.name = x->name,
+                        .path = path,
+                        .npath = 1,
+                        .dtype = x->dtype,
+                        .kind = CKPT_DENSE,
+                        .ndim = x->ndim,
+                        .shape = x->shape,
+                        .has_shape = true,
+                        .has_data = true,
+                        .part_of = CKPT_NO_TENSOR,
+                        .value = val};
     if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
         CKPT_TRY(halve_last(h, x, &r.t.shape));
     CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
@@ -457,11 +491,14 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
     CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
     *n = load_u64le(bytes);
     if (*n > SAFETENSORS_MAX_HEADER)
-        return fail(err, CKPT_EFORMAT, 0, "a header of %llu bytes; the format allows %u", LL(*n), SAFETENSORS_MAX_HEADER);
+        return fail(err, CKPT_EFORMAT, 0, "a header of %llu bytes; the format allows %u", LL(*n),
+                    SAFETENSORS_MAX_HEADER);
     if (*n > f->limits.max_header)
-        return fail(err, CKPT_ELIMIT, 0, "a header of %llu bytes; the limit is %llu", LL(*n), LL(f->limits.max_header));
+        return fail(err, CKPT_ELIMIT, 0, "a header of %llu bytes; the limit is %llu", LL(*n),
+                    LL(f->limits.max_header));
     if (!range_within(8, *n, f->src->size)) {
-        (void)fail(err, CKPT_ETRUNCATED, 8, "the header needs %llu bytes, the file has %llu behind its length", LL(*n),
+        (void)fail(err, CKPT_ETRUNCATED, 8,
+                   "the header needs %llu bytes, the file has %llu behind its length", LL(*n),
                    LL(f->src->size - 8));
         fail_hint(err, "the download or copy stopped early: get the file again");
         return CKPT_ETRUNCATED;

@@ -51,7 +51,10 @@ struct writer {
     buf header;     /* length and padding included */
 };
 
-static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row) { return &w->p->file->table.rows[row].t; }
+static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row)
+{
+    return &w->p->file->table.rows[row].t;
+}
 
 /* ------------------------------------------------------- what can be held */
 
@@ -68,14 +71,16 @@ static const char *unfit(const ckpt_tensor *t)
     return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
 }
 
-static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry *first, size_t others, ckpt_error *err)
+static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry *first, size_t others,
+                                ckpt_error *err)
 {
     const ckpt_tensor *t = tensor_of(w, first->row);
     char more[48] = "";
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s", STR_ARG(first->name),
-               ckpt_kind_name((ckpt_kind)t->kind), t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s",
+               STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
+               t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
     fail_hint(err, "--drop '%.*s' leaves it out; a .pth output keeps it", STR_ARG(first->name));
     return CKPT_ELOSSY;
 }
@@ -134,8 +139,8 @@ static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
 static ckpt_status collision(struct writer *w, const struct item *a, const struct item *b, ckpt_error *err)
 {
     ckpt_str pa = path_text(w, tensor_of(w, a->row)), pb = path_text(w, tensor_of(w, b->row));
-    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s", STR_ARG(a->name),
-               STR_ARG(pa), STR_ARG(pb));
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
+               STR_ARG(a->name), STR_ARG(pa), STR_ARG(pb));
     fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
     return CKPT_EEXIST;
 }
@@ -148,9 +153,11 @@ static ckpt_status check_names(struct writer *w, ckpt_error *err)
         uint32_t other;
         ckpt_str name = w->items[i].name;
         if (str_is(name, "__metadata__"))
-            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a tensor is called __metadata__, which safetensors reserves");
+            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                      "a tensor is called __metadata__, which safetensors reserves");
         else if (!utf8_check(name, false, NULL))
-            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
+            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                      "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
         else if (!map_put(seen, name, (uint32_t)i, &other))
             st = fail_memory(err);
         else if (other != MAP_NONE)
@@ -176,7 +183,8 @@ static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
     if (p->ndropped == before || !w->opts->strict)
         return CKPT_OK;
     const ckpt_dropped *d = &p->dropped[before];
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; safetensors holds tensors only",
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; safetensors holds tensors only",
                STR_ARG(d->path), STR_ARG(d->type), p->ndropped - before - 1);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;
@@ -248,7 +256,8 @@ struct ranked {
 static int by_rank(const void *pa, const void *pb)
 {
     const struct ranked *a = pa, *b = pb;
-    return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : str_compare(a->item.name, b->item.name);
+    return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank)
+                              : str_compare(a->item.name, b->item.name);
 }
 
 static ckpt_status place(struct writer *w, ckpt_error *err)
@@ -257,7 +266,8 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
     if (!r)
         return fail_memory(err);
     for (size_t i = 0; i < w->n; i++)
-        r[i] = (struct ranked){w->items[i], dtype_info((ckpt_dtype)tensor_of(w, w->items[i].row)->dtype)->st_rank};
+        r[i] = (struct ranked){w->items[i],
+                               dtype_info((ckpt_dtype)tensor_of(w, w->items[i].row)->dtype)->st_rank};
     qsort(r, w->n, sizeof *r, by_rank);
     bool ok = true;
     for (size_t i = 0; ok && i < w->n; i++) {
@@ -266,7 +276,8 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
         ok = checked_add(w->data, tensor_of(w, w->items[i].row)->nbytes, &w->data);
     }
     free(r);
-    return ok ? CKPT_OK : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
+    return ok ? CKPT_OK
+              : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
 }
 
 static void put_entry(struct writer *w, const struct item *x)
@@ -282,7 +293,7 @@ static void put_entry(struct writer *w, const struct item *x)
         buf_printf(&w->header, k ? ",%llu" : "%llu", (unsigned long long)size);
     }
     buf_printf(&w->header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)x->begin,
-               (unsigned long long)(x->begin + t->nbytes));
+               (unsigned long long)(x->begin + t->nbytes)); /* bounded: place() added them */
 }
 
 static void put_metadata(struct writer *w)
@@ -314,13 +325,15 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     while (b->len % 8 && buf_ok(b))
         buf_byte(b, ' ');
     if (!buf_ok(b))
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the header would have more than the %u bytes that the format allows",
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "the header would have more than the %u bytes that the format allows",
                     SAFETENSORS_MAX_HEADER);
     size_t n = b->len - 8;
     for (size_t i = 0; i < 8; i++)
         b->data[i] = (unsigned char)(n >> 8 * i);
     if (n > SAFETENSORS_HUB_HEADER)
-        plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n, SAFETENSORS_HUB_HEADER);
+        plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n,
+                    SAFETENSORS_HUB_HEADER);
     return CKPT_OK;
 }
 
@@ -355,7 +368,8 @@ static ckpt_status check_sources(struct writer *w, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk, ckpt_error *err)
+static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk,
+                               ckpt_error *err)
 {
     struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
     stream *s = NULL;
@@ -371,8 +385,8 @@ static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out
     }
     stream_close(s);
     if (st == CKPT_OK && w->done - before != tensor_of(w, x->row)->nbytes)
-        st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu", (unsigned long long)(w->done - before),
-                  (unsigned long long)tensor_of(w, x->row)->nbytes);
+        st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+                  (unsigned long long)(w->done - before), (unsigned long long)tensor_of(w, x->row)->nbytes);
     if (st != CKPT_OK && st != CKPT_ECANCELLED)
         fail_where(err, "%.*s", STR_ARG(x->name));
     return st;
@@ -384,8 +398,9 @@ static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
     unsigned char *chunk = malloc(STREAM_CHUNK);
     if (!chunk)
         return fail_memory(err);
-    ckpt_status st = checked_add(w->header.len, w->data, &size) ? sink_reserve(out, size, err)
-                                                                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes");
+    ckpt_status st = checked_add(w->header.len, w->data, &size)
+                         ? sink_reserve(out, size, err)
+                         : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes");
     if (st == CKPT_OK)
         st = sink_write(out, w->header.data, w->header.len, err);
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
@@ -441,7 +456,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += w.n;
-        job->result->bytes += w.header.len + w.data;
+        job->result->bytes += w.header.len + w.data; /* bounded: they were written */
     }
     buf_free(&w.header);
     free(w.items);

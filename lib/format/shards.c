@@ -60,7 +60,8 @@ bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
     if (!begins_object(head, nhead) || src->size > MAX_INDEX_PROBE)
         return false;
     char *text = malloc((size_t)src->size);
-    bool yes = text && source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK && has_weight_map(text, (size_t)src->size);
+    bool yes = text && source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
+               has_weight_map(text, (size_t)src->size);
     free(text);
     return yes;
 }
@@ -69,15 +70,15 @@ bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
 
 /* What a folder without an index may hold its weights in, by preference. */
 static const char *const whole_files[] = {
-    "model.safetensors",         "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
+    "model.safetensors",           "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
     "diffusion_pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin",
 };
 
 #define NWHOLE (sizeof whole_files / sizeof *whole_files)
 
 struct folder {
-    char index[256], whole[256];     /* file names; empty: none */
-    unsigned nindex, nwhole;         /* how many there are to choose from */
+    char index[256], whole[256]; /* file names; empty: none */
+    unsigned nindex, nwhole;     /* how many there are to choose from */
     unsigned safetensors_indexes;
 };
 
@@ -85,7 +86,8 @@ struct folder {
 static bool is_index_name(ckpt_str name)
 {
     return str_ends(name, STR_LIT(".json")) &&
-           (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX || str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX);
+           (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX ||
+            str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX);
 }
 
 static void consider_index(struct folder *d, ckpt_str name)
@@ -94,7 +96,7 @@ static void consider_index(struct folder *d, ckpt_str name)
     d->nindex++;
     d->safetensors_indexes += safe;
     if (name.len < sizeof d->index && (d->nindex == 1 || (safe && d->safetensors_indexes == 1)))
-        memcpy(d->index, name.ptr, name.len + 1);
+        memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
 }
 
 static void scan_folder(const char *path, struct folder *out)
@@ -155,13 +157,15 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     scan_folder(f->path, &d);
     bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
     if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u indexes of shards, each a checkpoint of its own", d.nindex);
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "folder with %u indexes of shards, each a checkpoint of its own", d.nindex);
         fail_hint(err, "name one of them, such as %s", d.index);
         return CKPT_EUSAGE;
     }
     CKPT_TRY(become(f, d.nindex ? d.index : d.whole, err));
     if (d.nindex > 1 || (!d.nindex && d.nwhole > 1))
-        file_notice(f, "the folder holds more than one copy of the weights; this is %s", d.nindex ? d.index : d.whole);
+        file_notice(f, "the folder holds more than one copy of the weights; this is %s",
+                    d.nindex ? d.index : d.whole);
     return CKPT_OK;
 }
 
@@ -183,7 +187,7 @@ static bool safe_name(ckpt_str name)
         ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
         if (str_is(part, ".."))
             return false;
-        rest = str_skip(rest, part.len + 1);
+        rest = str_skip(rest, part.len + 1); /* bounded: part lies in rest */
     }
     return true;
 }
@@ -201,7 +205,8 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
         return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %u shards", MAX_SHARDS);
-    struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1, sizeof *grown);
+    struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1,
+                                     sizeof *grown);
     if (!grown)
         return fail_memory(x->err);
     x->shards = grown;
@@ -288,8 +293,8 @@ static ckpt_status read_whole(struct index *x, source *src)
 {
     ckpt_file *f = x->f;
     if (src->size > f->limits.max_header)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of %llu bytes; the limit is %llu", (unsigned long long)src->size,
-                    (unsigned long long)f->limits.max_header);
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of %llu bytes; the limit is %llu",
+                    (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
     file_budget(f, src->size);
     char *text = arena_alloc(f->a, (size_t)src->size);
     x->keys = map_new((size_t)src->size / 128);

@@ -37,7 +37,8 @@ ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
         return fail_memory(x->err);
     if (!value_text(key, &name))
         return CKPT_OK;
-    if (!map_put(x->notes, name, 0, &before) || (before == MAP_NONE && !value_put(f->a, f->metadata, key, text)))
+    if (!map_put(x->notes, name, 0, &before) ||
+        (before == MAP_NONE && !value_put(f->a, f->metadata, key, text)))
         return fail_memory(x->err);
     return CKPT_OK;
 }
@@ -65,8 +66,8 @@ static ckpt_status check_present(const struct index *x)
     }
     if (!missing)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)", STR_ARG(x->shards[first].name),
-               missing, x->nshards);
+    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)",
+               STR_ARG(x->shards[first].name), missing, x->nshards);
     fail_hint(x->err, "put all shards into the folder of the index");
     return CKPT_ENOTFOUND;
 }
@@ -89,7 +90,8 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_file *f = x->f;
     source *src;
     char *path = shards_join(folder_of(f->path), s->name);
-    ckpt_file **grown = path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
+    ckpt_file **grown =
+        path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
     if (st == CKPT_OK)
         st = format_open(path, src, &f->limits, &s->file, x->err);
@@ -126,7 +128,8 @@ static void index_rows(struct shard *s)
     }
 }
 
-static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n, map *keys)
+static ckpt_status index_keys(struct index *x, const struct shard *s, const value_pair *pairs, uint32_t n,
+                              map *keys)
 {
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str key;
@@ -134,7 +137,8 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
         if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, &before))
             return fail_memory(x->err);
         if (before != MAP_NONE)
-            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "shard %.*s has two entries \"%.*s\"", STR_ARG(s->name), STR_ARG(key));
+            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "shard %.*s has two entries \"%.*s\"",
+                        STR_ARG(s->name), STR_ARG(key));
     }
     return CKPT_OK;
 }
@@ -234,7 +238,8 @@ static bool is_noted_alias(const struct shard *s, ckpt_str key)
 {
     uint32_t n, i = map_get(s->note_of, key);
     ckpt_str of;
-    return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &of) && map_get(s->pair_of, of) != MAP_NONE;
+    return i != MAP_NONE && value_text(value_pairs(s->file->metadata, &n)[i].val, &of) &&
+           map_get(s->pair_of, of) != MAP_NONE;
 }
 
 static ckpt_status take_weight(struct index *x, const struct weight *w)
@@ -244,10 +249,12 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
     if (k != MAP_NONE)
         return take_pair(x, s, k);
     if (is_noted_alias(s, w->key)) {
-        file_notice(x->f, "\"%.*s\" is in the index, but %.*s says it was dropped as a duplicate", STR_ARG(w->key), STR_ARG(s->name));
+        file_notice(x->f, "\"%.*s\" is in the index, but %.*s says it was dropped as a duplicate",
+                    STR_ARG(w->key), STR_ARG(s->name));
         return CKPT_OK;
     }
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
                STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
     return CKPT_EFORMAT;
@@ -263,8 +270,8 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
         return fail_memory(x->err);
     x->weights = grown;
     if (before != MAP_NONE)
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s", STR_ARG(key),
-                    STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s",
+                    STR_ARG(key), STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
     grown[x->n++] = (struct weight){key, (uint32_t)(s - x->shards)};
     return take_pair(x, s, k);
 }
@@ -279,10 +286,12 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
             CKPT_TRY(take_extra(x, s, k, key));
         }
     if (s->nrows != s->file->table.nrows)
-        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shard %.*s is no mapping of names to tensors", STR_ARG(s->name));
+        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shard %.*s is no mapping of names to tensors",
+                    STR_ARG(s->name));
     if (extra)
-        file_notice(x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same", STR_ARG(s->name),
-                    STR_ARG(first), extra - 1);
+        file_notice(
+            x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same",
+            STR_ARG(s->name), STR_ARG(first), extra - 1);
     return CKPT_OK;
 }
 
@@ -311,8 +320,8 @@ static void check_total(const struct index *x)
         if (!checked_add(storages, t->storages[i].s.nbytes, &storages))
             return;
     if (x->has_size && x->total_size != tensors && x->total_size != storages)
-        file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes", (unsigned long long)x->total_size,
-                    (unsigned long long)tensors);
+        file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes",
+                    (unsigned long long)x->total_size, (unsigned long long)tensors);
 }
 
 static ckpt_status take_facts(struct index *x, const struct shard *s)
@@ -327,7 +336,8 @@ static ckpt_status take_facts(struct index *x, const struct shard *s)
     for (size_t i = 0; i < part->nnotices; i++)
         file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices[i]);
     for (size_t i = 0; i < part->npickles; i++) {
-        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown);
+        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
+                                                 f->npickles + 1, sizeof *grown);
         if (!grown)
             return fail_memory(x->err);
         f->pickles = grown;

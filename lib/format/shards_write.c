@@ -48,13 +48,13 @@ struct cut {
     const struct write_job *job;
     struct plan_entry *entries; /* a copy: the plan's own follow its mask */
     size_t n;
-    uint32_t *unit_of;           /* by entry */
+    uint32_t *unit_of; /* by entry */
     struct unit *units;
     uint32_t nunits, nshards;
     uint64_t total;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
-    uint64_t done;         /* bytes in the shards that are finished */
+    uint64_t done; /* bytes in the shards that are finished */
 };
 
 static const ckpt_tensor *tensor_of(const struct cut *c, size_t entry)
@@ -84,7 +84,8 @@ static ckpt_status name_output(struct cut *c, ckpt_error *err)
     const char *dot = strrchr(base, '.');
     bool file = dot && dot > base && (format_by_suffix(path) || strcmp(dot, ".bin") == 0) && !is_folder(path);
     if (strcmp(path, "-") == 0)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "shards are several files, which standard output cannot take");
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                    "shards are several files, which standard output cannot take");
     buf_put(&c->folder, path, file ? (size_t)(base - path) : strlen(path));
     if (!file && *base)
         buf_byte(&c->folder, '/');
@@ -165,7 +166,8 @@ static ckpt_status entries_as_units(struct cut *c, ckpt_error *err)
 }
 
 /* The pair of the root that an entry lies below, and the key it will have. */
-static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, uint32_t *pair, ckpt_str *name, ckpt_error *err)
+static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, uint32_t *pair, ckpt_str *name,
+                           ckpt_error *err)
 {
     const ckpt_plan *p = c->p;
     const ckpt_tensor *t = tensor_of(c, entry);
@@ -173,19 +175,22 @@ static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, u
     const struct edit *edit = plan_edit_find(p, p->root);
     *pair = !e || e->is_int ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE) {
-        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not below a key that is text; an index cannot name it",
+        (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                   "\"%.*s\" is not below a key that is text; an index cannot name it",
                    STR_ARG(c->entries[entry].name));
         fail_hint(err, "--root picks the mapping of names to tensors");
         return CKPT_ELOSSY;
     }
     *name = edit && *pair < edit->n && edit->names[*pair].ptr ? edit->names[*pair] : e->str;
     if (!utf8_check(*name, true, NULL))
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "the name \"%.*s\" is not UTF-8; an index cannot hold it", STR_ARG(*name));
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "the name \"%.*s\" is not UTF-8; an index cannot hold it", STR_ARG(*name));
     return CKPT_OK;
 }
 
 /* UNIT_OF: pair -> unit. */
-static ckpt_status units_of_pairs(struct cut *c, const map *keys, map *owner, uint32_t *unit_of, ckpt_error *err)
+static ckpt_status units_of_pairs(struct cut *c, const map *keys, map *owner, uint32_t *unit_of,
+                                  ckpt_error *err)
 {
     for (size_t i = 0; i < c->n; i++) {
         uint32_t pair;
@@ -199,7 +204,8 @@ static ckpt_status units_of_pairs(struct cut *c, const map *keys, map *owner, ui
 }
 
 /* The pairs of the root without a tensor have no place in an index. */
-static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n, const uint32_t *unit_of, ckpt_error *err)
+static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n, const uint32_t *unit_of,
+                              ckpt_error *err)
 {
     ckpt_plan *p = c->p;
     struct edit *edit = plan_edit(p, p->root, n);
@@ -221,7 +227,8 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
     }
     if (p->ndropped == before || !c->job->opts->strict)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only",
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only",
                STR_ARG(p->dropped[before].path), p->ndropped - before - 1);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;
@@ -289,7 +296,7 @@ static ckpt_status assign(struct cut *c, ckpt_error *err)
         }
         if (head) {
             c->units[u].shard = current;
-            open += size; /* <= max */
+            open += size; /* bounded: by max */
             any = true;
         }
     }
@@ -297,8 +304,8 @@ static ckpt_status assign(struct cut *c, ckpt_error *err)
         c->units[u].shard = c->units[c->units[u].up].shard;
     if (c->nshards <= MAX_SHARDS)
         return CKPT_OK;
-    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%u shards of at most %llu bytes; the limit is %u shards", c->nshards,
-                (unsigned long long)max, MAX_SHARDS);
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%u shards of at most %llu bytes; the limit is %u shards",
+                c->nshards, (unsigned long long)max, MAX_SHARDS);
 }
 
 /* ------------------------------------------------------------------ index */
@@ -317,7 +324,8 @@ static void quote_ascii(buf *b, ckpt_str s)
         else if (cp < 0x10000)
             buf_printf(b, "\\u%04x", (unsigned)cp);
         else
-            buf_printf(b, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)), (unsigned)(0xdc00 + (cp & 0x3ff)));
+            buf_printf(b, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)),
+                       (unsigned)(0xdc00 + (cp & 0x3ff)));
     }
     b->failed |= q.failed;
     buf_free(&q);
@@ -339,10 +347,12 @@ static ckpt_status put_notes(const struct cut *c, buf *b, size_t aliases, ckpt_e
     const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &n) : NULL;
     map *seen = map_new(n);
     ckpt_str key, text;
-    bool ok = seen && map_put(seen, STR_LIT("total_size"), 0, NULL) && map_put(seen, STR_LIT("format"), 0, NULL);
+    bool ok = seen && map_put(seen, STR_LIT("total_size"), 0, NULL) &&
+              map_put(seen, STR_LIT("format"), 0, NULL);
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)c->total);
     for (uint32_t i = 0; ok && i < n; i++)
-        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &text) && (ok = map_put(seen, key, 0, &before)) && before == MAP_NONE)
+        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &text) &&
+            (ok = map_put(seen, key, 0, &before)) && before == MAP_NONE)
             put_note(b, key, text);
     for (size_t i = aliases; ok && i < p->naliases; i++)
         if ((ok = map_put(seen, p->aliases[i].name, 0, &before)) && before == MAP_NONE)
@@ -405,7 +415,7 @@ static ckpt_status write_index(struct cut *c, size_t aliases, ckpt_error *err)
         else if (st == CKPT_OK)
             st = sink_commit(out, err);
     }
-    c->job->result->bytes += b.len;
+    c->job->result->bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st == CKPT_OK ? plan_output(c->p, path, err) : st;
 }
@@ -483,7 +493,7 @@ static ckpt_status write_shard(struct cut *c, uint32_t k, ckpt_error *err)
     if (k) /* the first has listed what no shard holds */
         c->p->ndropped = dropped;
     c->job->result->tensors += result.tensors;
-    c->job->result->bytes += result.bytes;
+    c->job->result->bytes += result.bytes; /* bounded: they were written */
     for (uint32_t u = 0; u < c->nunits; u++)
         if (c->units[u].shard == k && c->units[u].up == u)
             c->done += c->units[u].size;
@@ -638,7 +648,8 @@ static const struct kind *kind_of(const ckpt_plan *p, const struct format **form
     return &kinds[0];
 }
 
-ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job, ckpt_error *err)
+ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
+                         ckpt_error *err)
 {
     struct cut c = {.p = p, .job = job};
     c.kind = kind_of(p, &format);

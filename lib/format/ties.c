@@ -43,7 +43,8 @@ static uint32_t first_row(const ckpt_plan *p, uint32_t row)
 
 static bool better_name(ckpt_str a, ckpt_str b)
 {
-    bool head_a = str_find(a, STR_LIT("lm_head"), 0) != SIZE_MAX, head_b = str_find(b, STR_LIT("lm_head"), 0) != SIZE_MAX;
+    bool head_a = str_find(a, STR_LIT("lm_head"), 0) != SIZE_MAX,
+         head_b = str_find(b, STR_LIT("lm_head"), 0) != SIZE_MAX;
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
 }
 
@@ -51,7 +52,9 @@ static ckpt_status refuse(const ckpt_plan *p, size_t a, size_t b, const char *ho
 {
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" and \"%.*s\" %s, which the target cannot express",
                STR_ARG(p->entries[a].name), STR_ARG(p->entries[b].name), how);
-    fail_hint(err, "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes every name in full");
+    fail_hint(
+        err,
+        "--ties=drop keeps one name of each tensor and records the other, --ties=copy writes both in full");
     return CKPT_ELOSSY;
 }
 
@@ -142,7 +145,7 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (found && how == CKPT_TIES_ERROR)
         return refuse(p, pair[0], pair[1], "share bytes", err);
     if (found)
-        plan_notice(p, "\"%.*s\" shares bytes with \"%.*s\" without being equal to it; each is written in full (%zu of %zu tensors)",
+        plan_notice(p, "\"%.*s\" shares bytes with \"%.*s\", unlike it; each is written in full (%zu of %zu)",
                     STR_ARG(p->entries[pair[1]].name), STR_ARG(p->entries[pair[0]].name), found, p->nentries);
     return CKPT_OK;
 }

@@ -48,6 +48,24 @@ void unit_guard_free(unsigned char *at, size_t size)
     munmap(at + size - span, span + page);
 }
 
+#if defined(__SANITIZE_ADDRESS__)
+#define SANITIZED 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(memory_sanitizer) || __has_feature(thread_sanitizer)
+#define SANITIZED 1
+#endif
+#endif
+
+bool unit_timed(void)
+{
+#if defined(SANITIZED) || !defined(__OPTIMIZE__)
+    return false;
+#else
+    const char *preload = getenv("LD_PRELOAD");
+    return !preload || !strstr(preload, "vgpreload");
+#endif
+}
+
 const char *unit_corpus(const char *below)
 {
     static char path[1024];

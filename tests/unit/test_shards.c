@@ -15,7 +15,7 @@ static char dir[64];
 
 static void new_dir(void)
 {
-    strcpy(dir, "/tmp/ckpt-unit-XXXXXX");
+    snprintf(dir, sizeof dir, "/tmp/ckpt-unit-XXXXXX");
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
 }
 
@@ -116,13 +116,13 @@ static void two_shards(void)
     spill_flat("2.safetensors", B_HEADER, 3);
 }
 
-#define REFUSED(index, code, words)                             \
-    do {                                                        \
-        ckpt_file *no;                                          \
-        CU_ASSERT_EQUAL(open_index(index, &no), code);          \
-        if (!strstr(err.what, words))                           \
-            printf(" [%s] ", err.what);                         \
-        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));        \
+#define REFUSED(index, code, words)                                                                          \
+    do {                                                                                                     \
+        ckpt_file *no;                                                                                       \
+        CU_ASSERT_EQUAL(open_index(index, &no), code);                                                       \
+        if (!strstr(err.what, words))                                                                        \
+            printf(" [%s] ", err.what);                                                                      \
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, words));                                                     \
     } while (0)
 
 /* ---------------------------------------------------------------- reading */
@@ -131,10 +131,13 @@ static void shards_are_one_file_in_the_order_of_the_map(void)
 {
     ckpt_file *f;
     two_shards();
-    CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"},\"metadata\":{\"total_size\":5}}", &f),
+    CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"},"
+                                     "\"metadata\":{\"total_size\":5}}",
+                                     &f),
                           CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), 2);
-    CU_ASSERT(strcmp(ckpt_tensor_at(f, 0)->name.ptr, "b") == 0 && strcmp(ckpt_tensor_at(f, 1)->name.ptr, "a") == 0);
+    CU_ASSERT(strcmp(ckpt_tensor_at(f, 0)->name.ptr, "b") == 0 &&
+              strcmp(ckpt_tensor_at(f, 1)->name.ptr, "a") == 0);
     CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, 1)->value), 1);
     CU_ASSERT(str_is(ckpt_storage_at(f, ckpt_tensor_at(f, 0)->storage)->file, "2.safetensors"));
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "hf-shards");
@@ -147,14 +150,17 @@ static void shards_are_one_file_in_the_order_of_the_map(void)
 static void an_index_that_lies_is_refused(void)
 {
     two_shards();
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND, "shard 3.safetensors is missing (1 of 2 are)");
-    REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT, "\"a\" is in 2.safetensors, which does not have it");
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
+            "shard 3.safetensors is missing (1 of 2 are)");
+    REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
+            "\"a\" is in 2.safetensors, which does not have it");
     REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT, "leaves the folder");
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT, "\"a\" twice");
+    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
+            "\"a\" twice");
     REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "no file name");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
     REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT, "an index itself");
@@ -166,7 +172,13 @@ static void one_tensor_in_two_shards_is_refused(void)
     two_shards();
     spill_flat("2.safetensors", A_HEADER, 2);
     spill_flat("3.safetensors", B_HEADER, 3);
-    REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"},\"x\":{\"y\":[\"2.safetensors\"]}}", CKPT_OK, "");
+    ckpt_file *f;
+    CU_ASSERT_EQUAL_FATAL(
+        open_index(
+            "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"},\"x\":[\"2.safetensors\"]}",
+            &f),
+        CKPT_OK);
+    ckpt_close(f); /* a shard that no map names is nobody's */
     spill_flat("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" is in two shards, 1.safetensors and 3.safetensors");
@@ -178,7 +190,9 @@ static void what_the_index_leaves_out_is_read_with_a_notice(void)
     ckpt_file *f;
     two_shards();
     spill_flat("1.safetensors", "{\"a\":[\"U8\",[1],[0,1]],\"more\":[\"U8\",[1],[1,2]]}", 2);
-    CU_ASSERT_EQUAL_FATAL(open_index("{\"metadata\":{\"total_size\":77},\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\"}}", &f),
+    CU_ASSERT_EQUAL_FATAL(open_index("{\"metadata\":{\"total_size\":77},"
+                                     "\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.safetensors\"}}",
+                                     &f),
                           CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 3);
     CU_ASSERT(ckpt_tensor_find(f, str_of("more", 4)) == 2);
@@ -194,7 +208,11 @@ static void a_tie_that_a_converter_dropped_is_a_notice(void)
     ckpt_file *f;
     two_shards();
     spill_flat("1.safetensors", "{\"__metadata__\":{\"tied\":\"a\"},\"a\":[\"U8\",[2],[0,2]]}", 2);
-    CU_ASSERT_EQUAL_FATAL(open_index("{\"weight_map\":{\"a\":\"1.safetensors\",\"tied\":\"1.safetensors\",\"b\":\"2.safetensors\"}}", &f), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        open_index(
+            "{\"weight_map\":{\"a\":\"1.safetensors\",\"tied\":\"1.safetensors\",\"b\":\"2.safetensors\"}}",
+            &f),
+        CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "duplicate"));
@@ -205,10 +223,12 @@ static void a_tie_that_a_converter_dropped_is_a_notice(void)
 static void torch_shards_keep_their_ties(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
-    uint32_t tied = ckpt_tensor_find(f, str_of("tied", 4)), weight = ckpt_tensor_find(f, str_of("fc1.weight", 10));
+    uint32_t tied = ckpt_tensor_find(f, str_of("tied", 4)),
+             weight = ckpt_tensor_find(f, str_of("fc1.weight", 10));
     CU_ASSERT(tied != CKPT_NO_TENSOR && ckpt_tensor_at(f, tied)->alias_of == weight);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
-        CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, i)->value), i == tied ? weight : i); /* one object twice */
+        CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, i)->value),
+                        i == tied ? weight : i); /* one object twice */
     CU_ASSERT(f->torch_load);
     flat_close();
 }
@@ -266,8 +286,11 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
     char theirs[1024];
     for (int bin = 0; bin < 2; bin++) { /* from shards, and from .bin with its ties to resolve */
         new_dir();
-        ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded" : "torch/t215/eco/hub_safetensors_sharded");
-        CU_ASSERT_EQUAL(cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 100}, NULL), CKPT_OK);
+        ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded"
+                                       : "torch/t215/eco/hub_safetensors_sharded");
+        CU_ASSERT_EQUAL(
+            cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 100}, NULL),
+            CKPT_OK);
         for (int i = 0; i < 4; i++) {
             char ours[64];
             snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", safe[i]);
@@ -276,7 +299,9 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
         }
         CU_ASSERT_EQUAL(files_in(in_dir("set")), 4);
         if (bin) {
-            CU_ASSERT_EQUAL(cut(f, in_dir("bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 100}, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(
+                cut(f, in_dir("bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 100}, NULL),
+                CKPT_OK);
             CU_ASSERT(same_file(in_dir("bin/pytorch_model.bin.index.json"),
                                 unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
             CU_ASSERT_EQUAL(files_in(in_dir("bin")), 4);
@@ -291,10 +316,12 @@ static void torch_shards_read_back_whole(void)
     ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
     ckpt_write_result r;
     new_dir();
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("m.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        cut(f, in_dir("m.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, 1); /* all of it is one storage */
     f = corpus_open("torch/t215/state_dict.pt");
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("n.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        cut(f, in_dir("n.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
@@ -322,13 +349,15 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
     header[0] = '{';
     for (size_t i = 0; i < count; i++) {
         size_t size = (size_t)(sizes[i] - '0');
-        n += (size_t)snprintf(header + n, sizeof header - n, "%s\"t%zu\":[\"U8\",[%zu],[%zu,%zu]]", i ? "," : "", i, size, at, at + size);
+        n += (size_t)snprintf(header + n, sizeof header - n, "%s\"t%zu\":[\"U8\",[%zu],[%zu,%zu]]",
+                              i ? "," : "", i, size, at, at + size);
         at += size;
     }
     snprintf(header + n, sizeof header - n, "}");
     ckpt_file *f = flat_open(header, data, at), *back;
     new_dir();
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("x.safetensors"), (ckpt_write_options){.max_shard = max}, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("x.safetensors"), (ckpt_write_options){.max_shard = max}, NULL),
+                          CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
         char name[8];
@@ -359,7 +388,8 @@ static void one_shard_needs_no_number(void)
     ckpt_write_result r;
     ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
     new_dir();
-    CU_ASSERT_EQUAL(cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 1000}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(
+        cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 1000}, &r), CKPT_OK);
     CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
     CU_ASSERT_EQUAL(access(in_dir("set/model.safetensors"), F_OK), 0);
     CU_ASSERT_EQUAL(files_in(in_dir("set")), 1);

@@ -21,6 +21,10 @@ void unit_add(const char *name, void (*test)(void));
 unsigned char *unit_guard(const void *data, size_t size);
 void unit_guard_free(unsigned char *at, size_t size);
 
+/* unit_timed - may a test hold the clock to a promise: an optimized build,
+ * without sanitizers, not under valgrind? */
+bool unit_timed(void);
+
 /* unit_corpus - path of a file below the test corpus, in a static buffer. */
 const char *unit_corpus(const char *below);
 
