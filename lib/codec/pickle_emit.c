@@ -246,10 +246,11 @@ void pickle_put_text(pickle_writer *w, ckpt_str s) { put_text(w, PICKLE_BINUNICO
 
 static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
-    if (memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len)) {
+    bool newline = memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len);
+    if (newline || module.len == 0 || name.len == 0) {
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                         "protocol 2 cannot name '%.*s' of module '%.*s': a newline is in it", STR_ARG(name),
-                         STR_ARG(module));
+                         "protocol 2 cannot name '%.*s' of module '%.*s': %s", STR_ARG(name), STR_ARG(module),
+                         newline ? "a newline is in it" : "nothing is left of it");
         return;
     }
     w->name.len = 0;
