@@ -15,7 +15,8 @@ if ! command -v git >/dev/null 2>&1; then
     exit 0
 fi
 
-recipe=$(awk '/^```/ {if (on) exit} on {print} /^```/ && !on {getline next_line; if (next_line ~ /gitattributes/) {on = 1; print next_line}}' README.md)
+# The block of README.md that speaks of .gitattributes
+recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next} {text = text $0 "\n"}' README.md)
 PATH=$(dirname "$ckpt"):$PATH
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
 cd "$tmp" || exit 2
@@ -37,7 +38,7 @@ git init -q . && git config user.name t && git config user.email t@example.org
 eval "$recipe" || { echo 'FAIL the recipe of README.md does not run'; failed=1; }
 cp "$examples/train.pt" model.pt
 git add . && git commit -qm one
-ckpt strip module. model.pt -o fixed.pt 2>/dev/null && mv fixed.pt model.pt
+ckpt strip -q module. model.pt -o fixed.pt >/dev/null && mv fixed.pt model.pt
 
 git_diff diff --no-ext-diff
 expect 'textconv: the old name' '^-.*state_dict.module.fc.weight'
@@ -45,7 +46,7 @@ expect 'textconv: the new name' '^+.*state_dict.fc.weight'
 git_diff diff
 expect 'driver: what changed' 'module.fc.weight'
 git_diff log -p --ext-diff
-expect 'driver: a new file' 'module.conv1.weight'
+expect 'driver: a new file' 'new file: torch zip, 22 tensors'
 echo 'no checkpoint at all' >model.pt
 git_diff diff --no-ext-diff
 expect 'textconv: the reason stands in the diff' '^+.*model.pt\|^+.*not a checkpoint\|^+.*unknown'
@@ -59,6 +60,6 @@ else
 fi
 git rm -qf model.pt
 git_diff diff --cached
-expect 'driver: a deleted file' 'module.fc.weight'
+expect 'driver: a deleted file' 'deleted file: torch zip, 22 tensors'
 echo "git: $passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -14,8 +14,8 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan lint header symbols install example cli man git demo truth truth-asan replay robust
-       fuzz public oracle'
+parts='unit unit-asan lint header install example cli man readme git demo bounds truth truth-asan replay
+       robust fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -39,11 +39,12 @@ part_unit() { "$B/unit"; }
 part_unit_asan() { as unit-asan "$B/asan/unit"; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
-part_symbols() { sh tests/symbols.sh; }
 part_install() { sh tests/install.sh; }
 part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
+part_readme() { sh tests/readme.sh; }
+part_bounds() { sh tests/bench/bounds.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_truth() { "$B/tests/truth" tests/corpus; }

@@ -59,7 +59,7 @@ plant()
 }
 
 clean
-for name in floors owners symbols banned arith text plan help options manual; do
+for name in floors owners symbols banned arithmetic text plan help options manual; do
     expect silence "$name" 'finds a fault where there is none'
 done
 
@@ -77,8 +77,8 @@ plant banned cli/cmd_ls.c 'int f(char *a) { return atoi(a); }\n'
 plant banned lib/op/o.c 'void f(void) { printf("x"); }\n'
 plant banned lib/op/o.c 'void f(void) { fputs("x", stderr); }\n'
 plant banned lib/op/o.c 'static int calls;\n'
-plant arith lib/format/f.c 'int g(int size) { return size * 4; }\n'
-plant arith lib/codec/c.c 'int g(struct s *s) { return 30 + s->len; }\n'
+plant arithmetic lib/format/f.c 'int g(int size) { return size * 4; }\n'
+plant arithmetic lib/codec/c.c 'int g(struct s *s) { return 30 + s->len; }\n'
 plant text lib/op/o.c '/* TO''DO */\n'
 plant text lib/op/o.c 'int a; \n'
 plant text lib/op/o.c '\tint a;\n'
