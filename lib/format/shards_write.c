@@ -173,11 +173,13 @@ static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, u
     const ckpt_tensor *t = tensor_of(c, entry);
     const ckpt_path_elem *e = t->npath > p->root_depth ? &t->path[p->root_depth] : NULL;
     const struct edit *edit = plan_edit_find(p, p->root);
-    *pair = !e || e->is_int ? MAP_NONE : map_get(keys, e->str);
+    bool deep = t->npath - p->root_depth > 1 && t->part_of == CKPT_NO_TENSOR;
+    *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE) {
         (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "\"%.*s\" is not below a key that is text; an index cannot name it",
-                   STR_ARG(c->entries[entry].name));
+                   "\"%.*s\" lies %s; an index names only the tensors of one mapping of texts",
+                   STR_ARG(c->entries[entry].name),
+                   deep ? "deeper than that" : "below a key that is no text");
         fail_hint(err, "--root picks the mapping of names to tensors");
         return CKPT_ELOSSY;
     }

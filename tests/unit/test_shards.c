@@ -459,6 +459,47 @@ static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
     drop_dir();
 }
 
+static void a_torch_set_is_one_mapping(void)
+{
+    ckpt_plan *plan;
+    ckpt_write_result r;
+    ckpt_file *f = corpus_open("torch/t215/general_checkpoint_215.pt");
+    ckpt_write_options o = {.format = "torch-zip", .max_shard = 100, .no_sync = true};
+    new_dir();
+    CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "deeper"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "--root"));
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_root(plan, "auto", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(plan, in_dir("set"), &o, &r, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(r.tensors, 9);
+    ckpt_plan_free(plan);
+    flat_close();
+    drop_dir();
+}
+
+static void survives_every_flip_and_cut_of_an_index(void)
+{
+    static const char text[] = "{\"metadata\":{\"total_size\":5,\"t\":\"a\"},"
+                               "\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}";
+    char bytes[sizeof text];
+    ckpt_file *f;
+    two_shards();
+    for (size_t i = 0; i < sizeof text - 1; i++)
+        for (unsigned bit = 0; bit < 8; bit++) {
+            memcpy(bytes, text, sizeof text);
+            bytes[i] = (char)(bytes[i] ^ (int)(1u << bit));
+            spill("i.json", bytes, sizeof text - 1);
+            if (ckpt_open(in_dir("i.json"), NULL, &f, &err) == CKPT_OK)
+                ckpt_close(f);
+        }
+    for (size_t n = 0; n < sizeof text - 1; n++) {
+        spill("i.json", text, n);
+        CU_ASSERT_NOT_EQUAL(ckpt_open(in_dir("i.json"), NULL, &f, &err), CKPT_OK);
+    }
+    drop_dir();
+}
+
 static void the_plan_is_as_it_was(void)
 {
     ckpt_plan *plan;
@@ -495,5 +536,7 @@ void suite_shards(void)
     UNIT(a_set_is_whole_or_absent);
     UNIT(a_set_that_is_stopped_leaves_nothing);
     UNIT(what_is_no_tensor_leaves_a_torch_set_with_a_notice);
+    UNIT(a_torch_set_is_one_mapping);
+    UNIT(survives_every_flip_and_cut_of_an_index);
     UNIT(the_plan_is_as_it_was);
 }
