@@ -100,6 +100,6 @@ static int run(int n, char **operand)
         return TROUBLE;
     int status = convert(f, p, operand[0]);
     ckpt_plan_free(p);
-    ckpt_close(f);
+    close_input(f);
     return status;
 }

@@ -73,8 +73,8 @@ static int diff(const char *a, const char *b)
     if (r.b)
         status = compare(&r, &err) == CKPT_OK ? print(&r) : trouble(&err, NULL);
     free(r.events);
-    ckpt_close(r.a);
-    ckpt_close(r.b);
+    close_input(r.a);
+    close_input(r.b);
     return status;
 }
 

@@ -119,7 +119,7 @@ static int hash(const char *path)
         free(rows);
     }
     free(j.digests);
-    ckpt_close(j.f);
+    close_input(j.f);
     return status;
 }
 

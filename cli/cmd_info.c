@@ -107,8 +107,27 @@ static void fixed_name(struct text *out, const char *path)
         text_add(out, dot);
 }
 
+/* One --auto takes all that is certain; the rest may be a part's real name. */
+static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *told, struct text *out)
+{
+    if (w->certain && *told)
+        return;
+    if (w->certain) {
+        text_add(out, "   fix: ckpt strip --auto ");
+        *told = true;
+    } else {
+        text_add(out, "   if a wrapper left it: ckpt strip ");
+        text_add(out, w->anywhere ? "--anywhere " : "");
+        text_name(out, w->prefix);
+        text_add(out, " ");
+    }
+    text_shell(out, ckpt_file_path(x->f));
+    fixed_name(out, ckpt_file_path(x->f));
+}
+
 static void print_wrappers(const struct facts *x, struct text *out)
 {
+    bool told = false;
     for (size_t i = 0; i < x->info.nwrappers; i++) {
         const ckpt_wrapper *w = &x->info.wrappers[i];
         label(out, i ? "" : "prefix");
@@ -123,16 +142,7 @@ static void print_wrappers(const struct facts *x, struct text *out)
             text_add(out, " of ");
             text_name(out, w->where);
         }
-        text_add(out, "   fix: ckpt strip ");
-        if (w->certain) {
-            text_add(out, "--auto ");
-        } else {
-            text_add(out, w->anywhere ? "--anywhere " : "");
-            text_name(out, w->prefix);
-            text_add(out, " ");
-        }
-        text_shell(out, ckpt_file_path(x->f));
-        fixed_name(out, ckpt_file_path(x->f));
+        print_fix(x, w, &told, out);
         puts(out->ptr);
     }
 }
@@ -166,39 +176,52 @@ static bool scalar(const struct facts *x, uint32_t row, struct text *out)
     return true;
 }
 
-static void print_values(const struct facts *x, struct text *out)
+/* Some of many values: those that fit are shown, the others counted. */
+struct some {
+    struct text *out;
+    size_t shown, more;
+};
+
+static bool room_for_one(struct some *s)
+{
+    if (s->shown == MANY_VALUES) {
+        s->more++;
+        return false;
+    }
+    text_add(s->out, s->shown++ ? ", " : "");
+    return true;
+}
+
+static void add_leaves(const struct facts *x, struct some *s, uint32_t level)
 {
     const ckpt_leaf *leaf;
-    size_t shown = 0, more = 0;
-    label(out, "values");
     for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
-        if (leaf->npath > 2 || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+        if (leaf->npath != level || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
             continue;
-        if (shown == MANY_VALUES) {
-            more++;
+        if (!room_for_one(s))
             continue;
-        }
-        text_add(out, shown++ ? ", " : "");
-        text_name(out, leaf->name);
-        text_add(out, " = ");
-        text_value(out, leaf->value, 6);
+        text_name(s->out, leaf->name);
+        text_add(s->out, " = ");
+        text_value(s->out, leaf->value, 6);
     }
+}
+
+static void print_values(const struct facts *x, struct text *out)
+{
+    struct some s = {.out = out};
     struct text one = {0};
+    label(out, "values");
+    add_leaves(x, &s, 1);
     for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
         text_clear(&one);
-        if (!scalar(x, i, &one))
-            continue;
-        if (shown == MANY_VALUES) {
-            more++;
-            continue;
-        }
-        text_add(out, shown++ ? ", " : "");
-        text_add(out, one.ptr);
+        if (scalar(x, i, &one) && room_for_one(&s))
+            text_add(out, one.ptr);
     }
     text_free(&one);
-    if (more)
-        text_addf(out, " and %zu more: ckpt ls --values", more);
-    if (shown)
+    add_leaves(x, &s, 2);
+    if (s.more)
+        text_addf(out, " and %zu more: ckpt ls --values", s.more);
+    if (s.shown)
         puts(out->ptr);
 }
 
@@ -216,7 +239,7 @@ static void print_dtypes(const struct facts *x, struct text *out)
     size_t n = 0;
     label(out, "dtypes");
     for (int d = 1; d < CKPT_DT_COUNT; d++)
-        if (x->by_dtype[d].tensors)
+        if (x->by_dtype[d].elements || (x->by_dtype[d].tensors && d != CKPT_DT_NP))
             seen[n++] = &x->by_dtype[d];
     qsort(seen, n, sizeof *seen, by_elements);
     for (size_t i = 0; i < n; i++) {
@@ -366,7 +389,7 @@ static int inform(const char *path)
         else
             print_text(&x);
     }
-    ckpt_close(x.f);
+    close_input(x.f);
     return status;
 }
 

@@ -158,9 +158,10 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
     text_free(&out);
 }
 
-static void print_values(const ckpt_file *f)
+static size_t print_values(const ckpt_file *f)
 {
     struct text out = {0};
+    size_t n = 0;
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++) {
         if (!globs_pass(leaf->name, globs.at, globs.n))
@@ -170,8 +171,10 @@ static void print_values(const ckpt_file *f)
         text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
         text_value(&out, leaf->value, 100);
         printf("%s\n", out.ptr);
+        n++;
     }
     text_free(&out);
+    return n;
 }
 
 static void print_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
@@ -336,7 +339,7 @@ static int list(const char *path, bool heading)
     if (!f)
         return TROUBLE;
     if (ui.json && ckpt_file_locate(f, &err) != CKPT_OK) { /* the table has no file offsets */
-        ckpt_close(f);
+        close_input(f);
         return trouble(&err, path);
     }
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
@@ -354,15 +357,14 @@ static int list(const char *path, bool heading)
         print_tree(f, rows, n);
     else
         print_table(f, rows, n);
-    if (values && !ui.json)
-        print_values(f);
+    size_t found = n + (values && !ui.json ? print_values(f) : 0);
     if (ui.tty && !ui.json && !as_tsv)
         print_totals(f, rows, n);
     free(rows);
-    ckpt_close(f);
-    if (!n && globs.n)
+    close_input(f);
+    if (!found && globs.n)
         notice(path, "no tensor matches");
-    return n || !globs.n ? YES : NO;
+    return found || !globs.n ? YES : NO;
 }
 
 static int run(int n, char **operand)

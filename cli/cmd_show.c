@@ -331,6 +331,6 @@ static int run(int n, char **operand)
         status = show_tensor(f, ckpt_value_tensor(root), NULL);
     else
         status = root ? show_value(f, NULL, root) : show_names(f);
-    ckpt_close(f);
+    close_input(f);
     return status;
 }

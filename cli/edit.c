@@ -29,7 +29,7 @@ bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p
         return true;
     trouble(&err, input);
     ckpt_plan_free(*p);
-    ckpt_close(*f);
+    close_input(*f);
     return false;
 }
 
@@ -204,6 +204,6 @@ int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *e
     if (status == YES && writing.check && changes)
         status = NO;
     ckpt_plan_free(p);
-    ckpt_close(f);
+    close_input(f);
     return status;
 }

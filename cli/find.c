@@ -82,15 +82,28 @@ bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
     return root && descend(&s, root, name, 0);
 }
 
+/* The end of NAME that has as many words as there are DOTS and one. */
+static const char *last_words(ckpt_str name, size_t dots)
+{
+    size_t i = name.len;
+    for (; i > 0; i--)
+        if (name.ptr[i - 1] == '.' && dots-- == 0)
+            break;
+    return name.ptr + i;
+}
+
 const ckpt_tensor *find_guess(const ckpt_file *f, const char *name)
 {
     const ckpt_tensor *t, *best = NULL;
-    size_t n = strlen(name);
-    int least = 3;
+    size_t dots = 0;
+    int least = INT_MAX;
+    for (const char *p = name; *p; p++)
+        dots += *p == '.';
     for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++) {
-        if (n >= 3 && t->name.len > n && memcmp(t->name.ptr + t->name.len - n, name, n) == 0)
-            return t;
-        int d = memchr(t->name.ptr, 0, t->name.len) ? -1 : opt_guess(name, t->name.ptr);
+        if (memchr(t->name.ptr, 0, t->name.len))
+            continue;
+        const char *tail = last_words(t->name, dots);
+        int d = strcmp(name, tail) == 0 ? 0 : opt_guess(name, tail);
         if (d >= 0 && d < least) {
             least = d;
             best = t;

@@ -146,10 +146,16 @@ void notice(const char *path, const char *fmt, ...)
     text_free(&t);
 }
 
-void notices_of_file(const ckpt_file *f)
+/* Reading adds notices, so those told at the opening are counted. */
+static struct {
+    const ckpt_file *file;
+    size_t told;
+} opened[2];
+
+static void notices_of_file(const ckpt_file *f, size_t *told)
 {
     const char *s;
-    for (size_t i = 0; (s = ckpt_notice_at(f, i)); i++)
+    for (; (s = ckpt_notice_at(f, *told)); (*told)++)
         notice(ckpt_file_path(f), "%s", s);
 }
 
@@ -168,9 +174,23 @@ ckpt_file *open_input(const char *path, bool ignore_crc)
         trouble(&err, path);
         return NULL;
     }
+    size_t i = opened[0].file ? 1 : 0;
+    opened[i].file = f;
+    opened[i].told = 0;
     ckpt_file_ignore_crc(f, ignore_crc);
-    notices_of_file(f);
+    notices_of_file(f, &opened[i].told);
     return f;
+}
+
+void close_input(ckpt_file *f)
+{
+    for (size_t i = 0; f && i < sizeof opened / sizeof *opened; i++) {
+        if (opened[i].file != f)
+            continue;
+        notices_of_file(f, &opened[i].told);
+        opened[i].file = NULL;
+    }
+    ckpt_close(f);
 }
 
 int finish_output(int status)

@@ -33,11 +33,13 @@ int trouble_text(ckpt_status status, const char *path, const char *hint, const c
 /* notice - "ckpt: PATH: …" on stderr unless quiet; as JSON under --json. The
  * text is trusted: callers escape what comes from files. */
 void notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
-void notices_of_file(const ckpt_file *f);
 void notices_of_plan(const ckpt_plan *p, const char *path);
 
-/* open_input - ckpt_open, with its error told and its notices shown. NULL: told. */
+/* open_input - ckpt_open, with its error told and its notices shown. NULL: told.
+ * At most two are open at a time. */
 ckpt_file *open_input(const char *path, bool ignore_crc);
+/* close_input - shows the notices that reading brought, and closes. NULL allowed. */
+void close_input(ckpt_file *f);
 /* finish_output - flushes stdout; STATUS, or 2 when that failed (told). */
 int finish_output(int status);
 

@@ -8,7 +8,8 @@
 #include "number.h"
 #include "out.h"
 
-/* Like numpy: more than LIMIT elements (of a preview a page, not a book) show only EDGE at both ends of each dimension. */
+/* A page, not a book: of more than LIMIT elements the last two dimensions show
+ * EDGE at both ends, those before them one. */
 enum { LIMIT = 200, EDGE = 3, WINDOW = 4096 };
 
 /* How all numbers of one preview are written, so that their points line up. */
@@ -27,7 +28,7 @@ struct walk {
     uint32_t ndim;          /* of the slice's axes */
     uint64_t *stride;       /* elements, row-major */
     uint64_t *at;           /* current place along each axis, in units of its step */
-    bool *shut;             /* axes shown at their edges only */
+    uint64_t *edge;         /* axes shown at their edges only: how much of each; 0: all */
     uint8_t *window;
     uint64_t first, count;  /* elements in the window */
     struct look look;
@@ -75,14 +76,14 @@ static ckpt_status here(struct walk *w, struct number *out)
 
 static bool skips(const struct walk *w, uint32_t axis)
 {
-    return w->shut[axis] && w->at[axis] == EDGE;
+    return w->edge[axis] && w->at[axis] == w->edge[axis];
 }
 
 /* The next place along AXIS; false at its end. */
 static bool advance(struct walk *w, uint32_t axis)
 {
     uint64_t n = w->p->slice->axes[axis].count;
-    w->at[axis] = skips(w, axis) ? n - EDGE : w->at[axis] + 1;
+    w->at[axis] = skips(w, axis) ? n - w->edge[axis] : w->at[axis] + 1;
     if (w->at[axis] < n)
         return true;
     w->at[axis] = 0;
@@ -245,13 +246,17 @@ static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ck
     w->look.all_whole = true;
     w->stride = mem_new(ndim, sizeof *w->stride);
     w->at = mem_new(ndim, sizeof *w->at);
-    w->shut = mem_new(ndim, sizeof *w->shut);
+    w->edge = mem_new(ndim, sizeof *w->edge);
     w->window = mem_new(WINDOW, w->size);
     uint64_t step = 1;
     for (uint32_t i = ndim; i-- > 0; step *= shape[i])
         w->stride[i] = step;
-    for (uint32_t i = 0; i < ndim; i++)
-        w->shut[i] = shorten && p->slice->elements > LIMIT && p->slice->axes[i].count > 2 * EDGE + 1;
+    uint32_t inner = 0;
+    for (uint32_t i = ndim; shorten && p->slice->elements > LIMIT && i-- > 0;) {
+        uint64_t edge = inner < 2 ? EDGE : 1;
+        w->edge[i] = p->slice->axes[i].count > 2 * edge + 1 ? edge : 0;
+        inner += !p->slice->axes[i].dropped;
+    }
     return p->slice->elements != 0;
 }
 
@@ -259,7 +264,7 @@ static void walk_end(struct walk *w)
 {
     free(w->stride);
     free(w->at);
-    free(w->shut);
+    free(w->edge);
     free(w->window);
 }
 

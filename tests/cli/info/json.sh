@@ -1,0 +1,2 @@
+# The schema.
+ckpt info --json data/train.pt corpus/torch/t26/whole_model.pt

@@ -1,0 +1,3 @@
+# The order of the file, when asked for.
+ckpt ls --order=file corpus/torch/t26/state_dict.pt
+ckpt ls --json --order file corpus/torch/t26/state_dict.pt | grep -o "\"name\":\"[^\"]*\"" | head -n 2
