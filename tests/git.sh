@@ -16,7 +16,8 @@ if ! command -v git >/dev/null 2>&1; then
 fi
 
 # The block of README.md that speaks of .gitattributes
-recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next} {text = text $0 "\n"}' README.md)
+recipe=$(awk '/^```/ {if (text ~ /gitattributes/) {printf "%s", text; exit} text = ""; next}
+    {text = text $0 "\n"}' README.md)
 PATH=$(dirname "$ckpt"):$PATH
 export GIT_CONFIG_GLOBAL=/dev/null GIT_CONFIG_SYSTEM=/dev/null GIT_PAGER=cat
 cd "$tmp" || exit 2

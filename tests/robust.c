@@ -6,8 +6,8 @@
  *                                    where only a CRC stopped the damage, again with that CRC put right
  *   robust [-j N] --replay DIR…      every file and folder once, as it is
  *
- * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another goes on
- * with the next file.
+ * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another
+ * goes on with the next file.
  */
 #include <dirent.h>
 #include <errno.h>

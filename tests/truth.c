@@ -1,11 +1,11 @@
 /*
- * truth.c - holds the library against what the producing libraries themselves say of every file of the corpus:
+ * truth.c - holds the library against what the producing libraries say of every file of the corpus:
  *
  *   truth [-v] [--only TEXT] CORPUS
  *
- * CORPUS/truth/README.md explains the entries. A file passes when every tensor with a digest is there with the same
- * path, name, dtype, shape and sha256, nothing else is listed but what that README allows, storages are shared by
- * the same tensors, and what must be refused is refused with a reason.
+ * CORPUS/truth/README.md explains the entries. A file passes when every tensor with a digest is there with
+ * the same path, name, dtype, shape and sha256, nothing else is listed but what that README allows, storages
+ * are shared by the same tensors, and what must be refused is refused with a reason.
  */
 #include <dirent.h>
 #include <stdarg.h>
@@ -59,7 +59,7 @@ static const char *text(const cJSON *o, const char *name)
     return s ? s : "";
 }
 
-/* cJSON ends strings at NUL and refuses lone surrogates, so both travel as characters of the private use area. */
+/* cJSON ends strings at NUL and refuses lone surrogates, so both travel as other characters. */
 static void disguise(char *line)
 {
     for (char *p = line; (p = strchr(p, '\\')); p += 2) {

@@ -1,4 +1,4 @@
-/* zipcrc.h - puts the CRCs of a damaged archive right again, so that the damage reaches what lies behind them. */
+/* zipcrc.h - puts the CRCs of a damaged archive right again, so that the damage reaches what lies behind. */
 #ifndef ZIPCRC_H
 #define ZIPCRC_H
 

@@ -3,8 +3,8 @@
  *
  *   runner [-n RUNS] [-o FILE] COMMAND [ARG…]
  *
- * Prints "MS KIB STATUS": the median wall time of RUNS runs (7), the most memory that was resident in any of them, and
- * the exit status of the last. The command's output goes to FILE (/dev/null).
+ * Prints "MS KIB STATUS": the median wall time of RUNS runs (7), the most memory that was resident in any of
+ * them, and the exit status of the last. The command's output goes to FILE (/dev/null).
  */
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* write.c - fuzz target: what opens and can be written must open again with the same tensors, in both formats. */
+/* write.c - fuzz target: what opens and can be written must open again with the same tensors. */
 #include <unistd.h>
 
 #include "../exercise.h"

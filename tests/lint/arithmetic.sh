@@ -13,7 +13,7 @@ for file in $(find lib/codec lib/format -name '*.[ch]'); do
     {
         reason = $2 ~ /\/\* bounded: /
         if (($1 ~ before || $1 ~ after) && !reason && !above)
-            print file ":" NR ": raw arithmetic beside a number from a file; use base/checked.h or say /* bounded: why */"
+            print file ":" NR ": raw arithmetic on a number from a file; use base/checked.h or say /* bounded: why */"
         above = reason
     }'
 done

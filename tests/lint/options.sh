@@ -3,7 +3,11 @@
 [ -x "$CKPT" ] || { echo "cli:1: no $CKPT to ask"; exit; }
 
 # options_of - the option words of a text, one a line
-options_of() { grep -oE -- '(^|[^A-Za-z0-9_-])(--[a-z][a-z0-9-]*|-[a-zA-Z0-9])([^A-Za-z0-9-]|$)' | grep -oE -- '--?[A-Za-z0-9][a-z0-9-]*' | sort -u; }
+options_of()
+{
+    grep -oE -- '(^|[^A-Za-z0-9_-])(--[a-z][a-z0-9-]*|-[a-zA-Z0-9])([^A-Za-z0-9-]|$)' |
+        grep -oE -- '--?[A-Za-z0-9][a-z0-9-]*' | sort -u
+}
 
 # mdoc writes -x as "Fl x" and --long as "Fl -long"
 mdoc_options()

@@ -1,6 +1,6 @@
 #!/bin/sh
-# lint/run.sh [NAME…] - each lint prints "file:line: what" for what it finds; silence is good. The self-test plants one
-# violation for each and wants it found.
+# lint/run.sh [NAME…] - each lint prints "file:line: what" for what it finds; silence is good. The self-test plants
+# violations for each and wants them found.
 set -u
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
