@@ -4,7 +4,8 @@
  *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR…
  *
  * The target runs in a child. An input that ends it (or takes longer than 20 s) is kept in FOLDER (.) as
- * crash-N, and the next child goes on. The same seed and files give the same inputs. With libFuzzer instead of this file:
+ * crash-N, and the next child goes on. The same seed and files give the same inputs. With libFuzzer instead
+ * of this file:
  *   clang -fsanitize=fuzzer,address -Ilib tests/fuzz/open.c build/asan/libckpt.a -lzip -lcrypto -lm
  */
 #include <dirent.h>
