@@ -264,22 +264,39 @@ static ckpt_str fold(arena *a, ckpt_str s)
     return copy;
 }
 
+static bool has_capital(ckpt_str s)
+{
+    for (size_t i = 0; i < s.len; i++)
+        if (s.ptr[i] >= 'A' && s.ptr[i] <= 'Z')
+            return true;
+    return false;
+}
+
+/* fold_names - the names that are not their own folded form; few, mostly none. */
+static bool fold_names(zip *z)
+{
+    z->folded = map_new(0);
+    for (size_t i = 0; z->folded && i < z->n; i++) {
+        if (!has_capital(z->entries[i].name))
+            continue;
+        ckpt_str folded = fold(z->a, z->entries[i].name);
+        if (!folded.ptr || !map_put(z->folded, folded, (uint32_t)i, NULL))
+            return false;
+    }
+    return z->folded != NULL;
+}
+
 int64_t zip_find_fold(zip *z, ckpt_str name)
 {
     int64_t exact = zip_find(z, name);
-    if (exact >= 0)
+    if (exact >= 0 || (!z->folded && !fold_names(z)))
         return exact;
-    if (!z->folded) {
-        z->folded = map_new(z->n);
-        for (size_t i = 0; z->folded && i < z->n; i++) {
-            ckpt_str folded = fold(z->a, z->entries[i].name);
-            if (!folded.ptr || !map_put(z->folded, folded, (uint32_t)i, NULL))
-                break;
-        }
-    }
     ckpt_str folded = fold(z->a, name);
-    uint32_t i = z->folded && folded.ptr ? map_get(z->folded, folded) : MAP_NONE;
-    return i == MAP_NONE ? -1 : (int64_t)i;
+    if (!folded.ptr)
+        return -1;
+    int64_t lower = zip_find(z, folded);
+    uint32_t i = map_get(z->folded, folded);
+    return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 
 /* ------------------------------------------------------------ local headers */

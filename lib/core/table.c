@@ -198,19 +198,32 @@ static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
     return row_contiguous(a) == row_contiguous(b);
 }
 
+static bool may_alias(const ckpt_tensor *v) { return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements; }
+
+/* shared_storages - which storages are looked at by more than one row. */
+static uint8_t *shared_storages(const struct table *t)
+{
+    uint8_t *seen = arena_array(t->a, t->nstorages, 1);
+    for (size_t i = 0; seen && i < t->nrows; i++)
+        if (may_alias(&t->rows[i].t) && seen[t->rows[i].t.storage] < 2)
+            seen[t->rows[i].t.storage]++;
+    return seen;
+}
+
 /* Rows are chained by (storage, offset), so that ten thousand views of one
  * storage do not make the search quadratic. */
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
-    map *seen = map_new(t->nrows);
+    map *seen = map_new(0);
+    uint8_t *rows_of = shared_storages(t);
     uint32_t *next = arena_array(t->a, t->nrows, sizeof *next);
-    bool ok = seen && next;
+    bool ok = seen && next && rows_of;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
         ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
-        if (v->storage == CKPT_NO_STORAGE || !v->has_data || v->elements == 0)
+        if (!may_alias(v) || rows_of[v->storage] < 2)
             continue;
-        uint64_t key = (uint64_t)v->storage << 32 ^ v->storage_offset * UINT64_C(0x9E3779B97F4A7C15);
+        uint64_t key = ((uint64_t)v->storage << 32) ^ (v->storage_offset + (v->elements << 20)) * UINT64_C(0x9E3779B97F4A7C15); /* a hash: may wrap */
         uint32_t head;
         ok = map_put_num(seen, key, i, &head);
         uint32_t tried = 0;
