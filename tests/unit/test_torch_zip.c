@@ -137,6 +137,21 @@ static void refuses_two_records_of_one_name(void)
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "two records"));
 }
 
+/* A byte of the pickle that parses either way: only its CRC tells. */
+static void refuses_a_damaged_pickle(void)
+{
+    struct record r[] = {{"data.pkl", "\x80\x02K\7.", 5}, {"version", "3\n", 2}};
+    ckpt_file *f;
+    ckpt_error err;
+    size_t size;
+    char *bytes = pack("archive", r, 2, &size);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_OK);
+    ckpt_close(f);
+    bytes[64 + 3] ^= 1;
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ECHECKSUM);
+    free(bytes);
+}
+
 static ckpt_file *opened(const char *below)
 {
     ckpt_file *f = NULL;
@@ -370,6 +385,7 @@ void suite_torch_zip(void)
 {
     UNIT(refuses_records_that_lie);
     UNIT(refuses_two_records_of_one_name);
+    UNIT(refuses_a_damaged_pickle);
     UNIT(reads_what_torch_would_not);
     UNIT(locates_on_request);
     UNIT(writes_what_it_read);

@@ -16,9 +16,9 @@ struct made {
 /* One member: what its local header says, and what the directory says of it. */
 struct lie {
     const char *name, *local_name;
-    uint16_t method, flags, local_flags;
-    int csize, usize; /* added to the true sizes in the directory */
-    int offset;       /* added to the true offset */
+    uint16_t method, local_method, flags, local_flags; /* local ones: 0 says the same */
+    int csize, usize;                                  /* added to the true sizes in the directory */
+    int offset;                                        /* added to the true offset */
     bool no_crc, bad_local_crc;
 };
 
@@ -59,6 +59,8 @@ static void add(struct made *m, const struct lie *l, const char *payload)
                size, size, local);
     buf_text(&m->bytes, local);
     buf_text(&m->bytes, payload);
+    if (l->local_method)
+        m->bytes.data[at + 8] = (unsigned char)l->local_method;
     buf_u32le(&m->directory, 0x02014B50);
     buf_u16le(&m->directory, 20);
     put_common(&m->directory, l, l->flags, crc, size + (uint32_t)l->csize, size + (uint32_t)l->usize,
@@ -162,6 +164,7 @@ static void refuses_members_that_lie(void)
 {
     refused(&(struct lie){.name = "a/s", .local_name = "a/t"}, CKPT_EFORMAT, "local header calls it");
     refused(&(struct lie){.name = "a/s", .local_name = "a/longer"}, CKPT_EFORMAT, "local header calls it");
+    refused(&(struct lie){.name = "a/s", .local_method = 8}, CKPT_EFORMAT, "the method is 8");
     refused(&(struct lie){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "two sizes differ");
     refused(&(struct lie){.name = "a/s", .usize = 5, .csize = 5}, CKPT_EFORMAT, "overlap");
     refused(&(struct lie){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT,
@@ -250,6 +253,23 @@ static void junk_around_it_shows(void)
     CU_ASSERT_EQUAL(o.st, CKPT_ETRUNCATED);
     close_opened(&o);
     buf_free(&b);
+    made_free(&m);
+}
+
+/* The size of the directory and its offset may each lead to one. */
+static void refuses_two_directories(void)
+{
+    struct made m;
+    made_init(&m);
+    add(&m, &(struct lie){.name = "a/x"}, "inside");
+    size_t at = m.bytes.len;
+    buf_put(&m.bytes, m.directory.data, m.directory.len);
+    finish(&m, 0, 0);
+    m.bytes.data[m.bytes.len - 6] = (unsigned char)at; /* the offset: of the first copy */
+    struct opened o = open_made(&m);
+    CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "two directories"));
+    close_opened(&o);
     made_free(&m);
 }
 
@@ -346,6 +366,32 @@ static void inflates_forward_and_back(void)
     free(bytes);
 }
 
+/* resized - the first member of that archive, said to be BY bytes larger. */
+static void resized(int by, const char *says)
+{
+    size_t size;
+    ckpt_str text;
+    unsigned char *bytes = slurp(unit_corpus("torch/exp/06_deflate_all.pt"), &size);
+    struct opened o = open_bytes(bytes, size);
+    CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
+    uint64_t local = o.z->entries[0].header, central = o.z->directory;
+    close_opened(&o);
+    bytes[local + 22] = (unsigned char)(bytes[local + 22] + by);
+    bytes[central + 24] = (unsigned char)(bytes[central + 24] + by);
+    o = open_bytes(bytes, size);
+    CU_ASSERT_EQUAL_FATAL(o.st, CKPT_OK);
+    CU_ASSERT_EQUAL(zip_load(o.z, 0, 1 << 20, &text, &o.err), CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, says));
+    close_opened(&o);
+    free(bytes);
+}
+
+static void inflates_what_was_said_and_no_more(void)
+{
+    resized(-1, "more than the directory says");
+    resized(1, "end too early");
+}
+
 void suite_zip(void)
 {
     UNIT(reads_what_is_sound);
@@ -355,8 +401,10 @@ void suite_zip(void)
     UNIT(two_entries_for_one_payload_overlap);
     UNIT(names_twice_are_marked);
     UNIT(junk_around_it_shows);
+    UNIT(refuses_two_directories);
     UNIT(every_cut_and_every_flip);
     UNIT(reads_torch_archives);
     UNIT(offsets_come_when_asked_for);
     UNIT(inflates_forward_and_back);
+    UNIT(inflates_what_was_said_and_no_more);
 }
