@@ -10,6 +10,7 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
+#define LONGEST_WORD 16u
 #define LONGEST_LINE ((size_t)256 << 20) /* a numpy array in protocol 0 is one line */
 
 #define bad(m, ...) machine_bad(m, CKPT_EFORMAT, __VA_ARGS__)
@@ -279,6 +280,17 @@ static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
     return count_characters(m, n, &s->count) && push(m, v);
 }
 
+/* word_slot - where a text as S may be found that was met before; NULL: too long.
+ * Only some writers memoize "storage" and "cpu", which each tensor brings. */
+static ckpt_value **word_slot(struct machine *m, ckpt_str s)
+{
+    if (s.len == 0 || s.len > LONGEST_WORD)
+        return NULL;
+    const unsigned char *c = (const unsigned char *)s.ptr;
+    size_t hash = s.len * 37 + c[0] * 5u + c[s.len / 2] * 11u + c[s.len - 1]; /* bounded: a hash may wrap */
+    return &m->words[hash % MACHINE_WORDS];
+}
+
 static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_COPY)
@@ -287,15 +299,20 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
+    ckpt_value *v, **slot = word_slot(m, s), *met = slot ? *slot : NULL;
+    if (met && met->type == type && str_eq(met->u.str, s))
+        return push(m, met);
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
         return not_utf8(m);
-    ckpt_value *v = node(m, type);
+    v = node(m, type);
     char *copy = v ? machine_chars(m, s.len) : NULL;
     if (!copy)
         return false;
     if (n)
         memcpy(copy, b, s.len);
     v->u.str = str_of(copy, s.len);
+    if (slot && (type == CKPT_V_STR || type == CKPT_V_STR8))
+        *slot = v;
     return push(m, v);
 }
 

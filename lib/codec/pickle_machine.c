@@ -289,19 +289,18 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     const unsigned char *c = (const unsigned char *)name.ptr;
     size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
     hash += c[0] * 5u + c[name.len / 2] * 3u + c[name.len - 1];
-    ckpt_str **slot = &m->names[hash % MACHINE_GLOBALS], *both = *slot;
-    if (!both || !str_eq(both[0], module) || !str_eq(both[1], name)) {
-        both = grab(m, 2 * sizeof *both);
-        if (!both || !text_copy(m, module, &both[0]) || !text_copy(m, name, &both[1]))
-            return NULL;
-        *slot = both;
-    }
-    ckpt_value *v = node(m, CKPT_V_GLOBAL);
-    if (!v)
+    uint16_t flags = m->protocol >= 4 && memchr(name.ptr, '.', name.len) ? VALUE_DOTTED : 0;
+    ckpt_value **slot = &m->globals[hash % MACHINE_GLOBALS], *v = *slot;
+    if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
+        (v->flags & VALUE_DOTTED) == flags)
+        return v;
+    ckpt_str *both = grab(m, 2 * sizeof *both);
+    if (!both || !text_copy(m, module, &both[0]) || !text_copy(m, name, &both[1]))
+        return NULL;
+    if (!(v = *slot = node(m, CKPT_V_GLOBAL)))
         return NULL;
     v->u.global.module_name = both;
-    if (m->protocol >= 4 && memchr(name.ptr, '.', name.len))
-        v->flags |= VALUE_DOTTED;
+    v->flags = flags;
     struct pickle_facts *f = m->facts;
     return machine_note(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }

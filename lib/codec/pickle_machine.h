@@ -12,6 +12,7 @@
 #define MACHINE_NAME    4096u         /* longest line that names a class */
 #define MACHINE_COPY    READER_WINDOW /* longest text that is copied: others stay as spans */
 #define MACHINE_GLOBALS 64u           /* a power of two */
+#define MACHINE_WORDS   256u          /* a power of two */
 #define MACHINE_INTS    256u
 
 struct machine {
@@ -38,9 +39,10 @@ struct machine {
     size_t nfar, cap_far;
     ckpt_value *none, *yes, *no, *unit; /* interned */
     ckpt_value *small[MACHINE_INTS], *ints[MACHINE_INTS];
-    ckpt_str *names[MACHINE_GLOBALS]; /* module and name of globals lately met */
-    struct pickle_facts *facts;       /* never NULL */
-    bool noting;                      /* someone wants them */
+    ckpt_value *globals[MACHINE_GLOBALS]; /* lately met */
+    ckpt_value *words[MACHINE_WORDS];     /* short texts lately met */
+    struct pickle_facts *facts;           /* never NULL */
+    bool noting;                          /* someone wants them */
     struct pickle_facts unwanted;
     arena *a;
     reader r;

@@ -9,8 +9,9 @@
  * the nodes: large strings stay there as spans) and must end before END. On
  * success *ROOT is what STOP returned and *NEXT the offset behind STOP. FACTS
  * may be NULL; it is filled in as far as the machine came, failure included.
- * Node offsets count from SRC's byte 0; errors tell absolute ones. One node may
- * stand for equal None, bools, small ints and empty tuples. */
+ * Node offsets count from SRC's byte 0; errors tell absolute ones. One node, that
+ * of the first, may stand for equal None, bools, ints, short texts, empty tuples
+ * and globals. */
 ckpt_status pickle_read(arena *a, source *src, uint64_t pos, uint64_t end, struct pickle_facts *facts,
                         ckpt_value **root, uint64_t *next, ckpt_error *err);
 
