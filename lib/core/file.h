@@ -14,7 +14,7 @@ struct pickle_facts {
     ckpt_str record;          /* "archive/data.pkl"; empty: the file itself */
     int protocol;             /* of its PROTO opcode, -1: none */
     uint64_t first_use[256];  /* offset of each opcode's first use, UINT64_MAX: not used */
-    ckpt_value **globals;     /* GLOBAL nodes in order of execution */
+    ckpt_value **globals;     /* GLOBAL nodes in order of execution; of one name, at least the first */
     ckpt_value **calls;       /* CALL nodes in order of execution */
     ckpt_value **persids;     /* PERSID nodes in order of execution */
     struct pickle_mutation *mutations; /* BUILD, APPEND(S) ... in order, of anything but a plain list, dict or set */

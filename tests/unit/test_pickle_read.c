@@ -625,6 +625,21 @@ static void facts_are_in_order(void)
     graph_free(&g);
 }
 
+static void repeated_names_are_one_node(void)
+{
+    struct graph g;
+    graph_read(&g, BYTES("(cm\nn\ncm\nn\nU\x01mU\x01mX\x01\x00\x00\x00mcm\na.b\n\x80\x04"
+                         "cm\na.b\nt."));
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    ckpt_value **v = g.root->u.seq.items;
+    CU_ASSERT_EQUAL_FATAL(g.root->u.seq.n, 7);
+    CU_ASSERT(v[0] == v[1] && v[2] == v[3]);
+    CU_ASSERT(v[3] != v[4]); /* Python 2 text is another type */
+    CU_ASSERT(v[5] != v[6]); /* and protocol 4 means another thing by a dot */
+    CU_ASSERT_EQUAL(g.facts.nglobals, 3);
+    graph_free(&g);
+}
+
 static void a_pickle_ends_where_it_stops(void)
 {
     static const char two[] = "K\x01.K\x02.";
@@ -659,5 +674,6 @@ void suite_pickle_read(void)
     UNIT(doubling_stays_small);
     UNIT(sparse_memo_stays_small);
     UNIT(facts_are_in_order);
+    UNIT(repeated_names_are_one_node);
     UNIT(a_pickle_ends_where_it_stops);
 }
