@@ -20,7 +20,7 @@
 #include "codec/pickle_read.h"
 #include "core/dtype.h"
 
-#define CHUNK (64u * 1024u)
+#define CHUNK (256u * 1024u)
 
 static ckpt_str folder_of(ckpt_str name)
 {
