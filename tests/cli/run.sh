@@ -19,7 +19,8 @@ trap 'exit 130' INT TERM
 mkdir "$work/bin"
 ln -s "$CKPT" "$work/bin/ckpt"
 PATH=$work/bin:$PATH LC_ALL=C TZ=UTC0
-export PATH LC_ALL TZ CKPT
+TESTS=$top/tests/cli
+export PATH LC_ALL TZ CKPT TESTS
 unset NO_COLOR COLUMNS || :
 
 passed=0 failed=0

@@ -1,0 +1,9 @@
+# git's seven arguments: exit 0 whatever is found.
+cp corpus/torch/t26/state_dict.pt old; cp corpus/torch/t26/dp_state_dict.pt new; echo no >bad
+z=0000000000000000000000000000000000000000
+ckpt diff --git m.pt old $z 100644 new $z 100644; echo $?
+ckpt diff --git m.pt /dev/null . . new $z 100644; echo $?
+ckpt diff --git m.pt old $z 100644 /dev/null . .; echo $?
+ckpt diff --git m.pt bad $z 100644 new $z 100644; echo $?
+ckpt diff --git m.pt; echo $?
+ckpt diff --git m.pt a b; echo $?

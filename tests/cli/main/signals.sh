@@ -1,0 +1,12 @@
+# A signal in the middle of writing leaves no file behind and ends the process as a signal does.
+mkfifo pipe
+mkdir out
+sh -c 'exec ckpt convert - out/a.pt <pipe' &
+pid=$!
+exec 3>pipe
+head -c 20000 data/train.pt >&3
+kill -TERM $pid
+wait $pid
+echo $?
+exec 3>&-
+ls -A out
