@@ -92,18 +92,18 @@ setup setup-check setup-oracle:
 
 ## demo: install what is missing, build, and fix a real training checkpoint
 demo: setup
-	@$(SUB) all
+	+@$(SUB) all
 	@$(ENV) sh tests/demo.sh
 
 ## check: install what is missing, build, run every test; the last line counts them
 check: setup-check
-	@$(SUB) all test-programs
-	@$(SUB) asan-programs
+	+@$(SUB) all test-programs
+	+@$(SUB) asan-programs
 	@$(ENV) sh tests/run.sh $(T)
 
 test-programs: $(B)/unit $(B)/tests/truth $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
 asan-programs:
-	@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
+	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
 
 ## unit: run the unit tests (SUITE=name for one)
@@ -120,7 +120,7 @@ asan: asan-programs
 
 ## ubsan: the same under UBSan alone, without ASan's memory
 ubsan:
-	@$(SUB) B=$(B)/ubsan CFLAGS="-O1 -g" SAN="-fsanitize=undefined -fno-sanitize-recover=all" \
+	+@$(SUB) B=$(B)/ubsan CFLAGS="-O1 -g" SAN="-fsanitize=undefined -fno-sanitize-recover=all" \
 	    $(B)/ubsan/unit $(B)/ubsan/tests/robust
 	@$(B)/ubsan/unit
 	@$(B)/ubsan/tests/robust --replay tests/corpus
@@ -131,17 +131,17 @@ valgrind: all $(B)/unit
 
 ## fuzz: mutate small corpus files for FUZZ_SECONDS (60) seconds under ASan
 fuzz:
-	@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
 ## bench: measure time and memory beside public tools
 bench: setup
-	@$(SUB) all $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
+	+@$(SUB) all $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
 	@$(ENV) sh tests/bench/run.sh
 
 ## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
 check-oracle:
-	@$(SUB) all
+	+@$(SUB) all
 	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/oracle/run.sh
 
 ## oracle-env: a virtual environment with torch, safetensors and numpy under build/

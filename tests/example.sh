@@ -20,8 +20,12 @@ check()
     fi
 }
 
-build() { "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/example" tests/example.c "$B/libckpt.so"; }
-run() { LD_LIBRARY_PATH=$B "$tmp/example" "$@"; }
+build()
+{
+    "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/example" tests/example.c "$B/libckpt.a" \
+        -lzip -lcrypto -lm -pthread
+}
+run() { "$tmp/example" "$@"; }
 lists() { run tests/data/examples/train.pt | grep -q 'module.fc.weight'; }
 refuses() { run tests/demo.sh 2>/dev/null; [ $? -ne 0 ]; }
 

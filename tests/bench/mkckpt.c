@@ -4,8 +4,9 @@
  *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] OUT.pt | OUT.safetensors
  *
  * BYTES is the size of all tensors together (K, M, G are 1024s). Names are those of a language model. With
- * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing. The .pt is what torch.save
- * writes since 2.6: stored zip, records 64-byte aligned by an "FB" extra field, CRCs, zip64 where needed.
+ * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing. The
+ * .pt is what torch.save writes since 2.6: stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
+ * zip64 where needed.
  */
 #include <fcntl.h>
 #include <inttypes.h>
