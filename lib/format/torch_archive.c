@@ -264,10 +264,16 @@ static bool stated_bytes(const struct torch_pid *pid, uint64_t *out)
     return true;
 }
 
-static ckpt_status no_record(const struct torch_archive *ta, const struct torch_pid *pid, struct storage *s,
-                             ckpt_error *err)
+void torch_archive_refused(struct torch_archive *ta, ckpt_str why)
+{
+    if (!ta->f->torch_load_why.len && why.ptr)
+        ta->f->torch_load_why = why;
+}
+
+static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
 {
     if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
+        torch_archive_refused(ta, STR_LIT("an empty storage has no record"));
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
@@ -295,6 +301,7 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
     s->s.has_crc = false; /* it is one of the whole record */
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
         ta->f->unaccounted = UINT64_MAX;
+    torch_archive_refused(ta, STR_LIT("a record is longer than the storage it holds"));
     file_notice(ta->f, "%.*s holds %llu bytes, %llu more than its storage; torch 2.10 and later refuse it",
                 STR_ARG(e->name), (unsigned long long)e->usize, (unsigned long long)(e->usize - need));
     return CKPT_OK;

@@ -32,6 +32,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
 /* torch_archive_find - index of record NAME (without top), letters of either
  * case, or -1. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
+/* torch_archive_refused - WHY torch.load refuses this file; the first one told counts. */
+void torch_archive_refused(struct torch_archive *ta, ckpt_str why);
 bool torch_archive_has(struct torch_archive *ta, const char *name);
 /* torch_archive_member - entry I as a source, if no other has its name. */
 ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);

@@ -35,19 +35,13 @@ static bool probe(const struct probe *p)
 
 /* ------------------------------------------------- what torch.load would say */
 
-static void objects(struct torch_archive *ta, ckpt_str why)
-{
-    if (!ta->f->torch_load_why.len && why.ptr)
-        ta->f->torch_load_why = why;
-}
-
 /* check_version - a number from 1 to 10, or torch refuses. */
 static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
 {
     ckpt_str s;
     const char *name = torch_archive_has(ta, ".data/version") ? ".data/version" : "version";
     if (!torch_archive_has(ta, name)) {
-        objects(ta, STR_LIT("there is no record called version"));
+        torch_archive_refused(ta, STR_LIT("there is no record called version"));
         return CKPT_OK;
     }
     CKPT_TRY(torch_archive_text(ta, name, 64, &s, err));
@@ -56,30 +50,36 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     for (; s.ptr && i < s.len && i < 4 && s.ptr[i] >= '0' && s.ptr[i] <= '9'; i++)
         version = version * 10 + (uint32_t)(s.ptr[i] - '0');
     if (i == 0)
-        objects(ta, STR_LIT("the record version holds no number"));
+        torch_archive_refused(ta, STR_LIT("the record version holds no number"));
     else if (version < 1 || version > 10)
-        objects(ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
+        torch_archive_refused(ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
     return CKPT_OK;
 }
+
+#define TORCH_END_SEARCH 65536u /* miniz looks no further back for the end record */
 
 /* check_wrapping - one folder around everything, and the first entry in it. */
 static void check_wrapping(struct torch_archive *ta)
 {
     if (ta->z->shift)
-        objects(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
+        torch_archive_refused(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
                                  (unsigned long long)ta->z->shift));
     if (ta->top.len == 0)
-        objects(ta, STR_LIT("the records are not in a folder"));
+        torch_archive_refused(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
-        objects(ta, STR_LIT("the records are more than one folder deep"));
+        torch_archive_refused(ta, STR_LIT("the records are more than one folder deep"));
+    if (strcmp(ta->storage, "tensors/") == 0)
+        torch_archive_refused(ta, STR_LIT("the storages are in tensors/, as only torch 1.4 put them"));
+    if (ta->z->src->size - ta->z->end > TORCH_END_SEARCH)
+        torch_archive_refused(ta, STR_LIT("more than 64 KiB follow the archive"));
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
-            objects(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
+            torch_archive_refused(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
                                      STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
             break;
         }
     if (torch_archive_has(ta, "constants.pkl"))
-        objects(ta, STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
+        torch_archive_refused(ta, STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
     if (!torch_archive_has(ta, "byteorder") || !ta->big_endian)
         return;
     file_notice(ta->f, "saved on a big-endian machine; torch before 2.1 would misread every number");
