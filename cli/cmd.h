@@ -17,9 +17,9 @@ struct cmd {
     const char *operands; /* "FILE…" as the usage line shows them */
     const char *about;    /* one line, no full stop */
     const struct opt *opts;
-    int min, max;         /* operands; may be checked further by run */
+    int min, max; /* operands; may be checked further by run */
     int (*run)(int n, char **operand);
-    const char *words;    /* operands that are words, not files: "bash|zsh|fish", or NULL */
+    const char *words; /* operands that are words, not files: "bash|zsh|fish", or NULL */
 };
 
 #define CMD(name) extern const struct cmd cmd_##name;

@@ -9,14 +9,12 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_add = {"add", "PREFIX FILE -o OUT", "put a prefix in front of the keys", options, 2, 2, run, NULL};
+const struct cmd cmd_add = {
+    "add", "PREFIX FILE -o OUT", "put a prefix in front of the keys", options, 2, 2, run, NULL};
 
 static const char *prefix;
 
-static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
-{
-    return ckpt_plan_add(p, prefix, err);
-}
+static ckpt_status apply(ckpt_plan *p, ckpt_error *err) { return ckpt_plan_add(p, prefix, err); }
 
 static int run(int n, char **operand)
 {

@@ -8,8 +8,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_completion = {"completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run,
-                                   "bash|zsh|fish"};
+const struct cmd cmd_completion = {
+    "completion", "bash|zsh|fish", "print completion rules for a shell", options, 1, 1, run, "bash|zsh|fish"};
 
 /* Text inside single quotes of a shell; zsh also gives ':' and brackets a meaning. */
 static void quoted(const char *s, const char *also)
@@ -58,7 +58,8 @@ static void bash_command(const struct cmd *cmd)
             words(o->arg, " ");
             fputs("' -- \"$cur\")); return ;;\n", stdout);
         } else {
-            fputs(takes_file(o) ? ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n" : ") return ;;\n", stdout);
+            fputs(takes_file(o) ? ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n" : ") return ;;\n",
+                  stdout);
         }
     }
     fputs("        esac\n        opts='--help", stdout);
@@ -83,7 +84,8 @@ static void bash(void)
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts= args=\n"
           "    COMPREPLY=()\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
-          "        COMPREPLY=($(compgen -W '--help --version ", stdout);
+          "        COMPREPLY=($(compgen -W '--help --version ",
+          stdout);
     command_names();
     fputs("' -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", stdout);
     for (size_t i = 0; cmd_list[i]; i++)
@@ -94,7 +96,8 @@ static void bash(void)
           "    *) if [ -n \"$args\" ]; then COMPREPLY=($(compgen -W \"$args\" -- \"$cur\"));\n"
           "       else COMPREPLY=($(compgen -f -- \"$cur\")); fi ;;\n"
           "    esac\n}\n"
-          "complete -o filenames -F _ckpt ckpt\n", stdout);
+          "complete -o filenames -F _ckpt ckpt\n",
+          stdout);
 }
 
 /* --------------------------------------------------------------------- zsh */
@@ -105,7 +108,8 @@ static void zsh_option(const struct opt *o)
     if (o->type == OPT_LIST)
         putchar('*');
     if (o->letter)
-        printf("(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter, o->arg ? "+" : "", o->name, o->arg ? "=" : "");
+        printf("(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter, o->arg ? "+" : "", o->name,
+               o->arg ? "=" : "");
     else
         printf("--%s%s[", o->name, o->arg ? "=" : "");
     quoted(o->help, "[]:");
@@ -125,14 +129,17 @@ static void zsh_option(const struct opt *o)
 static void zsh(void)
 {
     fputs("#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
-          "_ckpt()\n{\n    local -a commands=(\n", stdout);
+          "_ckpt()\n{\n    local -a commands=(\n",
+          stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         printf("        '%s:", cmd_list[i]->name);
         quoted(cmd_list[i]->about, ":");
         fputs("'\n", stdout);
     }
-    fputs("    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        return\n    fi\n"
-          "    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n    case $command in\n", stdout);
+    fputs(
+        "    )\n    if (( CURRENT == 2 )); then\n        _describe command commands\n        return\n    fi\n"
+        "    local command=$words[2]\n    shift words\n    (( CURRENT-- ))\n    case $command in\n",
+        stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         const struct cmd *cmd = cmd_list[i];
         printf("    %s)\n        _arguments -s -S '(-h --help)'{-h,--help}'[help]' \\\n", cmd->name);
@@ -150,7 +157,8 @@ static void zsh(void)
             fputs("file:_files' ;;\n", stdout);
         }
     }
-    fputs("    esac\n}\nif [ \"$funcstack[1]\" = _ckpt ]; then _ckpt \"$@\"; else compdef _ckpt ckpt; fi\n", stdout);
+    fputs("    esac\n}\nif [ \"$funcstack[1]\" = _ckpt ]; then _ckpt \"$@\"; else compdef _ckpt ckpt; fi\n",
+          stdout);
 }
 
 /* -------------------------------------------------------------------- fish */
@@ -176,7 +184,8 @@ static void fish_option(const struct cmd *cmd, const struct opt *o)
 static void fish(void)
 {
     fputs("# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
-          "complete -c ckpt -n __fish_use_subcommand -l version -d 'the version'\n", stdout);
+          "complete -c ckpt -n __fish_use_subcommand -l version -d 'the version'\n",
+          stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         const struct cmd *cmd = cmd_list[i];
         printf("complete -c ckpt -n __fish_use_subcommand -f -a %s -d '", cmd->name);

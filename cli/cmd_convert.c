@@ -1,7 +1,6 @@
 #include <string.h>
 
 #include "edit.h"
-#include "json.h"
 
 static int run(int n, char **operand);
 
@@ -9,12 +8,14 @@ static struct list keep, drop;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "keep", "GLOB", OPT_LIST, &keep, "only tensors that match; repeatable"},
     {0, "drop", "GLOB", OPT_LIST, &drop, "not the tensors that match; repeatable"},
-    {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties, "tensors that share bytes, where OUT cannot (default: drop)"},
-    {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard, "files of at most SIZE (5GB, 2GiB) and an index"},
+    {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
+     "tensors that share bytes, where OUT cannot (default: drop)"},
+    {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
+     "files of at most SIZE (5GB, 2GiB) and an index"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
     WRITE_OPTIONS,
     UI_JSON,
@@ -22,7 +23,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_convert = {"convert", "IN OUT", "write a checkpoint in another format", options, 1, 2, run, NULL};
+const struct cmd cmd_convert = {"convert", "IN OUT", "write a checkpoint in another format", options, 1, 2,
+                                run,       NULL};
 
 static ckpt_status select_tensors(ckpt_plan *p, ckpt_error *err)
 {
@@ -36,7 +38,7 @@ static ckpt_status select_tensors(ckpt_plan *p, ckpt_error *err)
 
 static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
 {
-    json *j = json_schema("ckpt.convert.v1"), *list, *one;
+    json *j = json_schema("ckpt.convert.v1"), *list;
     json_text(j, "input", input);
     list = json_add_array(j, "output");
     for (size_t i = 0; i < r->noutputs; i++)
@@ -44,19 +46,7 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json_text(j, "format", r->format);
     json_u64(j, "tensors", r->tensors);
     json_u64(j, "bytes", r->bytes);
-    list = json_add_array(j, "dropped");
-    for (size_t i = 0; i < r->ndropped; i++) {
-        one = json_add_object(list, NULL);
-        json_str(one, "path", r->dropped[i].path);
-        json_str(one, "type", r->dropped[i].type);
-        json_str(one, "why", r->dropped[i].why);
-    }
-    list = json_add_array(j, "aliases");
-    for (size_t i = 0; i < r->naliases; i++) {
-        one = json_add_object(list, NULL);
-        json_str(one, "name", r->aliases[i].name);
-        json_str(one, "of", r->aliases[i].of);
-    }
+    edit_losses_json(r, j);
     if (writing.dry_run)
         json_bool(j, "dry_run", true);
     json_line(j, to);
@@ -91,7 +81,8 @@ static int run(int n, char **operand)
     ckpt_file *f;
     ckpt_plan *p;
     if (n == 2 && writing.output)
-        return usage_error("convert", "-o names the output already; '%s' is one operand too many", operand[1]);
+        return usage_error("convert", "-o names the output already; '%s' is one operand too many",
+                           operand[1]);
     if (n == 2)
         writing.output = operand[1];
     if (!writing.output)

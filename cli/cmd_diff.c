@@ -17,7 +17,8 @@ static const struct opt options[] = {
     {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
     {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "one NaN equals any other"},
     {0, "keys-only", NULL, OPT_FLAG, &how.keys_only, "names, dtypes and shapes; reads no data"},
-    {0, "root", "PATH", OPT_TEXT, &how.root, "only what is at PATH, on the side that has it; auto: the weights"},
+    {0, "root", "PATH", OPT_TEXT, &how.root,
+     "only what is at PATH, on the side that has it; auto: the weights"},
     {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "take P off the names on both sides first"},
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "be git's external diff: its seven arguments, always exit 0"},
@@ -27,7 +28,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_diff = {"diff", "A B", "compare two checkpoints, of any two formats", options, 1, 9, run, NULL};
+const struct cmd cmd_diff = {"diff", "A B", "compare two checkpoints, of any two formats", options, 1, 9,
+                             run,    NULL};
 
 static int collect(void *user, const ckpt_diff_event *e)
 {
@@ -134,7 +136,8 @@ static int git_diff(int n, char **operand)
 {
     struct text name = {0};
     if (n != 1 && n < 7)
-        return usage_error("diff", "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
+        return usage_error("diff",
+                           "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
     text_name(&name, str_of(operand[n == 9 ? 7 : 0]));
     if (n == 1) {
         printf("* Unmerged path %s\n", name.ptr);

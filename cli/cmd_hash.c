@@ -17,8 +17,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_hash = {"hash", "FILE…", "digest each tensor and the whole, equal in any format", options, 1, ANY_NUMBER,
-                             run, NULL};
+const struct cmd cmd_hash = {"hash",  "FILE…", "digest each tensor and the whole, equal in any format",
+                             options, 1,       ANY_NUMBER,
+                             run,     NULL};
 
 struct job {
     ckpt_file *f;

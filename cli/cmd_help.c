@@ -11,7 +11,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_help = {"help", "[COMMAND|formats]", "show the manual of a command", options, 0, 1, run, NULL};
+const struct cmd cmd_help = {"help", "[COMMAND|formats]", "show the manual of a command", options, 0, 1, run,
+                             NULL};
 
 /* Does man(1) know PAGE? Asked without a shell. */
 static bool has_page(const char *section, const char *page)

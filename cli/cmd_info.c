@@ -13,8 +13,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_info = {"info", "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes", options, 1, ANY_NUMBER,
-                             run, NULL};
+const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
+                             options, 1,       ANY_NUMBER,
+                             run,     NULL};
 
 enum { LABEL = 13, MANY_VALUES = 8 };
 
@@ -168,7 +169,8 @@ static bool scalar(const struct facts *x, uint32_t row, struct text *out)
     char shown[NUMBER_TEXT];
     if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)
         return false;
-    if (number_bytes((ckpt_dtype)t->dtype) != t->nbytes || ckpt_tensor_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
+    if (number_bytes((ckpt_dtype)t->dtype) != t->nbytes ||
+        ckpt_tensor_read(x->f, row, 0, 1, bytes, NULL) != CKPT_OK)
         return false;
     struct number v = number_decode((ckpt_dtype)t->dtype, bytes);
     text_name(out, t->name);
@@ -355,8 +357,8 @@ static void print_json(const struct facts *x)
     json *dtypes = json_add_object(j, "dtypes");
     for (int d = 1; d < CKPT_DT_COUNT; d++)
         if (x->by_dtype[d].tensors)
-            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), x->by_dtype[d].tensors, x->by_dtype[d].elements,
-                        x->by_dtype[d].bytes);
+            json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), x->by_dtype[d].tensors,
+                        x->by_dtype[d].elements, x->by_dtype[d].bytes);
     json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
     optimizer_json(j, info);
     values_json(j, x);

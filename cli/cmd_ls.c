@@ -21,15 +21,18 @@ static const struct opt options[] = {
     {0, "depth", "N", OPT_COUNT, &depth, "sum up what lies deeper than N levels"},
     {0, "values", NULL, OPT_FLAG, &values, "also what is not a tensor: epochs, options, …"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated: name, dtype, bytes, shape"},
-    {0, "order", "natural|file", OPT_CHOICE, &order, "order of names (default: natural, layer.2 before layer.10)"},
-    {0, "text", NULL, OPT_FLAG, &as_text, "names, dtypes, shapes, digests for git's textconv; always exits 0"},
+    {0, "order", "natural|file", OPT_CHOICE, &order,
+     "order of names (default: natural, layer.2 before layer.10)"},
+    {0, "text", NULL, OPT_FLAG, &as_text,
+     "names, dtypes, shapes, digests for git's textconv; always exits 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on when a checksum is wrong"},
     UI_JSON,
     UI_QUIET,
     {0},
 };
 
-const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER, run, NULL};
+const struct cmd cmd_ls = {"ls", "FILE…", "list the tensors of checkpoints", options, 1, ANY_NUMBER,
+                           run,  NULL};
 
 /* -------------------------------------------------------------------- text */
 
@@ -93,7 +96,8 @@ static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t
 
 static void header(struct table *w)
 {
-    static const char *const head[] = {"NAME", "DTYPE", "SHAPE", "SIZE", "STORAGE", "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
+    static const char *const head[] = {"NAME",   "DTYPE",  "SHAPE",   "SIZE",       "STORAGE",
+                                       "OFFSET", "STRIDE", "SAME AS", "KIND, WHERE"};
     table_row(w, BOLD);
     for (unsigned i = 0; i < w->columns; i++) {
         text_add(&w->text, head[i]);

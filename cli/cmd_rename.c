@@ -14,7 +14,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_rename = {"rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run, NULL};
+const struct cmd cmd_rename = {
+    "rename", "FILE -o OUT", "rename keys by regular expressions or a map", options, 1, 1, run, NULL};
 
 static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
 {

@@ -19,8 +19,14 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_show = {"show", "FILE [PATH[slice]]", "show one value: numbers of a tensor, an option, a container",
-                             options, 1, 2, run, NULL};
+const struct cmd cmd_show = {"show",
+                             "FILE [PATH[slice]]",
+                             "show one value: numbers of a tensor, an option, a container",
+                             options,
+                             1,
+                             2,
+                             run,
+                             NULL};
 
 /* ------------------------------------------------------------------ tensors */
 
@@ -249,7 +255,8 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     const ckpt_value *key, *val;
     int status = YES;
     if (type != CKPT_V_LIST && type != CKPT_V_TUPLE)
-        return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL, "a slice wants a tensor, a list or a tuple");
+        return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL,
+                            "a slice wants a tensor, a list or a tuple");
     if (!slice_parse(slice, &n, 1, &s, why, sizeof why))
         return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
     for (uint64_t i = 0; i < s.axes[0].count && status == YES; i++) {
@@ -278,7 +285,8 @@ static int not_found(const ckpt_file *f, const char *path)
         text_shell(&hint, ckpt_file_path(f));
         text_add(&hint, " lists what is at the top");
     }
-    int status = trouble_text(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"", shown.ptr);
+    int status = trouble_text(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",
+                              shown.ptr);
     text_free(&shown);
     text_free(&hint);
     return status;

@@ -13,8 +13,14 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_strip = {"strip", "PREFIX|--auto FILE -o OUT", "take a prefix off the keys: module., _orig_mod., …", options,
-                              1, 2, run, NULL};
+const struct cmd cmd_strip = {"strip",
+                              "PREFIX|--auto FILE -o OUT",
+                              "take a prefix off the keys: module., _orig_mod., …",
+                              options,
+                              1,
+                              2,
+                              run,
+                              NULL};
 
 static const char *prefix;
 
@@ -26,7 +32,8 @@ static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
 static int run(int n, char **operand)
 {
     if (automatic && n == 2)
-        return usage_error("strip", "--auto finds the prefix itself; '%s' is one operand too many", operand[0]);
+        return usage_error("strip", "--auto finds the prefix itself; '%s' is one operand too many",
+                           operand[0]);
     if (automatic && anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!automatic && n < 2)

@@ -18,17 +18,15 @@ static const ckpt_diff_event **renamed_to(const struct report *r)
     return by;
 }
 
-static void real(struct text *out, double d)
-{
-    text_addf(out, "%.2g", d);
-}
+static void real(struct text *out, double d) { text_addf(out, "%.2g", d); }
 
 static void values(struct text *out, const ckpt_diff_event *e)
 {
     if (e->within_tolerance)
         text_add(out, "same within tolerance");
     else
-        text_addf(out, "%llu of %llu differ", (unsigned long long)e->differing, (unsigned long long)e->elements);
+        text_addf(out, "%llu of %llu differ", (unsigned long long)e->differing,
+                  (unsigned long long)e->elements);
     if (!e->compared)
         return;
     text_add(out, ", max |Δ| ");
@@ -88,12 +86,18 @@ static const char *total_words(const struct report *r, struct text *out)
 
 static const char *sign_of(const ckpt_diff_event *e)
 {
-    return e->what == CKPT_DIFF_ONLY_A ? "- " : e->what == CKPT_DIFF_ONLY_B ? "+ " : e->within_tolerance ? "≈ " : "~ ";
+    return e->what == CKPT_DIFF_ONLY_A   ? "- "
+           : e->what == CKPT_DIFF_ONLY_B ? "+ "
+           : e->within_tolerance         ? "≈ "
+                                         : "~ ";
 }
 
 static enum style style_of(const ckpt_diff_event *e)
 {
-    return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : e->within_tolerance ? DIM : YELLOW;
+    return e->what == CKPT_DIFF_ONLY_A   ? RED
+           : e->what == CKPT_DIFF_ONLY_B ? GREEN
+           : e->within_tolerance         ? DIM
+                                         : YELLOW;
 }
 
 void report_text(const struct report *r)

@@ -3,17 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "json.h"
 #include "progress.h"
 #include "renames.h"
 
 struct writing writing;
 
 /* Where the report goes: standard output may be the checkpoint itself. */
-static FILE *report_to(void)
-{
-    return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout;
-}
+static FILE *report_to(void) { return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout; }
 
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
@@ -56,9 +52,11 @@ static void tell_dropped(const char *input, const ckpt_write_result *r)
         notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
     for (size_t i = 0; i < r->naliases; i++) {
         text_clear(&t);
+        text_add(&t, "\"");
         text_name(&t, r->aliases[i].name);
-        text_add(&t, " shares its bytes with ");
+        text_add(&t, "\" is the same tensor as \"");
         text_name(&t, r->aliases[i].of);
+        text_add(&t, "\": written once, recorded in the metadata");
         notice(input, "%s", t.ptr);
     }
     text_free(&t);
@@ -68,14 +66,20 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
 {
     ckpt_error err;
     ckpt_write_options o = {
-        .format = writing.to, .force = writing.force, .strict = writing.strict, .dry_run = writing.dry_run,
-        .no_sync = writing.no_sync, .ties = (ckpt_ties)writing.ties, .max_shard = writing.max_shard,
+        .format = writing.to,
+        .force = writing.force,
+        .strict = writing.strict,
+        .dry_run = writing.dry_run,
+        .no_sync = writing.no_sync,
+        .ties = (ckpt_ties)writing.ties,
+        .max_shard = writing.max_shard,
         .progress = progress_step,
     };
     if (writing.to && !(o.format = ckpt_write_format(writing.to))) {
         struct text t = {0};
         text_name(&t, str_of(writing.to));
-        usage_error(NULL, "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors", t.ptr);
+        usage_error(NULL, "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors",
+                    t.ptr);
         text_free(&t);
         return TROUBLE;
     }
@@ -85,7 +89,8 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
     notices_of_plan(p, input);
     if (s != CKPT_OK)
         return trouble(&err, input);
-    tell_dropped(input, r);
+    if (!ui.json) /* the answer lists them */
+        tell_dropped(input, r);
     return YES;
 }
 
@@ -114,6 +119,23 @@ void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to)
 
 /* ------------------------------------------------------------------ report */
 
+void edit_losses_json(const ckpt_write_result *r, json *to)
+{
+    json *one, *list = json_add_array(to, "dropped");
+    for (size_t i = 0; i < r->ndropped; i++) {
+        one = json_add_object(list, NULL);
+        json_str(one, "path", r->dropped[i].path);
+        json_str(one, "type", r->dropped[i].type);
+        json_str(one, "why", r->dropped[i].why);
+    }
+    list = json_add_array(to, "aliases");
+    for (size_t i = 0; i < r->naliases; i++) {
+        one = json_add_object(list, NULL);
+        json_str(one, "name", r->aliases[i].name);
+        json_str(one, "of", r->aliases[i].of);
+    }
+}
+
 static void rename_json(json *list, const ckpt_rename *r)
 {
     json *one = json_add_object(list, NULL);
@@ -121,7 +143,7 @@ static void rename_json(json *list, const ckpt_rename *r)
     json_str(one, "to", r->to);
 }
 
-static void report_json(const ckpt_plan *p, const char *input)
+static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     size_t n = ckpt_plan_rename_count(p), tensors = 0;
     json *j = json_schema("ckpt.edit.v1");
@@ -133,11 +155,11 @@ static void report_json(const ckpt_plan *p, const char *input)
     json_bool(j, "changed", n != 0);
     json *list = json_add_array(j, "renamed");
     for (size_t i = 0; i < n; i++) {
-        const ckpt_rename *r = ckpt_plan_rename_at(p, i);
-        if (r->metadata)
+        const ckpt_rename *one = ckpt_plan_rename_at(p, i);
+        if (one->metadata)
             continue;
         tensors++;
-        rename_json(list, r);
+        rename_json(list, one);
     }
     json *meta = json_add_array(j, "metadata");
     for (size_t i = 0; i < n; i++)
@@ -145,13 +167,16 @@ static void report_json(const ckpt_plan *p, const char *input)
             rename_json(meta, ckpt_plan_rename_at(p, i));
     uint64_t all = ckpt_plan_tensor_count(p);
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
+    if (r)
+        edit_losses_json(r, j);
     json_line(j, report_to());
 }
 
-static void report(const ckpt_plan *p, const char *input, const char *prefix)
+/* R is NULL where nothing was even tried. */
+static void report(const ckpt_plan *p, const char *input, const char *prefix, const ckpt_write_result *r)
 {
     if (ui.json)
-        report_json(p, input);
+        report_json(p, input, r);
     else if (!ui.quiet)
         renames_print(p, prefix, report_to());
 }
@@ -163,18 +188,20 @@ static int check_options(void)
     return -1;
 }
 
-static int write_out(ckpt_plan *p, const char *input, const char *prefix)
+static int write_out(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_write_result r;
     if (!writing.output || writing.check) {
         notices_of_plan(p, input);
-        report(p, input, prefix);
+        report(p, input, prefix, NULL);
         return YES;
     }
     int status = edit_write(p, input, writing.output, &r);
     if (status != YES)
         return status;
-    report(p, input, prefix);
+    if (!writing.to && !ckpt_write_format(writing.output) && strcmp(r.format, ckpt_file_format(f)) != 0)
+        notice(input, "a %s is not written; the output is %s", ckpt_file_title(f), r.format);
+    report(p, input, prefix, &r);
     if (!ui.json && !ui.quiet)
         edit_wrote(&r, writing.output, report_to());
     return YES;
@@ -194,12 +221,15 @@ int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *e
     size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
     if (s != CKPT_OK) {
         notices_of_plan(p, input);
+        if (s == CKPT_EEXIST && !err.hint[0])
+            snprintf(err.hint, sizeof err.hint,
+                     "nothing was written; ckpt ls shows both, --root picks one of several state dicts");
         status = trouble(&err, input);
     } else if (!changes && writing.strict) {
         notices_of_plan(p, input);
         status = trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
     } else {
-        status = write_out(p, input, prefix); /* unchanged, too: scripts go on with the output */
+        status = write_out(f, p, input, prefix); /* unchanged, too: scripts go on with the output */
     }
     if (status == YES && writing.check && changes)
         status = NO;

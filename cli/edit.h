@@ -4,6 +4,7 @@
 #define CLI_EDIT_H
 
 #include "cmd.h"
+#include "json.h"
 
 struct writing {
     const char *output, *to, *root;
@@ -13,19 +14,21 @@ struct writing {
 };
 extern struct writing writing;
 
-#define WRITE_OPTIONS                                                                                                  \
-    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},                                      \
-    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},                                     \
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},                                      \
-    {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on when a checksum in the input is wrong"}
+#define WRITE_OPTIONS                                                                                        \
+    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},                            \
+        {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},                       \
+        {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},                        \
+    {                                                                                                        \
+        0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on when a checksum in the input is wrong"  \
+    }
 
-#define EDIT_OPTIONS                                                                                                   \
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},                           \
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},                    \
-    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},                     \
-    {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"},                 \
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "nothing to change, or anything dropped, is an error"},             \
-    WRITE_OPTIONS
+#define EDIT_OPTIONS                                                                                          \
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},                  \
+        {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},              \
+        {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},        \
+        {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"},    \
+        {0, "strict", NULL, OPT_FLAG, &writing.strict, "nothing to change or something dropped is an error"}, \
+        WRITE_OPTIONS
 
 /* edit_plan - opens INPUT and makes a plan with --root applied; both NULL when
  * that failed (told). */
@@ -36,6 +39,8 @@ int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *e
 /* edit_write - writes P to PATH, tells what was dropped, aliased or noticed.
  * Returns YES or TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
+/* edit_losses_json - what the output lacks: dropped values, ties written once. */
+void edit_losses_json(const ckpt_write_result *r, json *to);
 /* edit_wrote - "OUT   195.6 MiB in 0.12 s" on TO. */
 void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
 /* edit_format - the format that will be written to PATH; NULL: as the library chooses. */

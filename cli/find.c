@@ -47,7 +47,8 @@ static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsign
     struct text t = {0};
     const ckpt_value *key, *val;
     bool hit = false;
-    for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val); i++) {
+    for (size_t i = 0; !hit && depth < MAX_DEPTH && s->steps < MAX_STEPS && ckpt_value_item(v, i, &key, &val);
+         i++) {
         ckpt_str word = spelled(&t, key, i);
         s->steps++;
         if (!starts(rest, word))

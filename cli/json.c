@@ -24,10 +24,7 @@ static void put(json *to, const char *key, cJSON *item)
         made(NULL);
 }
 
-json *json_object(void)
-{
-    return (json *)made(cJSON_CreateObject());
-}
+json *json_object(void) { return (json *)made(cJSON_CreateObject()); }
 
 json *json_schema(const char *schema)
 {
@@ -36,10 +33,7 @@ json *json_schema(const char *schema)
     return j;
 }
 
-void json_free(json *j)
-{
-    cJSON_Delete((cJSON *)j);
-}
+void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 
 /* -------------------------------------------------------------------- text */
 
@@ -63,9 +57,9 @@ static size_t utf8_char(const unsigned char *p, size_t n, uint32_t *code)
 /* Characters that can act on a terminal: C0, C1, bidi, zero width, separators. */
 static bool acts(uint32_t c)
 {
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e || (c >= 0x200b && c <= 0x200f)
-        || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) || c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb)
-        || (c >= 0xe0000 && c <= 0xe0fff);
+    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e ||
+           (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
+           c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
 static void add_char(struct text *out, uint32_t c, const char *p, size_t len)
@@ -136,17 +130,11 @@ void json_str(json *to, const char *key, ckpt_str s)
         put_hex(to, key, s);
 }
 
-void json_text(json *to, const char *key, const char *s)
-{
-    json_str(to, key, str_of(s));
-}
+void json_text(json *to, const char *key, const char *s) { json_str(to, key, str_of(s)); }
 
 /* ------------------------------------------------------------------ others */
 
-void json_raw(json *to, const char *key, const char *text)
-{
-    put(to, key, cJSON_CreateRaw(text));
-}
+void json_raw(json *to, const char *key, const char *text) { put(to, key, cJSON_CreateRaw(text)); }
 
 void json_u64(json *to, const char *key, uint64_t n)
 {
@@ -168,15 +156,9 @@ void json_real(json *to, const char *key, double d)
     json_raw(to, key, real_json(d, false, text));
 }
 
-void json_bool(json *to, const char *key, bool b)
-{
-    put(to, key, cJSON_CreateBool(b));
-}
+void json_bool(json *to, const char *key, bool b) { put(to, key, cJSON_CreateBool(b)); }
 
-void json_null(json *to, const char *key)
-{
-    put(to, key, cJSON_CreateNull());
-}
+void json_null(json *to, const char *key) { put(to, key, cJSON_CreateNull()); }
 
 json *json_add_object(json *to, const char *key)
 {

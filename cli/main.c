@@ -26,14 +26,16 @@ const struct cmd *cmd_find(const char *name)
 void cmd_overview(FILE *to)
 {
     fputs("usage: ckpt COMMAND [options] FILE…\n"
-          "read, fix, convert and compare deep-learning checkpoints\n\n", to);
+          "read, fix, convert and compare deep-learning checkpoints\n\n",
+          to);
     for (size_t i = 0; cmd_list[i]; i++)
         fprintf(to, "  %-12s%s\n", cmd_list[i]->name, cmd_list[i]->about);
     fputs("\n  ckpt ls model.pth                            what is inside\n"
           "  ckpt strip --auto model.pth -o fixed.pth     keys without \"module.\"\n"
           "  ckpt convert model.pth model.safetensors     another format\n"
           "  ckpt diff old.pth new.safetensors            what changed\n\n"
-          "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n", to);
+          "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n",
+          to);
 }
 
 int cmd_unknown(const char *name)

@@ -9,10 +9,10 @@
 /* How each dtype's bytes read. NUM_REAL by exponent and mantissa bits; flavour
  * says what the top of the range means. */
 enum flavour {
-    IEEE,    /* all-ones exponent: infinity and NaN */
-    FN,      /* finite: only all ones is NaN */
-    FNUZ,    /* finite, one zero: minus zero's place is NaN */
-    SCALE    /* no sign, no mantissa: a power of two; 255 is NaN */
+    IEEE, /* all-ones exponent: infinity and NaN */
+    FN,   /* finite: only all ones is NaN */
+    FNUZ, /* finite, one zero: minus zero's place is NaN */
+    SCALE /* no sign, no mantissa: a power of two; 255 is NaN */
 };
 
 struct layout {
@@ -73,10 +73,7 @@ size_t number_bytes(ckpt_dtype dtype)
     return l->kind == NUM_COMPLEX ? 2u * l->nbytes : l->nbytes;
 }
 
-bool number_packed(ckpt_dtype dtype)
-{
-    return ckpt_dtype_bits(dtype) % 8 != 0;
-}
+bool number_packed(ckpt_dtype dtype) { return ckpt_dtype_bits(dtype) % 8 != 0; }
 
 static uint64_t load(const uint8_t *p, unsigned n)
 {
@@ -196,7 +193,8 @@ const char *number_json(const struct number *x, char out[NUMBER_TEXT])
     case NUM_BOOL: snprintf(out, NUMBER_TEXT, "%s", x->u ? "true" : "false"); break;
     case NUM_BITS: snprintf(out, NUMBER_TEXT, "%" PRIu64, x->u); break;
     case NUM_COMPLEX:
-        snprintf(out, NUMBER_TEXT, "[%.40s,%.40s]", real_json(x->re, x->single, re), real_json(x->im, x->single, im));
+        snprintf(out, NUMBER_TEXT, "[%.40s,%.40s]", real_json(x->re, x->single, re),
+                 real_json(x->im, x->single, im));
         break;
     default: return number_text(x, out);
     }

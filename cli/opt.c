@@ -39,7 +39,8 @@ int opt_guess(const char *typed, const char *meant)
             int best = up[j - 1] + (typed[i - 1] != meant[j - 1]);
             best = up[j] + 1 < best ? up[j] + 1 : best;
             best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] && upup[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] &&
+                upup[j - 2] + 1 < best)
                 best = upup[j - 2] + 1;
             now[j] = best;
         }
@@ -142,12 +143,14 @@ static bool set(const struct opt *o, const char *value)
 
 static int bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
 {
-    const char *want = o->type == OPT_SIZE ? "a size like 5GB, 512MiB or 1000000B"
-                     : o->type == OPT_COUNT ? "a whole number"
-                     : o->type == OPT_REAL ? "a number that is not negative" : o->arg;
+    const char *want = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB or 1000000B"
+                       : o->type == OPT_COUNT ? "a whole number"
+                       : o->type == OPT_REAL  ? "a number that is not negative"
+                                              : o->arg;
     char dash[2] = {o->letter, 0}, shown[128];
     ckpt_text_escape(str_of(value), shown, sizeof shown);
-    return usage_error(cmd->name, "%s%s '%s': want %s", o->name ? "--" : "-", o->name ? o->name : dash, shown, want);
+    return usage_error(cmd->name, "%s%s '%s': want %s", o->name ? "--" : "-", o->name ? o->name : dash, shown,
+                       want);
 }
 
 static const struct opt *find_long(const struct cmd *cmd, const char *word)
@@ -235,7 +238,8 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     if (*n < cmd->min)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     if (*n > cmd->max)
-        return usage_error(cmd->name, "%s takes %s, not '%s' too", cmd->name, *cmd->operands ? cmd->operands : "no operands", argv[cmd->max]);
+        return usage_error(cmd->name, "%s takes %s, not '%s' too", cmd->name,
+                           *cmd->operands ? cmd->operands : "no operands", argv[cmd->max]);
     return -1;
 }
 

@@ -39,15 +39,9 @@ void ui_init(void)
 
 static const char *const style_code[] = {"", "\033[1m", "\033[2m", "\033[31m", "\033[32m", "\033[33m"};
 
-const char *style_on(enum style s)
-{
-    return ui.color ? style_code[s] : "";
-}
+const char *style_on(enum style s) { return ui.color ? style_code[s] : ""; }
 
-const char *style_off(enum style s)
-{
-    return ui.color && s != PLAIN ? "\033[0m" : "";
-}
+const char *style_off(enum style s) { return ui.color && s != PLAIN ? "\033[0m" : ""; }
 
 /* A line of words before its newline: "ckpt: " stands out where colours are. */
 static void tell(const char *words)
@@ -57,7 +51,8 @@ static void tell(const char *words)
     fprintf(stderr, "%sckpt:%s %s\n", ui.err_color ? "\033[1m" : "", ui.err_color ? "\033[0m" : "", words);
 }
 
-static void tell_json(const char *code, const char *file, const ckpt_error *err, const char *message, const char *hint)
+static void tell_json(const char *code, const char *file, const ckpt_error *err, const char *message,
+                      const char *hint)
 {
     json *j = json_schema("ckpt.error.v1");
     json_text(j, "code", code);

@@ -14,14 +14,20 @@ struct ui {
 };
 extern struct ui ui;
 
-#define UI_JSON {0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"}
-#define UI_QUIET {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still told"}
+#define UI_JSON                                                                                              \
+    {                                                                                                        \
+        0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"                               \
+    }
+#define UI_QUIET                                                                                             \
+    {                                                                                                        \
+        'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still told"                         \
+    }
 
 void ui_init(void);
 
 /* How a stretch of text is meant; a terminal with colours shows it. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
-const char *style_on(enum style s);  /* "" without colours */
+const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
 /* usage_error - "ckpt: …" and where to find help. Returns 2. */
@@ -29,7 +35,8 @@ int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* trouble - tells ERR, with PATH when it names no file. Returns 2. */
 int trouble(const ckpt_error *err, const char *path);
 /* trouble_text - like trouble, for what the program itself found. */
-int trouble_text(ckpt_status status, const char *path, const char *hint, const char *fmt, ...) CKPT_PRINTF(4, 5);
+int trouble_text(ckpt_status status, const char *path, const char *hint, const char *fmt, ...)
+    CKPT_PRINTF(4, 5);
 /* notice - "ckpt: PATH: …" on stderr unless quiet; as JSON under --json. The
  * text is trusted: callers escape what comes from files. */
 void notice(const char *path, const char *fmt, ...) CKPT_PRINTF(2, 3);
@@ -61,7 +68,8 @@ void table_free(struct table *t);
 
 /* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not
  * these), in natural order of names or as in the file; *N of them. */
-uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n);
+uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order,
+                      size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
 
 struct totals {

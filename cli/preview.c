@@ -23,14 +23,14 @@ struct look {
 struct walk {
     const struct preview *p;
     ckpt_dtype dtype;
-    size_t size;            /* bytes of an element */
-    uint64_t total;         /* elements of the tensor */
-    uint32_t ndim;          /* of the slice's axes */
-    uint64_t *stride;       /* elements, row-major */
-    uint64_t *at;           /* current place along each axis, in units of its step */
-    uint64_t *edge;         /* axes shown at their edges only: how much of each; 0: all */
+    size_t size;      /* bytes of an element */
+    uint64_t total;   /* elements of the tensor */
+    uint32_t ndim;    /* of the slice's axes */
+    uint64_t *stride; /* elements, row-major */
+    uint64_t *at;     /* current place along each axis, in units of its step */
+    uint64_t *edge;   /* axes shown at their edges only: how much of each; 0: all */
     uint8_t *window;
-    uint64_t first, count;  /* elements in the window */
+    uint64_t first, count; /* elements in the window */
     struct look look;
     ckpt_error *err;
 };
@@ -68,7 +68,8 @@ static ckpt_status here(struct walk *w, struct number *out)
     uint64_t index = 0;
     for (uint32_t i = 0; i < w->ndim; i++) {
         const struct axis *a = &w->p->slice->axes[i];
-        uint64_t along = a->step < 0 ? a->start - w->at[i] * (0 - (uint64_t)a->step) : a->start + w->at[i] * (uint64_t)a->step;
+        uint64_t along = a->step < 0 ? a->start - w->at[i] * (0 - (uint64_t)a->step)
+                                     : a->start + w->at[i] * (uint64_t)a->step;
         index += along * w->stride[i];
     }
     return element(w, index, out);
@@ -241,8 +242,12 @@ static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ck
     const ckpt_tensor *t = ckpt_tensor_at(p->f, p->row);
     uint32_t ndim;
     const uint64_t *shape = preview_shape(t, &ndim);
-    *w = (struct walk){.p = p, .dtype = (ckpt_dtype)t->dtype, .size = number_bytes((ckpt_dtype)t->dtype), .ndim = ndim,
-                       .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements, .err = err};
+    *w = (struct walk){.p = p,
+                       .dtype = (ckpt_dtype)t->dtype,
+                       .size = number_bytes((ckpt_dtype)t->dtype),
+                       .ndim = ndim,
+                       .total = number_packed((ckpt_dtype)t->dtype) ? t->nbytes : t->elements,
+                       .err = err};
     w->look.all_whole = true;
     w->stride = mem_new(ndim, sizeof *w->stride);
     w->at = mem_new(ndim, sizeof *w->at);

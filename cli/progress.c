@@ -26,10 +26,7 @@ void progress_begin(const char *what)
     drawn = (struct timespec){0};
 }
 
-double progress_seconds(void)
-{
-    return since(&began);
-}
+double progress_seconds(void) { return since(&began); }
 
 static void left(struct text *t, double seconds)
 {
@@ -96,10 +93,7 @@ void progress_end(void)
     shown = 0;
 }
 
-void progress_request(void)
-{
-    asked = 1;
-}
+void progress_request(void) { asked = 1; }
 
 void progress_wipe(void)
 {

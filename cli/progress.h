@@ -11,7 +11,7 @@ void progress_begin(const char *verb); /* "converting" */
 int progress_step(void *user, uint64_t done, uint64_t total);
 void progress_end(void);
 double progress_seconds(void); /* since progress_begin */
-void progress_request(void); /* async-signal-safe: the next step prints a line */
-void progress_wipe(void);    /* async-signal-safe: removes the line */
+void progress_request(void);   /* async-signal-safe: the next step prints a line */
+void progress_wipe(void);      /* async-signal-safe: removes the line */
 
 #endif

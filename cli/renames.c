@@ -27,10 +27,7 @@ static size_t same_head(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-static bool boundary(ckpt_str s, size_t at)
-{
-    return at == 0 || s.ptr[at - 1] == '.';
-}
+static bool boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
 
 /* How much is equal at the end, starting after a dot (or at the start) of both. */
 static size_t same_tail(ckpt_str a, ckpt_str b)
@@ -85,7 +82,8 @@ static size_t merge(struct change *c, size_t n)
     qsort(c, n, sizeof *c, by_change);
     for (size_t i = 0; i < n; i++) {
         struct change *last = kept ? &c[kept - 1] : NULL;
-        if (last && !ckpt_natural_compare(last->from, c[i].from) && !ckpt_natural_compare(last->to, c[i].to)) {
+        if (last && !ckpt_natural_compare(last->from, c[i].from) &&
+            !ckpt_natural_compare(last->to, c[i].to)) {
             last->tensors += c[i].tensors;
             last->metadata += c[i].metadata;
             last->dot = last->dot || c[i].dot;

@@ -49,7 +49,8 @@ static void range(struct axis *a, int64_t n, const int64_t v[3], const bool give
     int64_t step = given[2] ? v[2] : 1;
     int64_t from = bound(v[0], given[0], step < 0 ? n - 1 : 0, n, step);
     int64_t to = bound(v[1], given[1], step < 0 ? -1 : n, n, step);
-    uint64_t span = step > 0 ? (to > from ? (uint64_t)(to - from) : 0) : (from > to ? (uint64_t)(from - to) : 0);
+    uint64_t span = step > 0 ? (to > from ? (uint64_t)(to - from) : 0)
+                             : (from > to ? (uint64_t)(from - to) : 0);
     uint64_t stride = step > 0 ? (uint64_t)step : 0 - (uint64_t)step;
     a->start = from < 0 ? 0 : (uint64_t)from;
     a->count = span ? (span - 1) / stride + 1 : 0;
@@ -96,7 +97,8 @@ static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct sl
         if (!*s->at && (i == 0 || s->at[-1] == ','))
             return true; /* "[]" and a trailing comma */
         if (i == ndim) {
-            snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim, ndim == 1 ? "" : "s");
+            snprintf(s->why, s->cap, "too many indexes: the shape has %u dimension%s", ndim,
+                     ndim == 1 ? "" : "s");
             return false;
         }
         if (!one_axis(s, &out->axes[i], shape[i], i))
@@ -110,7 +112,8 @@ static bool axes(struct scan *s, const uint64_t *shape, uint32_t ndim, struct sl
     }
 }
 
-bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why, size_t cap)
+bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why,
+                 size_t cap)
 {
     struct scan s = {text ? text : "", why, cap};
     *out = (struct slice){mem_new(ndim, sizeof *out->axes), ndim, 1};

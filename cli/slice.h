@@ -19,7 +19,8 @@ struct slice {
 
 /* slice_parse - TEXT (without the brackets; NULL: everything) over SHAPE. On
  * failure WHY holds one line of at most CAP bytes. Free with slice_free. */
-bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why, size_t cap);
+bool slice_parse(const char *text, const uint64_t *shape, uint32_t ndim, struct slice *out, char *why,
+                 size_t cap);
 void slice_free(struct slice *s);
 
 #endif

@@ -62,10 +62,7 @@ void text_bytes(struct text *t, const char *p, size_t n)
     t->ptr[t->len] = '\0';
 }
 
-void text_add(struct text *t, const char *s)
-{
-    text_bytes(t, s, strlen(s));
-}
+void text_add(struct text *t, const char *s) { text_bytes(t, s, strlen(s)); }
 
 void text_addf(struct text *t, const char *fmt, ...)
 {
@@ -82,10 +79,7 @@ void text_addf(struct text *t, const char *fmt, ...)
     va_end(again);
 }
 
-ckpt_str str_of(const char *s)
-{
-    return (ckpt_str){s, strlen(s)};
-}
+ckpt_str str_of(const char *s) { return (ckpt_str){s, strlen(s)}; }
 
 void text_name(struct text *t, ckpt_str s)
 {
@@ -219,8 +213,8 @@ void text_hex(struct text *t, const uint8_t *p, size_t n)
 static bool wide(uint32_t c)
 {
     static const uint32_t range[][2] = {
-        {0x1100, 0x115f}, {0x2e80, 0x303e}, {0x3041, 0x33ff}, {0x3400, 0x4dbf}, {0x4e00, 0x9fff},
-        {0xa000, 0xa4cf}, {0xac00, 0xd7a3}, {0xf900, 0xfaff}, {0xfe30, 0xfe6f}, {0xff00, 0xff60},
+        {0x1100, 0x115f}, {0x2e80, 0x303e},   {0x3041, 0x33ff},   {0x3400, 0x4dbf},   {0x4e00, 0x9fff},
+        {0xa000, 0xa4cf}, {0xac00, 0xd7a3},   {0xf900, 0xfaff},   {0xfe30, 0xfe6f},   {0xff00, 0xff60},
         {0xffe0, 0xffe6}, {0x1f300, 0x1f64f}, {0x1f900, 0x1f9ff}, {0x20000, 0x3fffd},
     };
     if (c < 0x1100)

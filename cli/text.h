@@ -10,7 +10,7 @@ struct text {
     size_t len, cap;
 };
 
-void *mem_new(size_t n, size_t size);          /* zeroed */
+void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
 void text_free(struct text *t);
 void text_clear(struct text *t);
@@ -19,9 +19,9 @@ void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - bytes from a file, made harmless. */
 void text_name(struct text *t, ckpt_str s);
-void text_uint(struct text *t, uint64_t n);       /* 1234 */
-void text_size(struct text *t, uint64_t nbytes);  /* 97.7 MiB */
-void text_count(struct text *t, uint64_t n);      /* 25.6 M */
+void text_uint(struct text *t, uint64_t n);                                    /* 1234 */
+void text_size(struct text *t, uint64_t nbytes);                               /* 97.7 MiB */
+void text_count(struct text *t, uint64_t n);                                   /* 25.6 M */
 void text_noun(struct text *t, uint64_t n, const char *one, const char *many); /* 1 tensor, 25.6 M tensors */
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between); /* [64, 3] */
 void text_shape(struct text *t, const ckpt_tensor *x); /* "?" where there is none */

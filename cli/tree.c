@@ -62,9 +62,9 @@ static void place(struct tree *t, const ckpt_file *f, uint32_t row, uint32_t las
         size_t next;
         ckpt_str word = component(x->name, i, level, &next);
         uint32_t here = last[level];
-        bool same = here && t->nodes[here].parent == at && t->nodes[here].nword == word.len
-                 && memcmp(t->nodes[here].word, word.ptr, word.len) == 0
-                 && !(next == SIZE_MAX && t->nodes[here].row != CKPT_NO_TENSOR);
+        bool same = here && t->nodes[here].parent == at && t->nodes[here].nword == word.len &&
+                    memcmp(t->nodes[here].word, word.ptr, word.len) == 0 &&
+                    !(next == SIZE_MAX && t->nodes[here].row != CKPT_NO_TENSOR);
         if (!same) {
             bool sibling = here && t->nodes[here].parent == at;
             here = add(t, at, sibling ? here : 0, word, i + word.len);
@@ -99,10 +99,7 @@ void tree_free(struct tree *t)
     *t = (struct tree){0};
 }
 
-static bool has_child(const struct tree *t, size_t i)
-{
-    return i + 1 < t->n && t->nodes[i + 1].parent == i;
-}
+static bool has_child(const struct tree *t, size_t i) { return i + 1 < t->n && t->nodes[i + 1].parent == i; }
 
 /* "│  └─ " for node I. */
 static void branches(const struct tree *t, size_t i, struct text *out)

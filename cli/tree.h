@@ -8,13 +8,13 @@
 #define TREE_DEPTH 64
 
 struct tree_node {
-    const char *word;  /* this component */
+    const char *word;    /* this component */
     size_t nword, nfull; /* its length; that of the name so far */
-    uint32_t row;      /* the tensor that ends here, or CKPT_NO_TENSOR */
-    uint32_t parent;   /* node; the root is node 0 */
-    unsigned depth;    /* root: 0 */
-    bool more;         /* a sibling follows */
-    struct totals sum; /* of this and all below */
+    uint32_t row;        /* the tensor that ends here, or CKPT_NO_TENSOR */
+    uint32_t parent;     /* node; the root is node 0 */
+    unsigned depth;      /* root: 0 */
+    bool more;           /* a sibling follows */
+    struct totals sum;   /* of this and all below */
 };
 
 struct tree {

@@ -141,6 +141,8 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     p->ndropped = p->naliases = p->noutputs = 0;
     CKPT_TRY(plan_entries(p, err));
     ckpt_status st = file_unchanged(p->file, err);
+    if (p->file->root && p->root_depth == 0 && p->root != p->file->root)
+        plan_module_notice(p);
     if (st == CKPT_OK)
         st = job.opts->max_shard ? shards_write(p, f, &job, err) : f->write(p, &job, err);
     if (st != CKPT_OK) {

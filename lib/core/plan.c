@@ -149,6 +149,11 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
     va_end(ap);
 }
 
+void plan_module_notice(ckpt_plan *p)
+{
+    plan_notice(p, "a module is written as its state dict; its class and code are not");
+}
+
 const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i) { return i < p->nnotices ? p->notices[i] : NULL; }
 size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p->nrenames; }
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i) { return i < p->nrenames ? &p->renames[i] : NULL; }

@@ -47,6 +47,8 @@ struct ckpt_plan {
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* plan_module_notice - says that a module is written as its state dict. */
+void plan_module_notice(ckpt_plan *p);
 /* plan_edit - the edit of NODE, which has N entries, made if need be; NULL: no memory. */
 struct edit *plan_edit(ckpt_plan *p, const ckpt_value *node, uint32_t n);
 /* plan_edit_find - the edit of NODE or NULL. */

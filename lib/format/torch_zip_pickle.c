@@ -530,6 +530,8 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
     const ckpt_value *out, *by = state_dict_of(w->p->file, v);
+    if (by != v)
+        plan_module_notice(w->p);
     uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
     if (i != MAP_NONE)
         return w->news[i];

@@ -1,7 +1,8 @@
 # Output that cannot be written is an error; a reader that leaves is none.
 ckpt ls data/train.pt >/dev/full; echo $?
 ckpt hash --json data/train.pt >/dev/full; echo $?
-ckpt convert data/train.pt --to safetensors - >/dev/full; echo $?
+ckpt convert -q data/train.pt --to safetensors - 2>err >/dev/full; echo $?
+head -n 1 err
 ckpt ls data/train.pt | head -n 1
 (ulimit -f 8; ckpt convert data/train.pt a.pt; echo $?)
 ls

@@ -6,7 +6,7 @@ pid=$!
 exec 3>pipe
 head -c 20000 data/train.pt >&3
 kill -TERM $pid
-wait $pid
+{ wait $pid; } 2>/dev/null
 echo $?
 exec 3>&-
 ls -A out
