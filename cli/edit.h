@@ -14,21 +14,21 @@ struct writing {
 };
 extern struct writing writing;
 
-#define WRITE_OPTIONS                                                                                        \
-    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},                            \
-        {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},                       \
-        {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},                        \
-    {                                                                                                        \
-        0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on when a checksum in the input is wrong"  \
-    }
+/* clang-format off */
+#define WRITE_OPTIONS \
+    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"}, \
+    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"}, \
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"}, \
+    {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on when a checksum in the input is wrong"}
 
-#define EDIT_OPTIONS                                                                                          \
-    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},                  \
-        {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},              \
-        {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},        \
-        {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"},    \
-        {0, "strict", NULL, OPT_FLAG, &writing.strict, "nothing to change or something dropped is an error"}, \
-        WRITE_OPTIONS
+#define EDIT_OPTIONS \
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"}, \
+    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
+    {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"}, \
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "nothing to change or something dropped is an error"}, \
+    WRITE_OPTIONS
+/* clang-format on */
 
 /* edit_plan - opens INPUT and makes a plan with --root applied; both NULL when
  * that failed (told). */
