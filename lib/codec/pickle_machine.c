@@ -334,8 +334,7 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
     struct value_call *c = (struct value_call *)(v + 1);
     v->call = (uint8_t)how;
     v->u.call_ = c;
-    c->callable = callable;
-    c->args = args;
+    *c = (struct value_call){callable, args, &value_nothing};
     struct pickle_facts *f = m->facts;
     return machine_note(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }

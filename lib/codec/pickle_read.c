@@ -106,6 +106,15 @@ static bool op_call(struct machine *m, enum value_call_kind how)
     return push(m, machine_call(m, how, callable, args));
 }
 
+/* more_of - CALL's, to be added to. */
+static struct value_more *more_of(struct machine *m, ckpt_value *call)
+{
+    struct value_more *more = value_more(m->a, call);
+    if (!more)
+        machine_memory(m);
+    return more;
+}
+
 static bool newobj_ex(struct machine *m)
 {
     if (!need(m, 3))
@@ -117,8 +126,10 @@ static bool newobj_ex(struct machine *m)
         return bad(m, "has %s for keyword arguments; a dict belongs there", kind(kwargs));
     m->top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
-    if (v)
-        v->u.call_->kwargs = kwargs;
+    struct value_more *more = v ? more_of(m, v) : NULL;
+    if (!more)
+        return false;
+    more->kwargs = kwargs;
     return push(m, v);
 }
 
@@ -209,7 +220,10 @@ static bool gather(struct machine *m, ckpt_value_type type)
 
 static bool add_pairs(struct machine *m, ckpt_value *v, ckpt_value *const *from, size_t n)
 {
-    struct value_call *c = v->type == CKPT_V_CALL ? v->u.call_ : NULL;
+    bool call = v->type == CKPT_V_CALL;
+    struct value_more *c = call ? more_of(m, v) : NULL;
+    if (call && !c)
+        return false;
     value_pair **pairs = c ? &c->pairs : &v->u.dict.pairs;
     uint32_t *have = c ? &c->npairs : &v->u.dict.n, *cap = c ? &c->cap_pairs : &v->u.dict.cap;
     value_pair *at = machine_room(m, *pairs, *have, cap, n, sizeof *at);
@@ -254,7 +268,9 @@ static bool add_items(struct machine *m, size_t from)
     if (!call && v->type != (set ? CKPT_V_SET : CKPT_V_LIST))
         return bad(m, "adds to %s made at byte 0x%" PRIx64 "; a %s or an object belongs there", kind(v),
                    v->offset, set ? "set" : "list");
-    struct value_call *c = v->u.call_;
+    struct value_more *c = call ? more_of(m, v) : NULL;
+    if (call && !c)
+        return false;
     ckpt_value ***items = call ? &c->items : &v->u.seq.items;
     uint32_t *have = call ? &c->nitems : &v->u.seq.n, *cap = call ? &c->cap_items : &v->u.seq.cap;
     ckpt_value **at = machine_room(m, *items, *have, cap, n, sizeof *at);
@@ -300,7 +316,9 @@ static bool build(struct machine *m)
         v->flags |= VALUE_BUILT;
         return true;
     }
-    struct value_call *c = v->u.call_;
+    struct value_more *c = more_of(m, v);
+    if (!c)
+        return false;
     ckpt_value **at = machine_room(m, c->states, c->nstates, &c->cap_states, 1, sizeof *at);
     if (!at)
         return false;

@@ -54,7 +54,7 @@ static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batche
     const struct value_call *c = f->container->type == CKPT_V_CALL ? f->container->u.call_ : NULL;
     f->pairs = pairs;
     f->batched = batched;
-    f->asked = w->hooks->entry && (pairs || !c || c->npairs == 0);
+    f->asked = w->hooks->entry && (pairs || !c || c->more->npairs == 0);
     f->open = f->single = f->value = false;
     f->at = from;
     f->end = end;
@@ -64,12 +64,12 @@ static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batche
 
 static const ckpt_value *item_at(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? v->u.call_->items[i] : v->u.seq.items[i];
+    return v->type == CKPT_V_CALL ? v->u.call_->more->items[i] : v->u.seq.items[i];
 }
 
 static value_pair pair_at(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? v->u.call_->pairs[i] : v->u.dict.pairs[i];
+    return v->type == CKPT_V_CALL ? v->u.call_->more->pairs[i] : v->u.dict.pairs[i];
 }
 
 /* put_instead - TEXT in the place of V, and of V's type where that is text too. */
@@ -246,15 +246,15 @@ static bool call_make(pickle_writer *w, struct frame *f)
 }
 
 /* first_items, first_pairs - how many came before the first BUILD. */
-static uint32_t first_items(const struct value_call *c)
+static uint32_t first_items(const struct value_more *m)
 {
-    return c->nstates == 0 || c->build_items > c->nitems ? c->nitems : c->build_items;
+    return m->nstates == 0 || m->build_items > m->nitems ? m->nitems : m->build_items;
 }
 
-static uint32_t first_pairs(const struct value_call *c)
+static uint32_t first_pairs(const struct value_more *m)
 {
-    uint32_t pairs = c->nstates == 0 ? c->npairs : c->build_items - first_items(c);
-    return pairs > c->npairs ? c->npairs : pairs;
+    uint32_t pairs = m->nstates == 0 ? m->npairs : m->build_items - first_items(m);
+    return pairs > m->npairs ? m->npairs : pairs;
 }
 
 /* call_first - what goes on the stack before the object exists; NULL: all did. */
@@ -278,7 +278,7 @@ static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
         run_begin(w, f, false, false, 0, c->args->u.seq.n);
         return run_next(w, f);
     case CALL_SPREAD: return run_next(w, f);
-    case CALL_KWARGS: f->phase = CALL_MAKE; return c->kwargs;
+    case CALL_KWARGS: f->phase = CALL_MAKE; return c->more->kwargs;
     default: return NULL;
     }
 }
@@ -286,25 +286,25 @@ static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
 /* call_phase - begins phase P, one of those after CALL_MAKE. */
 static void call_phase(pickle_writer *w, struct frame *f, uint8_t p)
 {
-    const struct value_call *c = f->v->u.call_;
+    const struct value_more *m = f->v->u.call_->more;
     f->phase = p;
     f->cur = 0;
     if (p == CALL_ITEMS)
-        run_begin(w, f, false, true, 0, first_items(c));
+        run_begin(w, f, false, true, 0, first_items(m));
     else if (p == CALL_PAIRS)
-        run_begin(w, f, true, true, 0, first_pairs(c));
+        run_begin(w, f, true, true, 0, first_pairs(m));
     else if (p == CALL_ITEMS_AFTER)
-        run_begin(w, f, false, true, first_items(c), c->nitems);
+        run_begin(w, f, false, true, first_items(m), m->nitems);
     else if (p == CALL_PAIRS_AFTER)
-        run_begin(w, f, true, true, first_pairs(c), c->npairs);
+        run_begin(w, f, true, true, first_pairs(m), m->npairs);
 }
 
 static const ckpt_value *next_state(pickle_writer *w, struct frame *f)
 {
-    const struct value_call *c = f->v->u.call_;
+    const struct value_more *m = f->v->u.call_->more;
     if (f->cur > 0)
         emit_op(w, PICKLE_BUILD);
-    return f->cur < c->nstates ? c->states[f->cur++] : NULL;
+    return f->cur < m->nstates ? m->states[f->cur++] : NULL;
 }
 
 static const ckpt_value *step_call(pickle_writer *w, struct frame *f)
@@ -343,13 +343,13 @@ static const ckpt_value *step(pickle_writer *w, struct frame *f)
 /* call_check - refuses orders of changes that the graph does not tell. */
 static ckpt_status call_check(const ckpt_value *v, ckpt_error *err)
 {
-    const struct value_call *c = v->u.call_;
-    if (old_style(v) && c->args->type != CKPT_V_TUPLE)
+    const struct value_more *m = v->u.call_->more;
+    if (old_style(v) && v->u.call_->args->type != CKPT_V_TUPLE)
         return lossy(v, err, "is an old-style instance without a tuple of arguments");
-    bool after = c->nstates && (first_items(c) < c->nitems || first_pairs(c) < c->npairs);
-    if (after && c->nstates > 1)
+    bool after = m->nstates && (first_items(m) < m->nitems || first_pairs(m) < m->npairs);
+    if (after && m->nstates > 1)
         return lossy(v, err, "was changed by BUILD, then by other opcodes, then by BUILD again");
-    if (after && c->build_items && c->nitems && c->npairs)
+    if (after && m->build_items && m->nitems && m->npairs)
         return lossy(v, err, "was given items and pairs both before and after its BUILD");
     return CKPT_OK;
 }

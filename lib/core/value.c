@@ -64,9 +64,21 @@ ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable
         return NULL;
     v->call = (uint8_t)kind;
     v->u.call_ = c;
-    c->callable = callable;
-    c->args = args;
+    *c = (struct value_call){callable, args, &value_nothing};
     return v;
+}
+
+const struct value_more value_nothing;
+
+struct value_more *value_more(arena *a, ckpt_value *call)
+{
+    struct value_call *c = call->u.call_;
+    if (c->more != &value_nothing)
+        return (struct value_more *)(uintptr_t)c->more;
+    struct value_more *own = ARENA_NEW(a, struct value_more);
+    if (own)
+        c->more = own;
+    return own;
 }
 
 ckpt_value *value_ordered_dict(arena *a)
@@ -112,10 +124,8 @@ bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
     if (value_is_sequence(v))
         return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
-    if (!call(v))
-        return false;
-    struct value_call *c = v->u.call_;
-    return push(a, &c->items, &c->nitems, &c->cap_items, item);
+    struct value_more *c = call(v) ? value_more(a, v) : NULL;
+    return c && push(a, &c->items, &c->nitems, &c->cap_items, item);
 }
 
 static bool push_pair(arena *a, value_pair **pairs, uint32_t *n, uint32_t *cap, value_pair pair)
@@ -133,17 +143,15 @@ bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
     value_pair pair = {key, val};
     if (v->type == CKPT_V_DICT)
         return push_pair(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, pair);
-    if (!call(v))
-        return false;
-    struct value_call *c = v->u.call_;
-    return push_pair(a, &c->pairs, &c->npairs, &c->cap_pairs, pair);
+    struct value_more *c = call(v) ? value_more(a, v) : NULL;
+    return c && push_pair(a, &c->pairs, &c->npairs, &c->cap_pairs, pair);
 }
 
 bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
 {
-    if (!call(v))
+    struct value_more *c = call(v) ? value_more(a, v) : NULL;
+    if (!c)
         return false;
-    struct value_call *c = v->u.call_;
     if (c->nstates == 0)
         c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
     return push(a, &c->states, &c->nstates, &c->cap_states, state);
@@ -187,7 +195,7 @@ ckpt_value *value_item(const ckpt_value *v, uint32_t i)
     if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
     const struct value_call *c = call(v);
-    return c && i < c->nitems ? c->items[i] : NULL;
+    return c && i < c->more->nitems ? c->more->items[i] : NULL;
 }
 
 uint32_t value_count(const ckpt_value *v)
@@ -197,7 +205,7 @@ uint32_t value_count(const ckpt_value *v)
         return v->u.seq.n;
     value_pairs(v, &n);
     const struct value_call *c = call(v);
-    return n == 0 && c ? c->nitems : n;
+    return n == 0 && c ? c->more->nitems : n;
 }
 
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
@@ -207,8 +215,8 @@ const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
         *n = v->u.dict.n;
         return v->u.dict.pairs;
     }
-    *n = c ? c->npairs : 0;
-    return *n ? c->pairs : NULL;
+    *n = c ? c->more->npairs : 0;
+    return *n ? c->more->pairs : NULL;
 }
 
 ckpt_value *value_get(const ckpt_value *mapping, const char *name)
@@ -241,5 +249,5 @@ bool value_integer(const ckpt_value *v, int64_t *out)
 ckpt_value *value_state(const ckpt_value *v)
 {
     const struct value_call *c = call(v);
-    return c && c->nstates ? c->states[c->nstates - 1] : NULL;
+    return c && c->more->nstates ? c->more->states[c->more->nstates - 1] : NULL;
 }

@@ -28,16 +28,21 @@ struct value_span {
     uint64_t count; /* code points of STR, else nbytes */
 };
 
-struct value_call {
-    ckpt_value *callable; /* GLOBAL, mostly; any node in a hostile file */
-    ckpt_value *args;     /* TUPLE, mostly */
-    ckpt_value *kwargs;   /* NEWOBJ_EX, else NULL */
-    ckpt_value **states;  /* BUILD operands in order */
-    value_pair *pairs;    /* SETITEM(S) */
-    ckpt_value **items;   /* APPEND(S), ADDITEMS */
+/* What few calls have: most make a tensor or an empty dict, and that was that. */
+struct value_more {
+    ckpt_value *kwargs;  /* NEWOBJ_EX, else NULL */
+    ckpt_value **states; /* BUILD operands in order */
+    value_pair *pairs;   /* SETITEM(S) */
+    ckpt_value **items;  /* APPEND(S), ADDITEMS */
     uint32_t nstates, npairs, nitems;
     uint32_t cap_states, cap_pairs, cap_items;
     uint32_t build_items; /* how many items and pairs there were at the first BUILD: order of a rewrite */
+};
+
+struct value_call {
+    ckpt_value *callable; /* GLOBAL, mostly; any node in a hostile file */
+    ckpt_value *args;     /* TUPLE, mostly */
+    const struct value_more *more; /* never NULL; value_more is the way to change it */
 };
 
 struct ckpt_value {
@@ -68,6 +73,10 @@ ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offs
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset);
+/* value_nothing - what the calls that have no more share. */
+extern const struct value_more value_nothing;
+/* value_more - CALL's own, made on first use; NULL: no memory. */
+struct value_more *value_more(arena *a, ckpt_value *call);
 /* value_ordered_dict - the node of an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);

@@ -120,13 +120,13 @@ static struct view of_call(const ckpt_value *v)
 {
     const struct value_call *c = v->u.call_;
     struct view view = given(v);
-    if (c->npairs) {
+    if (c->more->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
-        add_pairs(&view, c->pairs, c->npairs);
-    } else if (c->nitems && view.kind != VIEW_PAIRS) {
+        add_pairs(&view, c->more->pairs, c->more->npairs);
+    } else if (c->more->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
-        add_items(&view, c->items, c->nitems, false);
+        add_items(&view, c->more->items, c->more->nitems, false);
     }
     if (view.kind == VIEW_LEAF)
         view = attributes(value_state(v));

@@ -413,7 +413,7 @@ static bool is_reconstructor(const ckpt_value *v)
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
 {
     const ckpt_value *arg = value_arg(v, 0), *klass = value_class(v);
-    if (!arg || v->u.call_->npairs || !str_is(value_module(klass), "collections"))
+    if (!arg || v->u.call_->more->npairs || !str_is(value_module(klass), "collections"))
         return CKPT_OK;
     if (str_is(value_name(klass), "OrderedDict") && arg->type == CKPT_V_LIST) {
         for (uint32_t i = 0; i < value_count(arg); i++) {
@@ -438,11 +438,11 @@ static ckpt_status object(struct walk *w, const struct pending *p)
         inner.v = object_attr(v, "tensor");
         return push(w, &inner);
     }
-    if (c->npairs)
+    if (c->more->npairs)
         CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
-    CKPT_TRY(children_of_items(w, p, v, c->items, c->nitems));
+    CKPT_TRY(children_of_items(w, p, v, c->more->items, c->more->nitems));
     if (c->args && c->args->type == CKPT_V_TUPLE && (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
         CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)

@@ -95,7 +95,8 @@ static uint32_t entries_of(const ckpt_value *v)
 {
     if (v->type != CKPT_V_CALL)
         return value_count(v);
-    return v->u.call_->npairs > v->u.call_->nitems ? v->u.call_->npairs : v->u.call_->nitems;
+    const struct value_more *m = v->u.call_->more;
+    return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
 /* mask_of - the entries of container NODE that are not kept; NULL: no memory. */
@@ -493,8 +494,8 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
     if (func == c->callable && args == c->args)
         return CKPT_OK;
     made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
-    for (uint32_t i = 0; made && i < c->nstates; i++)
-        if (!value_build(w->p->a, made, c->states[i]))
+    for (uint32_t i = 0; made && i < c->more->nstates; i++)
+        if (!value_build(w->p->a, made, c->more->states[i]))
             made = NULL;
     if (!made)
         return fail_memory(err);

@@ -52,8 +52,9 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 {
     if (!v || v->type != CKPT_V_CALL)
         return NULL;
-    for (uint32_t i = v->u.call_->nstates; i-- > 0;) {
-        const ckpt_value *m = value_get(v->u.call_->states[i], "_metadata");
+    const struct value_more *more = v->u.call_->more;
+    for (uint32_t i = more->nstates; i-- > 0;) {
+        const ckpt_value *m = value_get(more->states[i], "_metadata");
         if (m)
             return m;
     }
@@ -174,7 +175,7 @@ static ckpt_status expand(struct walk *w, uint32_t at, ckpt_error *err)
         const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call_->args;
         if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
             CKPT_TRY(items(w, at, args->u.seq.items, args->u.seq.n, err));
-        CKPT_TRY(items(w, at, v->u.call_->items, v->u.call_->nitems, err));
+        CKPT_TRY(items(w, at, v->u.call_->more->items, v->u.call_->more->nitems, err));
         CKPT_TRY(attributes(w, at, v, err));
     }
     w->places[at].first = (uint32_t)before;

@@ -76,20 +76,20 @@ static void show_call(struct show *s, const struct value_call *c, unsigned how)
     buf_byte(&s->out, (unsigned char)"RNXOI"[how]);
     show(s, c->callable);
     show(s, c->args);
-    if (c->kwargs)
-        show(s, c->kwargs);
-    if (c->nitems) {
+    if (c->more->kwargs)
+        show(s, c->more->kwargs);
+    if (c->more->nitems) {
         buf_text(&s->out, "+[");
-        show_items(s, c->items, c->nitems);
+        show_items(s, c->more->items, c->more->nitems);
         buf_text(&s->out, "]");
     }
-    if (c->npairs) {
+    if (c->more->npairs) {
         buf_text(&s->out, "+");
-        show_pairs(s, c->pairs, c->npairs);
+        show_pairs(s, c->more->pairs, c->more->npairs);
     }
-    for (uint32_t i = 0; i < c->nstates; i++) {
+    for (uint32_t i = 0; i < c->more->nstates; i++) {
         buf_text(&s->out, "!");
-        show(s, c->states[i]);
+        show(s, c->more->states[i]);
     }
 }
 

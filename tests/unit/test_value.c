@@ -269,7 +269,7 @@ static void everything_that_has_attributes(void)
 
     ckpt_value *twice = built(built(NEWOBJ("m", "T"), dict("x", num(1))), dict("y", num(2)));
     check_mapping(twice, 1, "y");
-    CU_ASSERT_EQUAL(twice->u.call_->nstates, 2);
+    CU_ASSERT_EQUAL(twice->u.call_->more->nstates, 2);
 
     ckpt_value *odd = built(NEWOBJ("m", "T"), TUPLE(num(1), num(2)));
     CU_ASSERT_EQUAL(ckpt_value_count(odd), 0);
@@ -517,7 +517,7 @@ static void reads_what_was_made(void)
     built(od, none());
     CU_ASSERT(value_append(a, od, num(1)));
     built(od, d);
-    CU_ASSERT_EQUAL(od->u.call_->build_items, 2);
+    CU_ASSERT_EQUAL(od->u.call_->more->build_items, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
     CU_ASSERT(!value_build(a, d, d));
     CU_ASSERT(!value_append(a, d, d));
