@@ -140,7 +140,7 @@ static void shortest(double d, bool single, char out[NUMBER_TEXT])
         snprintf(out, NUMBER_TEXT, "%.*e", digits, d);
     while (!reads_back(out, d, single) && ++digits < 17);
     long exponent = strtol(strchr(out, 'e') + 1, NULL, 10);
-    if (exponent < -5 || exponent > 15)
+    if (exponent < -4 || exponent > 15)
         snprintf(out, NUMBER_TEXT, "%.*g", digits + 1, d);
     else
         snprintf(out, NUMBER_TEXT, "%.*f", digits - exponent > 1 ? digits - (int)exponent : 1, d);
