@@ -41,11 +41,6 @@ static inline cursor cursor_sub(cursor *c, size_t n)
     sub.bad = at == NULL;
     return sub;
 }
-static inline uint8_t cursor_u8(cursor *c)
-{
-    const unsigned char *b = cursor_take(c, 1);
-    return b ? b[0] : 0;
-}
 static inline uint16_t load_u16le(const unsigned char *b) { return (uint16_t)(b[0] | b[1] << 8); }
 static inline uint32_t load_u32le(const unsigned char *b)
 {

@@ -9,7 +9,6 @@
 
 bool emit_init(pickle_writer *w)
 {
-    w->begin = w->out->len;
     w->nodes = map_new(64);
     w->texts = map_new(256);
     w->bytes = map_new(16);

@@ -19,7 +19,6 @@ struct emit_place {
 
 struct pickle_writer {
     buf *out;
-    size_t begin; /* of this pickle in out */
     const struct pickle_hooks *hooks;
     struct emit_place *places;
     size_t nplaces, cap_places;

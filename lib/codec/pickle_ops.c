@@ -4,7 +4,7 @@
 #include <stddef.h>
 
 static const struct pickle_op ops[256] = {
-#define OP(name, code, protocol, argument) [code] = {#name, code, protocol, PICKLE_ARG_##argument},
+#define OP(name, code, protocol, argument) [code] = {#name, PICKLE_ARG_##argument},
 #include "codec/pickle_ops.def"
 #undef OP
 };

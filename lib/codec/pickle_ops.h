@@ -28,7 +28,7 @@ enum pickle_argument {
 
 struct pickle_op {
     const char *name; /* as pickletools spells it */
-    uint8_t code, protocol, argument;
+    uint8_t argument; /* enum pickle_argument */
 };
 
 /* pickle_op - what is known of an opcode; NULL: it is none. */

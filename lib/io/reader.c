@@ -95,18 +95,6 @@ const unsigned char *reader_take(reader *r, size_t n)
     return at;
 }
 
-uint8_t reader_u8(reader *r)
-{
-    const unsigned char *b = reader_take(r, 1);
-    return b ? b[0] : 0;
-}
-
-uint16_t reader_u16(reader *r)
-{
-    const unsigned char *b = reader_take(r, 2);
-    return b ? load_u16le(b) : 0;
-}
-
 uint32_t reader_u32(reader *r)
 {
     const unsigned char *b = reader_take(r, 4);
@@ -117,68 +105,6 @@ uint64_t reader_u64(reader *r)
 {
     const unsigned char *b = reader_take(r, 8);
     return b ? load_u64le(b) : 0;
-}
-
-static ckpt_str no_line(reader *r, size_t looked)
-{
-    bool ended = looked == r->end - r->pos;
-    r->status = fail(r->err, ended ? CKPT_ETRUNCATED : CKPT_EFORMAT, source_pos(r->src, r->pos),
-                     ended ? "a line begins here, but no newline follows in the %zu bytes that are left"
-                           : "a line begins here, but its first %zu bytes hold no newline",
-                     looked);
-    return (ckpt_str){NULL, 0};
-}
-
-ckpt_str reader_line(reader *r, size_t max)
-{
-    if (max > READER_WINDOW - 1)
-        max = READER_WINDOW - 1;
-    if (r->status != CKPT_OK)
-        return (ckpt_str){NULL, 0};
-    size_t most = max + 1 < r->end - r->pos ? max + 1 : (size_t)(r->end - r->pos);
-    /* First what is there already: lines are short. */
-    size_t have = in_window(r) < most ? in_window(r) : most;
-    for (;;) {
-        const unsigned char *at = have ? reader_peek(r, have) : NULL;
-        const unsigned char *nl = at ? memchr(at, '\n', have) : NULL;
-        if (nl) {
-            r->pos += (uint64_t)(nl - at) + 1;
-            return str_of((const char *)at, (size_t)(nl - at));
-        }
-        if (r->status != CKPT_OK)
-            return (ckpt_str){NULL, 0};
-        if (have == most)
-            return no_line(r, most);
-        have = most;
-    }
-}
-
-bool reader_copy(reader *r, void *out, uint64_t n)
-{
-    size_t size, part;
-    if (!enough(r, n))
-        return false;
-    if (!checked_size(n, &size)) {
-        r->status = fail_memory(r->err);
-        return false;
-    }
-    part = in_window(r) < size ? in_window(r) : size;
-    if (part)
-        memcpy(out, r->win + (r->pos - r->win_pos), part);
-    r->pos += part;
-    size -= part;
-    if (size == 0)
-        return true;
-    if (size < READER_WINDOW / 4) {
-        if (!fill(r, size))
-            return false;
-        memcpy((char *)out + part, r->win + (r->pos - r->win_pos), size);
-    } else {
-        r->status = source_read(r->src, r->pos, (char *)out + part, size, r->err);
-    }
-    if (r->status == CKPT_OK)
-        r->pos += size;
-    return r->status == CKPT_OK;
 }
 
 bool reader_skip(reader *r, uint64_t n)

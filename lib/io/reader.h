@@ -26,16 +26,9 @@ void reader_free(reader *r);
 const unsigned char *reader_take(reader *r, size_t n);
 /* reader_peek - like reader_take without advancing. */
 const unsigned char *reader_peek(reader *r, size_t n);
-/* reader_u8 … - 0 after a failure. */
-uint8_t reader_u8(reader *r);
-uint16_t reader_u16(reader *r);
+/* reader_u32, reader_u64 - little-endian; 0 after a failure. */
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
-/* reader_line - bytes up to a newline, which is consumed and not part of the
- * result; at most MAX <= READER_WINDOW - 1 bytes. .ptr NULL after a failure. */
-ckpt_str reader_line(reader *r, size_t max);
-/* reader_copy - N bytes into OUT, N of any size. */
-bool reader_copy(reader *r, void *out, uint64_t n);
 /* reader_skip - N bytes on; they must exist. */
 bool reader_skip(reader *r, uint64_t n);
 static inline uint64_t reader_left(const reader *r) { return r->status ? 0 : r->end - r->pos; }

@@ -17,17 +17,6 @@ ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status sink_zeros(sink *s, uint64_t n, ckpt_error *err)
-{
-    static const unsigned char zeros[4096];
-    while (n) {
-        size_t part = n < sizeof zeros ? (size_t)n : sizeof zeros;
-        CKPT_TRY(sink_write(s, zeros, part, err));
-        n -= part;
-    }
-    return CKPT_OK;
-}
-
 static ckpt_status inside(const sink *s, uint64_t off, size_t n, ckpt_error *err)
 {
     return range_within(off, n, s->len)

@@ -24,7 +24,6 @@ ckpt_str sink_mem_view(const sink *s);
 /* sink_reserve - SIZE bytes will come; a full disk is found out now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-ckpt_status sink_zeros(sink *s, uint64_t n, ckpt_error *err);
 /* sink_patch - overwrites bytes already written. */
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
 /* sink_tell - bytes written so far = offset of the next. */
