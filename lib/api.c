@@ -26,14 +26,14 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
             return s;
         }
     }
-    return format_open(path, src, limits, out, err);
+    return format_open(path, src, limits, NULL, out, err);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out,
                              ckpt_error *err)
 {
     source *src = source_mem(data, size, 0);
-    return src ? format_open(name, src, limits, out, err) : fail_memory(err);
+    return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
 }
 
 void ckpt_close(ckpt_file *file) { file_free(file); }

@@ -33,23 +33,23 @@ struct format {
     const char *suffixes; /* ".pt .pth": chosen for outputs; NULL: never by suffix */
     /* probe - is it mine? Asked in the order of formats.def; the first yes wins. */
     bool (*probe)(const struct probe *p);
-    ckpt_status (*read)(ckpt_file *f, ckpt_error *err);
+    ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 };
 
-/* format_detect - the format of what P shows. CKPT_EUNKNOWN / EUNSUPPORTED with
- * the name of what it is instead and what to do next. */
-ckpt_status format_detect(const struct probe *p, const struct format **out, ckpt_error *err);
 const struct format *format_by_name(const char *name);
 const struct format *format_by_suffix(const char *path); /* that can write */
 /* foreign_detect - names what is no checkpoint of ours (foreign.def). */
 ckpt_status foreign_detect(const struct probe *p, ckpt_error *err);
 /* shards_write - PLAN as files of at most opts->max_shard tensor bytes, each
- * written by FORMAT, and their index (shards.c). */
-ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job, ckpt_error *err);
-/* format_open - opens SRC (taken over) or the directory PATH as one checkpoint;
- * api.c and formats that contain checkpoints (shards) use it. */
-ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+ * written by FORMAT, and their index (shards_write.c). */
+ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
+                         ckpt_error *err);
+/* format_open - opens SRC (taken over) or the directory PATH as one checkpoint, of
+ * any format or of ONLY that one; api.c and formats that contain checkpoints use
+ * it. CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what it is instead. */
+ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
+                        ckpt_file **out, ckpt_error *err);
 
 #endif

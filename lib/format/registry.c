@@ -1,7 +1,7 @@
 /* registry.c - which format a file is, by its content alone, and opening it. */
+#include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/utf8.h"
 #include "format/format.h"
 
 #define FORMAT(id) extern const struct format format_##id;
@@ -16,10 +16,12 @@ static const struct format *const formats[] = {
 
 #define NFORMATS (sizeof formats / sizeof *formats)
 
-ckpt_status format_detect(const struct probe *p, const struct format **out, ckpt_error *err)
+/* detect - the format of what P shows, ONLY or none unless that is NULL. */
+static ckpt_status detect(const struct probe *p, const struct format *only, const struct format **out,
+                          ckpt_error *err)
 {
     for (size_t i = 0; i < NFORMATS; i++)
-        if (formats[i]->probe(p)) {
+        if ((!only || only == formats[i]) && formats[i]->probe(p)) {
             *out = formats[i];
             return CKPT_OK;
         }
@@ -91,10 +93,10 @@ static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status read_file(ckpt_file *f, struct probe *p, ckpt_error *err)
+static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format *only, ckpt_error *err)
 {
     CKPT_TRY(probe_fill(f, p, err));
-    CKPT_TRY(format_detect(p, &f->format, err));
+    CKPT_TRY(detect(p, only, &f->format, err));
     f->probe = p;
     ckpt_status st = f->format->read(f, err);
     f->probe = NULL;
@@ -102,17 +104,32 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, ckpt_error *err)
     return table_finish(&f->table, err);
 }
 
-ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+/* explained - ST, or the limit of the file's arena where that is what stopped an allocation. */
+static ckpt_status explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    if (st != CKPT_ENOMEM || !arena_full(f->a))
+        return st;
+    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "its metadata go beyond the memory they may take (%" PRIu64 " bytes are taken)",
+               arena_used(f->a));
+    fail_hint(err, "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)");
+    return CKPT_ELIMIT;
+}
+
+ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
+                        ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
+    ckpt_error own;
     struct probe *p = calloc(1, sizeof *p);
     if (!p) {
         source_unref(src);
         return fail_memory(err);
     }
+    err = err ? err : &own;
     ckpt_status st = file_new(path, src, limits, &f, err);
     if (st == CKPT_OK) {
-        st = read_file(f, p, err);
+        st = explained(f, read_file(f, p, only, err), err);
         if (st == CKPT_OK)
             *out = f;
         else

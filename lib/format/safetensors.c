@@ -509,20 +509,19 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     uint64_t n;
-    ckpt_error own;
-    struct header h = {.f = f, .err = err ? err : &own};
-    CKPT_TRY(header_length(f, &n, h.err));
+    struct header h = {.f = f, .err = err};
+    CKPT_TRY(header_length(f, &n, err));
     file_budget(f, n);
     char *text = arena_alloc(f->a, (size_t)n);
     if (!text)
-        return fail_memory(h.err);
-    CKPT_TRY(source_read(f->src, 8, text, (size_t)n, h.err));
+        return fail_memory(err);
+    CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
     f->flat = true;
     h.data = 8 + n;
     h.ndata = f->src->size - h.data;
-    json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, h.err);
+    json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
     h.names = map_new((size_t)n / 128);
-    ckpt_status st = h.names ? read_header(&h) : fail_memory(h.err);
+    ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
     map_free(h.names);
     if (st == CKPT_OK) {
         sort_entries(&h);
@@ -531,7 +530,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = add_rows(&h);
     free(h.entries);
-    return st == CKPT_OK ? describe(f, h.err) : st;
+    return st == CKPT_OK ? describe(f, err) : st;
 }
 
 const struct format format_safetensors = {

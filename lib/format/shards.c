@@ -139,7 +139,7 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
         return fail_memory(err);
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK)
-        st = format_open(path, src, &f->limits, &one, err);
+        st = format_open(path, src, &f->limits, NULL, &one, err);
     fail_file(st == CKPT_OK ? NULL : err, path);
     free(path);
     CKPT_TRY(st);
@@ -310,10 +310,9 @@ static ckpt_status read_whole(struct index *x, source *src)
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_error own;
-    struct index x = {.f = f, .err = err ? err : &own};
+    struct index x = {.f = f, .err = err};
     if (!f->src)
-        return read_folder(f, x.err);
+        return read_folder(f, err);
     f->flat = true;
     ckpt_status st = read_whole(&x, f->src);
     for (size_t i = 0; i < x.nshards; i++) {

@@ -94,7 +94,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
     if (st == CKPT_OK)
-        st = format_open(path, src, &f->limits, &s->file, x->err);
+        st = format_open(path, src, &f->limits, NULL, &s->file, x->err);
     if (st == CKPT_OK) {
         f->parts = grown;
         grown[f->nparts++] = s->file;

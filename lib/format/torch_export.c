@@ -301,11 +301,9 @@ static ckpt_status section(struct torch_archive *ta, const char *name, const cha
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_error own;
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
     bool old = zip_find(f->probe->z, STR_LIT(OLD_STATE)) >= 0;
-    err = err ? err : &own;
     if (!old)
         (void)new_top(f->probe->z, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));

@@ -114,7 +114,7 @@ static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record is missing");
     CKPT_TRY(zip_data(ta->z, (size_t)i, err));
     CKPT_TRY(torch_archive_member(ta, (size_t)i, &src, err));
-    CKPT_TRY(torch_zip_open(f->path, src, &f->limits, out, err));
+    CKPT_TRY(format_open(f->path, src, &f->limits, &format_torch_zip, out, err));
     grown[f->nparts++] = *out;
     return CKPT_OK;
 }

@@ -327,8 +327,7 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
 
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
 {
-    ckpt_error own;
-    struct model m = {.a = f->a, .err = err ? err : &own};
+    struct model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
     int64_t at = torch_archive_find(m.ta, "model.json");

@@ -20,11 +20,7 @@
  */
 #include "format/torch_zip.h"
 
-#include <stdlib.h>
-
 #include "format/torch_archive.h"
-
-extern const struct format format_torch_zip;
 
 static bool probe(const struct probe *p)
 {
@@ -147,47 +143,6 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     torch_archive_account(ta);
     producer(ta, &ta->z->entries[pickle]);
     return CKPT_OK;
-}
-
-static void free_zip(void *z) { zip_close(z); }
-
-static ckpt_status read_inner(ckpt_file *f, struct probe *p, ckpt_error *err)
-{
-    p->path = f->path;
-    p->src = f->src;
-    p->size = f->src->size;
-    CKPT_TRY(zip_open(f->src, f->a, &p->z, err));
-    f->container = p->z;
-    f->container_free = free_zip;
-    if (!probe(p))
-        return fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "it is no torch.save archive: no data.pkl");
-    f->format = &format_torch_zip;
-    f->probe = p;
-    ckpt_status st = read(f, err);
-    f->probe = NULL;
-    CKPT_TRY(st);
-    return table_finish(&f->table, err);
-}
-
-ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                           ckpt_error *err)
-{
-    ckpt_file *f;
-    struct probe *p = calloc(1, sizeof *p);
-    if (!p) {
-        source_unref(src);
-        return fail_memory(err);
-    }
-    ckpt_status st = file_new(path, src, limits, &f, err);
-    if (st == CKPT_OK) {
-        st = read_inner(f, p, err);
-        if (st == CKPT_OK)
-            *out = f;
-        else
-            file_free(f);
-    }
-    free(p);
-    return st;
 }
 
 const struct format format_torch_zip = {

@@ -32,9 +32,8 @@ struct torch_writer {
     uint64_t total, done; /* bytes of the storages */
 };
 
-/* torch_zip_open - SRC (taken over) as a torch.save archive and nothing else. */
-ckpt_status torch_zip_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                           ckpt_error *err);
+extern const struct format format_torch_zip;
+
 /* torch_zip_write - torch_zip_write.c: the format's write. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and order with the

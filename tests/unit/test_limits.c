@@ -1,0 +1,52 @@
+/* The ceilings of ckpt_limits: whatever they are set to, a file is read or refused for the ceiling. */
+#include "unit.h"
+
+static const char *const files[] = {
+    "torch/exp/01_pyzip_stored.pt",
+    "torch/t215/eco/hf_gpt2_sharded/model.safetensors.index.json",
+    "torch/t215/eco/hf_gpt2_sharded/model-00003-of-00004.safetensors",
+    "torch/t10/state_dict.pt",
+};
+
+static ckpt_status open_with(const char *below, ckpt_limits limits, ckpt_error *err)
+{
+    ckpt_file *f;
+    ckpt_status st = ckpt_open(unit_corpus(below), &limits, &f, err);
+    if (st == CKPT_OK)
+        ckpt_close(f);
+    return st;
+}
+
+static void metadata_is_read_or_refused_for_its_memory(void)
+{
+    ckpt_error err;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        bool read = false;
+        CU_ASSERT(open_with(files[i], (ckpt_limits){.max_metadata = 256}, &err) == CKPT_ELIMIT);
+        for (uint64_t max = 256; max <= 1u << 20; max = max * 5 / 4) {
+            ckpt_status st = open_with(files[i], (ckpt_limits){.max_metadata = max}, &err);
+            CU_ASSERT(st == CKPT_OK || (st == CKPT_ELIMIT && strstr(err.what, "memory") && err.hint[0]));
+            CU_ASSERT(!read || st == CKPT_OK); /* more is never less */
+            read = st == CKPT_OK;
+        }
+        CU_ASSERT(read);
+    }
+}
+
+static void tensors_are_counted(void)
+{
+    ckpt_error err;
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ckpt_file *f;
+        CU_ASSERT_FATAL(ckpt_open(unit_corpus(files[i]), NULL, &f, &err) == CKPT_OK);
+        uint32_t n = ckpt_tensor_count(f);
+        ckpt_close(f);
+        CU_ASSERT(open_with(files[i], (ckpt_limits){.max_tensors = n - 1}, &err) == CKPT_ELIMIT);
+    }
+}
+
+void suite_limits(void)
+{
+    UNIT(metadata_is_read_or_refused_for_its_memory);
+    UNIT(tensors_are_counted);
+}
