@@ -46,6 +46,7 @@ endif
 
 ## all: build ckpt, libckpt.a and libckpt.so
 all: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
+	@:
 
 $(B)/obj/%.o: %.c
 	$(say) CC $<

@@ -14,7 +14,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan lint header install example cli man readme git demo bounds truth truth-asan replay
+parts='unit unit-asan warnings lint header install example cli man readme git demo bounds truth truth-asan replay
        robust fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
@@ -37,6 +37,7 @@ as()
 
 part_unit() { "$B/unit"; }
 part_unit_asan() { as unit-asan "$B/asan/unit"; }
+part_warnings() { sh tests/warnings.sh; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
 part_install() { sh tests/install.sh; }

@@ -1,0 +1,19 @@
+#!/bin/sh
+# warnings.sh - every source file is clean under the warnings of the house, with gcc and with clang.
+set -u
+passed=0 failed=0 skipped=0
+flags='-std=c11 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror -Ilib -D_GNU_SOURCE -fsyntax-only'
+
+for compiler in gcc clang; do
+    if ! command -v $compiler >/dev/null 2>&1; then
+        echo "warnings skipped: no $compiler"
+        skipped=$((skipped + 1))
+    # shellcheck disable=SC2046,SC2086
+    elif printf '%s\n' lib/*.c lib/*/*.c cli/*.c tests/*.c tests/*/*.c | xargs -P "$(nproc)" -n 8 $compiler $flags; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+    fi
+done
+echo "warnings: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
