@@ -29,8 +29,8 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
     return format_open(path, src, limits, NULL, out, err);
 }
 
-ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out,
-                             ckpt_error *err)
+ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,
+                             ckpt_file **out, ckpt_error *err)
 {
     source *src = source_mem(data, size, 0);
     return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
@@ -44,7 +44,10 @@ const char *ckpt_file_format(const ckpt_file *f) { return f->format->name; }
 const char *ckpt_file_title(const ckpt_file *f) { return f->format->title; }
 uint64_t ckpt_file_bytes(const ckpt_file *f) { return f->nbytes; }
 uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)f->table.nrows; }
-const ckpt_tensor *ckpt_tensor_at(const ckpt_file *f, uint32_t i) { return i < f->table.nrows ? &f->table.rows[i].t : NULL; }
+const ckpt_tensor *ckpt_tensor_at(const ckpt_file *f, uint32_t i)
+{
+    return i < f->table.nrows ? &f->table.rows[i].t : NULL;
+}
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)f->table.nstorages; }
 const ckpt_storage *ckpt_storage_at(const ckpt_file *f, uint32_t i)
 {
@@ -84,20 +87,23 @@ static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
     if (t->has_data)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s", ckpt_kind_name((ckpt_kind)t->kind),
-               t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file" : "; its parts are rows of their own");
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
+               ckpt_kind_name((ckpt_kind)t->kind),
+               t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
+                                                                     : "; its parts are rows of their own");
     return of_row(f, i, CKPT_ELOSSY, err);
 }
 
-ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err)
+ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
+                             ckpt_error *err)
 {
     CKPT_TRY(data_row(f, i, err));
     ckpt_status st = stream_read(&f->table, i, first, count, out, err);
     return st == CKPT_OK ? st : of_row(f, i, st, err);
 }
 
-ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n), void *user,
-                               ckpt_error *err)
+ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n),
+                               void *user, ckpt_error *err)
 {
     stream *s = NULL;
     struct stream_options o = {.ignore_crc = f->ignore_crc};
@@ -117,7 +123,8 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
 
 /* target_format - what to write: asked for, told by the suffix, or what the
  * input is; what cannot be written becomes a torch zip. */
-static ckpt_status target_format(const ckpt_plan *p, const char *path, const char *asked, const struct format **out, ckpt_error *err)
+static ckpt_status target_format(const ckpt_plan *p, const char *path, const char *asked,
+                                 const struct format **out, ckpt_error *err)
 {
     const struct format *f = asked ? format_by_name(asked) : format_by_suffix(path);
     if (asked && (!f || !f->write)) {
@@ -131,7 +138,8 @@ static ckpt_status target_format(const ckpt_plan *p, const char *path, const cha
     return CKPT_OK;
 }
 
-ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err)
+ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
+                            ckpt_write_result *out, ckpt_error *err)
 {
     static const ckpt_write_options plain;
     const struct format *f;
@@ -170,12 +178,14 @@ const char *ckpt_write_format(const char *path_or_name)
 }
 
 /* map_pairs - {"old": "new", …}: the texts end up in FROM and TO. ERR is set. */
-static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str **to, size_t *n, ckpt_error *err)
+static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str **to, size_t *n,
+                             ckpt_error *err)
 {
     size_t cap_from = 0, cap_to = 0;
     enum json_event e = json_next(j);
     if (e != JSON_OBJECT)
-        return e == JSON_ERROR ? err->status : json_fail(j, "a rename map is a JSON object {\"old\": \"new\"}");
+        return e == JSON_ERROR ? err->status
+                               : json_fail(j, "a rename map is a JSON object {\"old\": \"new\"}");
     while ((e = json_next(j)) == JSON_KEY) {
         ckpt_str key = j->str;
         e = json_next(j);
@@ -205,7 +215,8 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
         err = &own;
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK && src->size > plan->file->limits.max_header)
-        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes", (unsigned long long)src->size);
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes",
+                  (unsigned long long)src->size);
     char *text = st == CKPT_OK ? arena_alloc(plan->a, (size_t)src->size) : NULL;
     if (st == CKPT_OK)
         st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);

@@ -21,7 +21,8 @@ static void default_limits(ckpt_limits *l, const ckpt_limits *given)
         l->max_depth = 1000;
 }
 
-ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                     ckpt_error *err)
 {
     ckpt_file *f = calloc(1, sizeof *f);
     if (!f) {
@@ -74,7 +75,8 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
     uint64_t budget;
-    if (!f->limits.max_metadata && checked_mul(metadata_bytes, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
+    if (!f->limits.max_metadata && checked_mul(metadata_bytes, 16, &budget) &&
+        checked_add(budget, 64 * MIB, &budget))
         arena_raise(f->a, budget);
 }
 
@@ -111,7 +113,8 @@ void file_notice(ckpt_file *f, const char *fmt, ...)
     va_end(ap);
 }
 
-ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v, ckpt_error *err)
+ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+                      ckpt_error *err)
 {
     ckpt_leaf *grown = arena_grow(f->a, f->leaves, f->nleaves, &f->cap_leaves, f->nleaves + 1, sizeof *grown);
     ckpt_str name = grown ? path_join(f->a, path, n) : str_of(NULL, 0);
@@ -125,7 +128,8 @@ ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, cons
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)
 {
     struct pickle_facts *p = ARENA_NEW(f->a, struct pickle_facts);
-    struct pickle_facts **grown = p ? arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown) : NULL;
+    struct pickle_facts **grown =
+        p ? arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles, f->npickles + 1, sizeof *grown) : NULL;
     if (!grown)
         return NULL;
     p->record = record;
@@ -147,7 +151,8 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v)
 
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
 {
-    ckpt_value **grown = arena_grow(f->a, f->replaced, f->nreplaced, &f->cap_replaced, f->nreplaced + 1, sizeof *grown);
+    ckpt_value **grown = arena_grow(f->a, f->replaced, f->nreplaced, &f->cap_replaced, f->nreplaced + 1,
+                                    sizeof *grown);
     if (!grown || !map_set_num(f->replace, map_ptr(v), (uint32_t)f->nreplaced))
         return false;
     f->replaced = grown;

@@ -11,13 +11,14 @@ struct format;
 
 /* What a pickle stream did, for verdicts: opcodes and names in order. */
 struct pickle_facts {
-    ckpt_str record;          /* "archive/data.pkl"; empty: the file itself */
-    int protocol;             /* of its PROTO opcode, -1: none */
-    uint64_t first_use[256];  /* offset of each opcode's first use, UINT64_MAX: not used */
-    ckpt_value **globals;     /* GLOBAL nodes in order of execution; of one name, at least the first */
-    ckpt_value **calls;       /* CALL nodes in order of execution */
-    ckpt_value **persids;     /* PERSID nodes in order of execution */
-    struct pickle_mutation *mutations; /* BUILD, APPEND(S) ... in order, of anything but a plain list, dict or set */
+    ckpt_str record;         /* "archive/data.pkl"; empty: the file itself */
+    int protocol;            /* of its PROTO opcode, -1: none */
+    uint64_t first_use[256]; /* offset of each opcode's first use, UINT64_MAX: not used */
+    ckpt_value **globals;    /* GLOBAL nodes in order of execution; of one name, at least the first */
+    ckpt_value **calls;      /* CALL nodes in order of execution */
+    ckpt_value **persids;    /* PERSID nodes in order of execution */
+    /* BUILD, APPEND(S) … in order, of anything but a plain list, dict or set. */
+    struct pickle_mutation *mutations;
     size_t nglobals, ncalls, npersids, nmutations;
     size_t cap_globals, cap_calls, cap_persids, cap_mutations;
 };
@@ -31,7 +32,7 @@ struct pickle_mutation {
 struct ckpt_file {
     arena *a;
     char *path;
-    source *src;  /* NULL for directories */
+    source *src; /* NULL for directories */
     uint64_t nbytes;
     const struct format *format;
     ckpt_limits limits; /* defaults filled in */
@@ -48,34 +49,37 @@ struct ckpt_file {
     size_t nnotices, cap_notices;
     ckpt_str producer;
     bool executes_code;
-    bool torch_load;   /* torch.load is what reads this kind of file */
+    bool torch_load;         /* torch.load is what reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
-    bool flat;         /* names are keys as they stand (safetensors): '.' does not nest */
-    uint64_t unaccounted; /* bytes of storages that no row can show */
+    bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
+    uint64_t unaccounted;    /* bytes of storages that no row can show */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
     bool ignore_crc;
-    ckpt_file **parts; /* shards, opened; closed with the file */
+    ckpt_file **parts; /* shards, checkpoints inside it: opened, closed with the file */
     size_t nparts, cap_parts;
-    map *names;           /* joined name -> row, made on first use */
-    map *storage_keys;    /* torch: storage key -> storage, while reading */
-    map *array_storages;  /* numpy array node -> its storage */
-    void *container;      /* the format's own (struct zip *) … */
+    map *names;          /* joined name -> row, made on first use */
+    map *storage_keys;   /* torch: storage key -> storage */
+    map *array_storages; /* numpy array node -> its storage */
+    void *container;     /* the format's own, such as its archive */
     void (*container_free)(void *);
     /* resolve - adds the storages that only opaque objects reach, which a rewrite
      * must carry along and nothing else asks for; NULL: there are none. */
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
-    struct probe *probe;  /* during open only */
+    struct probe *probe; /* during open only */
 };
 
 /* file_new - an empty file reading SRC (taken over; may be NULL). */
-ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                     ckpt_error *err);
 void file_free(ckpt_file *f);
 /* file_unchanged - source_file_changed for the file and all its shards. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
-void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3); /* escapes; repeated text is kept once */
-ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v, ckpt_error *err);
+/* file_notice - escapes; repeated text is kept once. */
+void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
+ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
+                      ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
 /* file_replacement - the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);

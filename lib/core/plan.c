@@ -154,13 +154,20 @@ void plan_module_notice(ckpt_plan *p)
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
 
-const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i) { return i < p->nnotices ? p->notices[i] : NULL; }
+const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->nnotices ? p->notices[i] : NULL;
+}
 size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p->nrenames; }
-const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i) { return i < p->nrenames ? &p->renames[i] : NULL; }
+const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->nrenames ? &p->renames[i] : NULL;
+}
 
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err)
 {
-    ckpt_rename *grown = arena_grow(p->a, p->renames, p->nrenames, &p->cap_renames, p->nrenames + 1, sizeof *grown);
+    ckpt_rename *grown = arena_grow(p->a, p->renames, p->nrenames, &p->cap_renames, p->nrenames + 1,
+                                    sizeof *grown);
     if (!grown)
         return fail_memory(err);
     p->renames = grown;
@@ -174,12 +181,14 @@ ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata
 
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err)
 {
-    ckpt_dropped *grown = arena_grow(p->a, p->dropped, p->ndropped, &p->cap_dropped, p->ndropped + 1, sizeof *grown);
+    ckpt_dropped *grown = arena_grow(p->a, p->dropped, p->ndropped, &p->cap_dropped, p->ndropped + 1,
+                                     sizeof *grown);
     if (!grown)
         return fail_memory(err);
     p->dropped = grown;
     ckpt_dropped *d = &grown[p->ndropped];
-    *d = (ckpt_dropped){.path = arena_str(p->a, path), .type = arena_str(p->a, type), .why = arena_str(p->a, str_c(why))};
+    *d = (ckpt_dropped){
+        .path = arena_str(p->a, path), .type = arena_str(p->a, type), .why = arena_str(p->a, str_c(why))};
     if (!d->path.ptr || !d->type.ptr || !d->why.ptr)
         return fail_memory(err);
     p->ndropped++;
@@ -188,7 +197,8 @@ ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char 
 
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err)
 {
-    ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1, sizeof *grown);
+    ckpt_alias *grown = arena_grow(p->a, p->aliases, p->naliases, &p->cap_aliases, p->naliases + 1,
+                                   sizeof *grown);
     if (!grown)
         return fail_memory(err);
     p->aliases = grown;
@@ -202,7 +212,8 @@ ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err
 
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)
 {
-    const char **grown = arena_grow(p->a, p->outputs, p->noutputs, &p->cap_outputs, p->noutputs + 1, sizeof *grown);
+    const char **grown = arena_grow(p->a, p->outputs, p->noutputs, &p->cap_outputs, p->noutputs + 1,
+                                    sizeof *grown);
     ckpt_str copy = grown ? arena_str(p->a, str_c(path)) : str_of(NULL, 0);
     if (!copy.ptr)
         return fail_memory(err);

@@ -22,15 +22,15 @@ struct plan_entry {
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
-    const ckpt_value *root; /* what to write; replacements applied */
-    uint32_t root_depth;    /* path elements of the file above root … */
+    const ckpt_value *root;          /* what to write; replacements applied */
+    uint32_t root_depth;             /* path elements of the file above root … */
     const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;
-    map *edit_of;           /* node -> index into edits */
+    map *edit_of; /* node -> index into edits */
     struct edit *edits;
     size_t nedits, cap_edits;
-    bool *keep;             /* by row: still to be written */
-    bool any_keep;          /* plan_keep narrowed already */
+    bool *keep;                 /* by row: still to be written */
+    bool any_keep;              /* plan_keep narrowed already */
     struct plan_entry *entries; /* by plan_entries, in document order */
     size_t nentries;
     bool entries_stale;

@@ -11,13 +11,13 @@
 
 /* What a file shows before anyone reads it. */
 struct probe {
-    const char *path;  /* for messages, never for decisions */
+    const char *path; /* for messages, never for decisions */
     bool directory;
-    source *src;       /* NULL for a directory */
+    source *src; /* NULL for a directory */
     uint64_t size;
     unsigned char head[PROBE_HEAD];
     size_t nhead;
-    zip *z;            /* archive structure when the head is PK; else NULL */
+    zip *z;             /* archive structure when the head is PK; else NULL */
     ckpt_error zip_err; /* why z is NULL although the head is PK */
 };
 

@@ -17,8 +17,10 @@ static bool runs(source *src)
     arena *a = arena_new(UINT64_C(1) << 28);
     ckpt_value *root;
     uint64_t next = 0;
-    bool ok = a && pickle_read(a, src, 0, src->size, NULL, &root, &next, NULL) == CKPT_OK && next == src->size &&
-              (root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE || root->type == CKPT_V_CALL);
+    bool ok = a && pickle_read(a, src, 0, src->size, NULL, &root, &next, NULL) == CKPT_OK &&
+              next == src->size &&
+              (root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
+               root->type == CKPT_V_CALL);
     arena_free(a);
     return ok;
 }
@@ -30,14 +32,16 @@ static bool probe(const struct probe *p)
         return false;
     if (p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5)
         return true;
-    return strchr("(]}cli", p->head[0]) && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK && last == '.' && runs(p->src);
+    return strchr("(]}cli", p->head[0]) && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK &&
+           last == '.' && runs(p->src);
 }
 
 static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
 {
     (void)user;
     (void)s;
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "storage \"%.*s\" is not in this file: it is the data.pkl of an unpacked archive",
+    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "storage \"%.*s\" is not in this file: it is the data.pkl of an unpacked archive",
                STR_ARG(pid->key));
     fail_hint(err, "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`");
     return CKPT_EFORMAT;
@@ -53,7 +57,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     CKPT_TRY(pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err));
     if (next != f->src->size)
-        file_notice(f, "%llu bytes behind the end of the pickle are not looked at", (unsigned long long)(f->src->size - next));
+        file_notice(f, "%llu bytes behind the end of the pickle are not looked at",
+                    (unsigned long long)(f->src->size - next));
     f->producer = STR_LIT("pickle.dump");
     return torch_graph(f, f->root, NULL, 0, &st, err);
 }

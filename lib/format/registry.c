@@ -45,7 +45,7 @@ static bool has_suffix(const char *path, const char *suffixes)
         ckpt_str one = str_of(rest.ptr, n < rest.len ? n : rest.len);
         if (one.len && str_ends(str_c(path), one))
             return true;
-        rest = str_skip(rest, one.len + 1);
+        rest = str_skip(rest, one.len + 1); /* bounded: text of ours */
     }
     return false;
 }
@@ -70,7 +70,8 @@ static bool looks_zipped(const struct probe *p)
 static bool ends_zipped(const struct probe *p)
 {
     unsigned char tail[22];
-    return p->size >= sizeof tail && source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
+    return p->size >= sizeof tail &&
+           source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
            memcmp(tail, "PK\5\6", 4) == 0;
 }
 

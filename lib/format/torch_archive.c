@@ -270,7 +270,8 @@ void torch_archive_refused(struct torch_archive *ta, ckpt_str why)
         ta->f->torch_load_why = why;
 }
 
-static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *pid, struct storage *s,
+                             ckpt_error *err)
 {
     if (pid->numel == 0) { /* TorchScript writes none for an empty storage */
         torch_archive_refused(ta, STR_LIT("an empty storage has no record"));

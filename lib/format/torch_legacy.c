@@ -58,7 +58,10 @@ static bool is_magic(ckpt_str head)
     return str_starts(head, STR_LIT("L119547037146038801333356L\n."));
 }
 
-static bool probe(const struct probe *p) { return !p->directory && is_magic(str_of((const char *)p->head, p->nhead)); }
+static bool probe(const struct probe *p)
+{
+    return !p->directory && is_magic(str_of((const char *)p->head, p->nhead));
+}
 
 /* ----------------------------------------------------------------- storages */
 
@@ -90,13 +93,15 @@ static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uin
     uint64_t stated = s->pid.numel, need = count;
     const struct dtype_info *d = dtype_info(s->pid.dtype);
     if (s->pid.dtype == CKPT_DT_NONE)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has the unknown class \"%.*s\"", STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has the unknown class \"%.*s\"",
+                    STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
     if (count != stated)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has %llu elements, its persistent id states %llu", STR_ARG(s->pid.key),
+        return fail(l->err, CKPT_EFORMAT, at,
+                    "storage \"%.*s\" has %llu elements, its persistent id states %llu", STR_ARG(s->pid.key),
                     (unsigned long long)count, (unsigned long long)stated);
     if (d->block_elems == 1 && !dtype_bytes(s->pid.dtype, count, &need))
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of %llu elements does not fit 64 bits", STR_ARG(s->pid.key),
-                    (unsigned long long)count);
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of %llu elements does not fit 64 bits",
+                    STR_ARG(s->pid.key), (unsigned long long)count);
     s->nbytes = need;
     return CKPT_OK;
 }
@@ -118,19 +123,21 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
     s->off = *pos + sizeof count; /* bounded: just read */
     CKPT_TRY(storage_bytes(l, s, n, at));
     if (!range_within(s->off, s->nbytes, l->src->size)) {
-        (void)fail(l->err, CKPT_ETRUNCATED, at, "storage \"%.*s\" needs %llu bytes, the file has %llu left", STR_ARG(text),
-                   (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
+        (void)fail(l->err, CKPT_ETRUNCATED, at, "storage \"%.*s\" needs %llu bytes, the file has %llu left",
+                   STR_ARG(text), (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
         fail_hint(l->err, "the download or the save stopped early: get the file again");
         return CKPT_ETRUNCATED;
     }
     s->present = true;
-    return checked_add(s->off, s->nbytes, pos) ? CKPT_OK : fail(l->err, CKPT_EFORMAT, at, "offset beyond 2^64");
+    return checked_add(s->off, s->nbytes, pos) ? CKPT_OK
+                                               : fail(l->err, CKPT_EFORMAT, at, "offset beyond 2^64");
 }
 
 static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)
 {
     if (keys->type != CKPT_V_LIST)
-        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos), "the fifth pickle is no list of storage keys");
+        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+                    "the fifth pickle is no list of storage keys");
     for (uint32_t i = 0; i < value_count(keys); i++)
         CKPT_TRY(place_storage(l, value_item(keys, i), &pos));
     return CKPT_OK;
@@ -138,7 +145,8 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
 
 /* ------------------------------------------------------------------ stream */
 
-static ckpt_status one_pickle(struct legacy *l, const char *what, struct pickle_facts *facts, uint64_t *pos, ckpt_value **out)
+static ckpt_status one_pickle(struct legacy *l, const char *what, struct pickle_facts *facts, uint64_t *pos,
+                              ckpt_value **out)
 {
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
     if (st != CKPT_OK)
@@ -154,7 +162,8 @@ static ckpt_status read_stream(struct legacy *l)
     CKPT_TRY(one_pickle(l, "magic number", NULL, &pos, &v));
     CKPT_TRY(one_pickle(l, "protocol version", NULL, &pos, &v));
     if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
-        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "legacy protocol version is not %d", PROTOCOL_VERSION);
+        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "legacy protocol version is not %d",
+                    PROTOCOL_VERSION);
     CKPT_TRY(one_pickle(l, "system information", NULL, &pos, &v));
     CKPT_TRY(one_pickle(l, "main pickle", l->facts, &pos, &l->root));
     CKPT_TRY(one_pickle(l, "storage keys", NULL, &pos, &keys));
@@ -170,7 +179,8 @@ static ckpt_status find(void *user, const struct torch_pid *pid, struct storage 
     struct legacy *l = user;
     uint32_t i = map_get(l->keys, pid->key);
     if (i == MAP_NONE || !l->storages[i].present)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "storage \"%.*s\" is not in the stream", STR_ARG(pid->key));
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "storage \"%.*s\" is not in the stream",
+                    STR_ARG(pid->key));
     s->src = source_ref(l->src);
     s->off = l->storages[i].off;
     s->s.nbytes = l->storages[i].nbytes;
@@ -217,7 +227,8 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
     struct torch_pid pid;
     ckpt_status st = read_stream(&l);
     if (st == CKPT_OK && !torch_pid_parse(f, l.root, &pid))
-        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the stream inside torch.storage._load_from_bytes is no storage");
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                  "the stream inside torch.storage._load_from_bytes is no storage");
     if (st == CKPT_OK)
         st = find(&l, &pid, s, err);
     if (st == CKPT_OK) {

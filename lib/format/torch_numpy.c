@@ -18,7 +18,8 @@
 /* from_numpy - function NAME of numpy's, in whichever module it has lived. */
 static bool from_numpy(const ckpt_value *global, const char *name)
 {
-    static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray", "numpy.core.numeric", "numpy._core.numeric"};
+    static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray",
+                                          "numpy.core.numeric", "numpy._core.numeric"};
     for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
         if (value_is_global(global, modules[i], name))
             return true;
@@ -39,7 +40,8 @@ static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool
 }
 
 /* array_storage - the array's bytes as a storage of its own. */
-static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct numpy_dtype *d, ckpt_tensor *t)
+static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
+                                 const struct numpy_dtype *d, ckpt_tensor *t)
 {
     source *bytes = NULL;
     CKPT_TRY(value_bytes(g, data, &bytes));
@@ -50,8 +52,8 @@ static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckp
     if (!dtype_bytes(dtype, t->elements, &need) || need != bytes->size) {
         uint64_t has = bytes->size;
         source_unref(bytes);
-        return graph_fail(g, v, "a numpy array of %llu elements of %s has %llu bytes", (unsigned long long)t->elements,
-                          ckpt_dtype_name(dtype), (unsigned long long)has);
+        return graph_fail(g, v, "a numpy array of %llu elements of %s has %llu bytes",
+                          (unsigned long long)t->elements, ckpt_dtype_name(dtype), (unsigned long long)has);
     }
     struct storage s = {.src = bytes, .dtype = dtype, .numel = t->elements, .pid = NULL};
     s.s.nbytes = bytes->size;
@@ -64,8 +66,8 @@ static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckp
 }
 
 /* array_storage_once - arrays reached by two ways share their storage. */
-static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, const ckpt_value *data, const struct numpy_dtype *d,
-                                      ckpt_tensor *t)
+static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, const ckpt_value *data,
+                                      const struct numpy_dtype *d, ckpt_tensor *t)
 {
     ckpt_file *f = g->f;
     if (!f->array_storages && !(f->array_storages = map_new(16)))
@@ -78,8 +80,8 @@ static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, cons
     return map_set_num(f->array_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape, const ckpt_value *dtype, bool fortran,
-                         const ckpt_value *data, struct meaning *m)
+static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape,
+                         const ckpt_value *dtype, bool fortran, const ckpt_value *data, struct meaning *m)
 {
     struct numpy_dtype d;
     uint64_t *sizes;
@@ -117,7 +119,8 @@ ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *
     const ckpt_value *fn = v->u.call_->callable, *state = value_state(v);
     ckpt_str order;
     if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
-        return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)), value_item(state, 4), m);
+        return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)),
+                     value_item(state, 4), m);
     if (from_numpy(fn, "_frombuffer") && value_nargs(v) >= 4)
         return array(g, v, value_arg(v, 2), value_arg(v, 1),
                      value_text(value_arg(v, 3), &order) && str_is(order, "F"), value_arg(v, 0), m);
@@ -164,7 +167,8 @@ ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out)
         if (value_calls(v, "_codecs", "encode", 1) && value_arg(v, 0)->type == CKPT_V_STR)
             return latin1(g, value_arg(v, 0), out);
         bool empty = value_calls(v, "__builtin__", "bytes", 0) || value_calls(v, "builtins", "bytes", 0) ||
-                     value_calls(v, "__builtin__", "bytearray", 0) || value_calls(v, "builtins", "bytearray", 0);
+                     value_calls(v, "__builtin__", "bytearray", 0) ||
+                     value_calls(v, "builtins", "bytearray", 0);
         if (!empty)
             return CKPT_OK;
         if (value_nargs(v) == 0)

@@ -42,7 +42,8 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
 
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
-    const ckpt_value *conj = meta ? value_get(meta, "conj") : NULL, *neg = meta ? value_get(meta, "neg") : NULL;
+    const ckpt_value *conj = meta ? value_get(meta, "conj") : NULL,
+                     *neg = meta ? value_get(meta, "neg") : NULL;
     t->conj = conj && conj->type == CKPT_V_BOOL && conj->u.b;
     t->neg = neg && neg->type == CKPT_V_BOOL && neg->u.b;
 }
@@ -57,9 +58,12 @@ static ckpt_status untyped_swap(struct graph *g, const ckpt_value *call, struct 
     if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
         return CKPT_OK;
     if (s->swap)
-        return graph_fail(g, call, "big-endian storage \"%.*s\" is viewed with elements of two widths", STR_ARG(s->s.key));
+        return graph_fail(g, call, "big-endian storage \"%.*s\" is viewed with elements of two widths",
+                          STR_ARG(s->s.key));
     s->swap = width;
-    file_notice(g->f, "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not", STR_ARG(s->s.key));
+    file_notice(g->f,
+                "big-endian untyped storage \"%.*s\" is swapped by its tensor's dtype; torch.load would not",
+                STR_ARG(s->s.key));
     return CKPT_OK;
 }
 
@@ -82,7 +86,8 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     if (!s->src)
         t->kind = CKPT_META;
     if (t->conj && dtype_info((ckpt_dtype)t->dtype)->klass != 'c')
-        return graph_fail(g, call, "the conj bit on %s, which is not complex", ckpt_dtype_name((ckpt_dtype)t->dtype));
+        return graph_fail(g, call, "the conj bit on %s, which is not complex",
+                          ckpt_dtype_name((ckpt_dtype)t->dtype));
     m->is_tensor = true;
     return CKPT_OK;
 }
@@ -101,7 +106,8 @@ static ckpt_status tensor_v2(struct graph *g, const ckpt_value *call, struct mea
 
 static ckpt_dtype dtype_value(const ckpt_value *v)
 {
-    return v && v->type == CKPT_V_GLOBAL && str_is(value_module(v), "torch") ? dtype_by_name(value_name(v)) : CKPT_DT_NONE;
+    return v && v->type == CKPT_V_GLOBAL && str_is(value_module(v), "torch") ? dtype_by_name(value_name(v))
+                                                                             : CKPT_DT_NONE;
 }
 
 static ckpt_status tensor_v3(struct graph *g, const ckpt_value *call, struct meaning *m)
@@ -145,7 +151,8 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     m->row.t.kind = CKPT_QUANTIZED;
     m->row.t.requires_grad = truth(value_arg(call, 5));
     if (!q || q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
-        return graph_fail(g, call, "a quantizer is (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
+        return graph_fail(
+            g, call, "a quantizer is (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
     ckpt_str scheme = value_name(value_item(q, 0));
     if (str_starts(scheme, STR_LIT("per_channel"))) {
         m->parts[m->nparts++] = (struct part){"scales", value_item(q, 1)};
@@ -155,7 +162,8 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     (void)ckpt_value_text(value_item(q, 1), 1, scale, sizeof scale);
     (void)ckpt_value_text(value_item(q, 2), 1, zero, sizeof zero);
     m->row.t.note = m->nparts ? arena_printf(g->f->a, "%.*s", STR_ARG(scheme))
-                              : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme), scale, zero);
+                              : arena_printf(g->f->a, "%.*s, scale %s, zero_point %s", STR_ARG(scheme), scale,
+                                             zero);
     return m->row.t.note.ptr ? CKPT_OK : fail_memory(g->err);
 }
 
@@ -182,16 +190,19 @@ ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning
     if (!bytes || !shape)
         return fail_memory(g->err);
     for (uint32_t i = 0; i < n; i++)
+        /* bounded: n times 8 bytes were allocated */
         if (!number_bytes(value_item(v, i), as_float, bytes + 8 * (size_t)i))
             return CKPT_OK;
     ckpt_dtype dtype = as_float ? CKPT_DT_F64 : CKPT_DT_I64;
     shape[0] = n;
     *m = (struct meaning){.is_tensor = true};
-    m->row.t = (ckpt_tensor){.dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
+    m->row.t = (ckpt_tensor){
+        .dtype = (uint16_t)dtype, .ndim = 1, .shape = shape, .has_shape = true, .has_data = true, .value = v};
     return memory_storage(g, str_of((const char *)bytes, 8 * (size_t)n), dtype, n, &m->row.t.storage);
 }
 
-static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data, struct meaning *m)
+static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data,
+                              struct meaning *m)
 {
     uint64_t *shape;
     m->row.t.kind = CKPT_SPARSE_COO;
@@ -206,8 +217,8 @@ static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckp
     return CKPT_OK;
 }
 
-static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data, ckpt_kind kind,
-                                     struct meaning *m)
+static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data,
+                                     ckpt_kind kind, struct meaning *m)
 {
     uint64_t *shape;
     m->row.t.kind = (uint16_t)kind;
@@ -227,11 +238,14 @@ static ckpt_kind layout_kind(const ckpt_value *layout)
     static const struct {
         const char *name;
         ckpt_kind kind;
-    } layouts[] = {{"torch.sparse_coo", CKPT_SPARSE_COO}, {"torch.sparse_csr", CKPT_SPARSE_CSR},
-                   {"torch.sparse_csc", CKPT_SPARSE_CSC}, {"torch.sparse_bsr", CKPT_SPARSE_BSR},
+    } layouts[] = {{"torch.sparse_coo", CKPT_SPARSE_COO},
+                   {"torch.sparse_csr", CKPT_SPARSE_CSR},
+                   {"torch.sparse_csc", CKPT_SPARSE_CSC},
+                   {"torch.sparse_bsr", CKPT_SPARSE_BSR},
                    {"torch.sparse_bsc", CKPT_SPARSE_BSC}};
     ckpt_str name;
-    if (value_calls(layout, "torch.serialization", "_get_layout", 1) && value_text(value_arg(layout, 0), &name))
+    if (value_calls(layout, "torch.serialization", "_get_layout", 1) &&
+        value_text(value_arg(layout, 0), &name))
         for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++)
             if (str_is(name, layouts[i].name))
                 return layouts[i].kind;
@@ -255,7 +269,8 @@ static ckpt_status sparse(struct graph *g, const ckpt_value *call, struct meanin
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
         return graph_fail(g, call, "unknown sparse layout");
     m->is_tensor = m->row.t.has_shape = true;
-    CKPT_TRY(kind == CKPT_SPARSE_COO ? sparse_coo(g, call, data, m) : sparse_compressed(g, call, data, kind, m));
+    CKPT_TRY(kind == CKPT_SPARSE_COO ? sparse_coo(g, call, data, m)
+                                     : sparse_compressed(g, call, data, kind, m));
     return part_dtype(g, m->parts[m->nparts - 1].value, m);
 }
 
@@ -372,7 +387,8 @@ static ckpt_str placements_text(arena *a, const ckpt_value *spec)
 
 static ckpt_status dtensor(struct graph *g, const ckpt_value *state, struct meaning *m)
 {
-    ckpt_str shape = shape_text(g->f->a, &m->row.t), where = placements_text(g->f->a, object_attr(state, "_spec"));
+    ckpt_str shape = shape_text(g->f->a, &m->row.t),
+             where = placements_text(g->f->a, object_attr(state, "_spec"));
     m->row.t.kind = CKPT_DTENSOR;
     m->parts[m->nparts++] = (struct part){"_local_tensor", object_attr(state, "_local_tensor")};
     if (shape.ptr && where.ptr)
@@ -411,20 +427,23 @@ static ckpt_status unknown_wrapper(struct graph *g, const ckpt_value *state, str
 {
     for (unsigned half = 0; half < 2; half++) {
         uint32_t n;
-        const ckpt_value *d = state && state->type == CKPT_V_TUPLE ? value_item(state, half) : half ? NULL : state;
+        const ckpt_value *d = state && state->type == CKPT_V_TUPLE ? value_item(state, half)
+                              : half                               ? NULL
+                                                                   : state;
         const value_pair *pairs = d ? value_pairs(d, &n) : NULL;
         for (uint32_t i = 0; pairs && i < n && m->nparts < MAX_PARTS; i++) {
             ckpt_str key;
             const ckpt_value *klass = value_class(pairs[i].val);
-            if (klass && klass->type == CKPT_V_GLOBAL && rebuild_of(g, klass) && value_text(pairs[i].key, &key) &&
-                (key = arena_str(g->f->a, key)).ptr)
+            if (klass && klass->type == CKPT_V_GLOBAL && rebuild_of(g, klass) &&
+                value_text(pairs[i].key, &key) && (key = arena_str(g->f->a, key)).ptr)
                 m->parts[m->nparts++] = (struct part){key.ptr, pairs[i].val};
         }
     }
     return CKPT_OK;
 }
 
-static ckpt_status subclass_parts(struct graph *g, const ckpt_value *klass, const ckpt_value *state, struct meaning *m)
+static ckpt_status subclass_parts(struct graph *g, const ckpt_value *klass, const ckpt_value *state,
+                                  struct meaning *m)
 {
     ckpt_str name = value_name(klass);
     if (str_is(name, "DTensor") && state && object_attr(state, "_local_tensor"))
@@ -436,7 +455,8 @@ static ckpt_status subclass_parts(struct graph *g, const ckpt_value *klass, cons
 
 static bool plain_class(const ckpt_value *klass)
 {
-    return value_is_global(klass, "torch", "Tensor") || value_is_global(klass, "torch.nn.parameter", "Parameter") ||
+    return value_is_global(klass, "torch", "Tensor") ||
+           value_is_global(klass, "torch.nn.parameter", "Parameter") ||
            value_is_global(klass, "torch.nn.parameter", "Buffer");
 }
 
@@ -445,17 +465,21 @@ static ckpt_status from_type(struct graph *g, const ckpt_value *call, struct mea
     const ckpt_value *func = value_arg(call, 0), *klass = value_arg(call, 1), *args = value_arg(call, 2);
     /* The inner call is not in the file as such: it is made here, for reading only. */
     ckpt_value *inner = func->type == CKPT_V_GLOBAL
-                            ? value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)func, (ckpt_value *)(uintptr_t)args, call->offset)
+                            ? value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)func,
+                                         (ckpt_value *)(uintptr_t)args, call->offset)
                             : NULL;
     if (!inner)
-        return func->type == CKPT_V_GLOBAL ? fail_memory(g->err) : graph_fail(g, call, "the function of _rebuild_from_type_v2 is no name");
+        return func->type == CKPT_V_GLOBAL
+                   ? fail_memory(g->err)
+                   : graph_fail(g, call, "the function of _rebuild_from_type_v2 is no name");
     CKPT_TRY(torch_meaning(g, inner, m));
     if (!m->is_tensor)
         return CKPT_OK;
     if (value_is_global(klass, "torch.nn.parameter", "Parameter"))
         m->row.t.parameter = true;
     if (!plain_class(klass) && klass->type == CKPT_V_GLOBAL)
-        m->row.t.klass = arena_printf(g->f->a, "%.*s.%.*s", STR_ARG(value_module(klass)), STR_ARG(value_name(klass)));
+        m->row.t.klass = arena_printf(g->f->a, "%.*s.%.*s", STR_ARG(value_module(klass)),
+                                      STR_ARG(value_name(klass)));
     /* A wrapper's own parts, or the state of ShardedTensor before it was one. */
     if (m->row.t.kind == CKPT_WRAPPER || str_is(value_name(klass), "ShardedTensor"))
         return subclass_parts(g, klass, value_arg(call, 3), m);
@@ -487,10 +511,12 @@ static const struct rebuild *rebuild_of(struct graph *g, const ckpt_value *globa
 static ckpt_status set_state(struct graph *g, const ckpt_value *v, const ckpt_value *klass, struct meaning *m)
 {
     const ckpt_value *state = value_state(v);
-    if (!str_starts(value_module(klass), STR_LIT("torch")) || !str_ends(value_name(klass), STR_LIT("Tensor")) || !state ||
-        state->type != CKPT_V_TUPLE || value_count(state) != 4 || !torch_is_storage(value_item(state, 0)))
+    if (!str_starts(value_module(klass), STR_LIT("torch")) ||
+        !str_ends(value_name(klass), STR_LIT("Tensor")) || !state || state->type != CKPT_V_TUPLE ||
+        value_count(state) != 4 || !torch_is_storage(value_item(state, 0)))
         return CKPT_OK;
-    ckpt_value *inner = value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)klass, (ckpt_value *)(uintptr_t)state, v->offset);
+    ckpt_value *inner = value_call(g->f->a, CALL_REDUCE, (ckpt_value *)(uintptr_t)klass,
+                                   (ckpt_value *)(uintptr_t)state, v->offset);
     return inner ? strided(g, inner, CKPT_DT_NONE, m) : fail_memory(g->err);
 }
 
@@ -521,7 +547,8 @@ static ckpt_status call_meaning(struct graph *g, const ckpt_value *v, struct mea
     const ckpt_value *klass = value_class(v);
     const struct rebuild *r = klass && klass->type == CKPT_V_GLOBAL ? rebuild_of(g, klass) : NULL;
     if (r && value_nargs(v) < r->min_args)
-        return graph_fail(g, v, "%s.%s is given %u arguments, it takes at least %u", r->module, r->name, value_nargs(v), r->min_args);
+        return graph_fail(g, v, "%s.%s is given %u arguments, it takes at least %u", r->module, r->name,
+                          value_nargs(v), r->min_args);
     if (r)
         CKPT_TRY(r->build(g, v, m));
     else if (klass && klass->type == CKPT_V_GLOBAL)

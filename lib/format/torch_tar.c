@@ -56,8 +56,8 @@ static bool probe(const struct probe *p)
     if (p->directory || p->nhead < 512 || memcmp(p->head + 257, "ustar", 5) != 0)
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
-    bool mine = a && tar_list(p->src, a, &list, &n, NULL) == CKPT_OK && member(list, n, "pickle") && member(list, n, "storages") &&
-                member(list, n, "tensors");
+    bool mine = a && tar_list(p->src, a, &list, &n, NULL) == CKPT_OK && member(list, n, "pickle") &&
+                member(list, n, "storages") && member(list, n, "tensors");
     arena_free(a);
     return mine;
 }
@@ -112,7 +112,8 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
     int64_t i;
     CKPT_TRY(next_pickle(t, s, pos, &v));
     if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, 0), "a member must begin with how many entries it has");
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, 0),
+                    "a member must begin with how many entries it has");
     *n = (uint64_t)i;
     return CKPT_OK;
 }
@@ -126,7 +127,8 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     struct tar_object o = {0};
     CKPT_TRY(next_pickle(t, s, pos, &v));
     const ckpt_value *klass = value_item(v, 2);
-    if (!key_number(value_item(v, 0), &key) || !klass || (st.dtype = dtype_by_storage(value_name(klass))) == CKPT_DT_NONE)
+    if (!key_number(value_item(v, 0), &key) || !klass ||
+        (st.dtype = dtype_by_storage(value_name(klass))) == CKPT_DT_NONE)
         return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a storage is (key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
@@ -134,9 +136,11 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     *pos += sizeof count; /* bounded: just read */
     st.numel = load_u64le(count);
     st.off = *pos;
-    if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) || !range_within(*pos, st.s.nbytes, s->size)) {
-        (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos), "storage %lld needs %llu elements, the member has %llu bytes left",
-                   (long long)key, (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
+    if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) ||
+        !range_within(*pos, st.s.nbytes, s->size)) {
+        (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
+                   "storage %lld needs %llu elements, the member has %llu bytes left", (long long)key,
+                   (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
         return CKPT_ETRUNCATED;
     }
     *pos += st.s.nbytes; /* bounded: range_within */
@@ -156,9 +160,12 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
     if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
         !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a storage view is (key, root, offset, elements) inside its root");
+        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
+                    "a storage view is (key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
-    return checked_add(root->offset, (uint64_t)offset, &o.offset) ? add(t, key, &o) : fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "offset");
+    return checked_add(root->offset, (uint64_t)offset, &o.offset)
+               ? add(t, key, &o)
+               : fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "offset");
 }
 
 static ckpt_status read_storages(struct tar_file *t, source *s)
@@ -178,7 +185,8 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
     if (r->status == CKPT_OK && n > reader_left(r) / 8)
-        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "%u sizes in %llu bytes", n, (unsigned long long)reader_left(r));
+        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "%u sizes in %llu bytes", n,
+                    (unsigned long long)reader_left(r));
     uint64_t *d = arena_array(t->f->a, n, sizeof *d);
     if (!d)
         return fail_memory(t->err);
@@ -268,7 +276,8 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
 {
     (void)user;
     (void)s;
-    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "tar archive with a persistent id of a later format (\"%.*s\")", STR_ARG(pid->key));
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "tar archive with a persistent id of a later format (\"%.*s\")", STR_ARG(pid->key));
 }
 
 static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, const char *name,

@@ -48,7 +48,8 @@ static ckpt_status check_version(struct torch_archive *ta, ckpt_error *err)
     if (i == 0)
         torch_archive_refused(ta, STR_LIT("the record version holds no number"));
     else if (version < 1 || version > 10)
-        torch_archive_refused(ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
+        torch_archive_refused(
+            ta, arena_printf(ta->f->a, "the record version says %u, torch reads 1 to 10", version));
     return CKPT_OK;
 }
 
@@ -59,7 +60,7 @@ static void check_wrapping(struct torch_archive *ta)
 {
     if (ta->z->shift)
         torch_archive_refused(ta, arena_printf(ta->f->a, "the archive begins at byte %llu of the file",
-                                 (unsigned long long)ta->z->shift));
+                                               (unsigned long long)ta->z->shift));
     if (ta->top.len == 0)
         torch_archive_refused(ta, STR_LIT("the records are not in a folder"));
     else if (str_find(ta->top, STR_LIT("/"), 0) + 1 != ta->top.len)
@@ -71,11 +72,12 @@ static void check_wrapping(struct torch_archive *ta)
     for (size_t i = 0; ta->top.len && i < ta->z->n; i++)
         if (!str_starts(ta->z->entries[i].name, ta->top)) {
             torch_archive_refused(ta, arena_printf(ta->f->a, "\"%.*s\" is outside the folder %.*s",
-                                     STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
+                                                   STR_ARG(ta->z->entries[i].name), STR_ARG(ta->top)));
             break;
         }
     if (torch_archive_has(ta, "constants.pkl"))
-        torch_archive_refused(ta, STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
+        torch_archive_refused(ta,
+                              STR_LIT("a record called constants.pkl makes torch take it for TorchScript"));
     if (!torch_archive_has(ta, "byteorder") || !ta->big_endian)
         return;
     file_notice(ta->f, "saved on a big-endian machine; torch before 2.1 would misread every number");

@@ -277,7 +277,8 @@ static bool push_children(struct texts *t, const ckpt_value *v)
     case CKPT_V_PERSID: return push(t, v->u.pid);
     case CKPT_V_CALL:
         return push(t, c->callable) && push(t, c->args) && push(t, c->more->kwargs) && push_pairs(t, v) &&
-               push_items(t, c->more->items, c->more->nitems) && push_items(t, c->more->states, c->more->nstates);
+               push_items(t, c->more->items, c->more->nitems) &&
+               push_items(t, c->more->states, c->more->nstates);
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
