@@ -10,6 +10,8 @@
 
 #include "format/format.h"
 
+#define READS "this version reads PyTorch and safetensors files"
+
 static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
 /* Case-insensitive for the ASCII that markup is written in. */
@@ -33,8 +35,7 @@ static ckpt_str skip_space(ckpt_str s)
 static ckpt_status refuse(ckpt_error *err, ckpt_status st, const char *what, const char *hint)
 {
     (void)fail(err, st, CKPT_NO_OFFSET, "%s, not a checkpoint", what);
-    if (hint[0])
-        fail_hint(err, "%s", hint);
+    fail_hint(err, "%s", hint[0] ? hint : "`man ckpt-formats` lists what is read");
     return st;
 }
 
@@ -44,7 +45,7 @@ static ckpt_str pointer_line(ckpt_str text, const char *key)
     size_t at = str_find(text, str_c(key), 0);
     if (at == SIZE_MAX)
         return str_of("", 0);
-    ckpt_str v = str_skip(text, at + strlen(key));
+    ckpt_str v = str_skip(text, at + strlen(key)); /* bounded: the key was found there */
     size_t end = str_find(v, STR_LIT("\n"), 0);
     return str_of(v.ptr, end < v.len ? end : v.len);
 }
@@ -52,8 +53,9 @@ static ckpt_str pointer_line(ckpt_str text, const char *key)
 static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
 {
     ckpt_str oid = pointer_line(head_of(p), "\noid "), size = pointer_line(head_of(p), "\nsize ");
-    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "Git LFS pointer, not a checkpoint (the real file has %.*s bytes, %.*s)",
-               STR_ARG(size), STR_ARG(oid));
+    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
+               "Git LFS pointer, not a checkpoint (the real file has %.*s bytes, %.*s)", STR_ARG(size),
+               STR_ARG(oid));
     fail_hint(err, "git lfs pull --include %s", p->path);
     return CKPT_EUNKNOWN;
 }
@@ -69,11 +71,13 @@ static bool all_zero(const struct probe *p)
 /* Failed downloads: what the server said instead of the file. */
 static ckpt_status answer_page(const struct probe *p, ckpt_error *err)
 {
-    static const char *const bodies[] = {"entry not found", "invalid username or password", "access denied", "not found",
-                                         "repository not found", "unauthorized", "too many requests"};
+    static const char *const bodies[] = {"entry not found",  "invalid username or password", "access denied",
+                                         "not found",        "repository not found",         "unauthorized",
+                                         "too many requests"};
     ckpt_str s = skip_space(head_of(p));
     const char *again = "the download failed: fetch the file again, with a login if its server asks for one";
-    if (starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") || starts_nocase(s, "<script"))
+    if (starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") ||
+        starts_nocase(s, "<script"))
         return refuse(err, CKPT_EUNKNOWN, "HTML page", again);
     if (starts_nocase(s, "<?xml") || starts_nocase(s, "<error"))
         return refuse(err, CKPT_EUNKNOWN, "XML document (a storage server's error, mostly)", again);
@@ -87,7 +91,8 @@ static ckpt_status text_file(const struct probe *p, ckpt_error *err)
 {
     ckpt_str s = skip_space(head_of(p));
     if (starts_nocase(s, "model_checkpoint_path:"))
-        return refuse(err, CKPT_EUNSUPPORTED, "TensorFlow checkpoint state file", "it only names checkpoint files");
+        return refuse(err, CKPT_EUNSUPPORTED, "TensorFlow checkpoint state file",
+                      "it only names checkpoint files");
     if (s.len && (s.ptr[0] == '{' || s.ptr[0] == '[')) {
         if (starts_nocase(s, "{\"error\"") || starts_nocase(s, "{\"message\""))
             return refuse(err, CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
@@ -111,17 +116,19 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
         id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
     if (p->z->n && npy == p->z->n)
-        return refuse(err, CKPT_EUNSUPPORTED, "numpy archive (.npz)", "this version reads PyTorch and safetensors files");
+        return refuse(err, CKPT_EUNSUPPORTED, "numpy archive (.npz)", READS);
     if (config && weights)
-        return refuse(err, CKPT_EUNSUPPORTED, "Keras archive (.keras)", "this version reads PyTorch and safetensors files");
+        return refuse(err, CKPT_EUNSUPPORTED, "Keras archive (.keras)", READS);
     if (saved)
-        return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", "this version reads PyTorch and safetensors files");
+        return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", READS);
     if (id) {
-        (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "torch archive without data.pkl: what a torch.save that failed leaves behind");
+        (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
+                   "torch archive without data.pkl: what a torch.save that failed leaves behind");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
     }
-    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "zip archive of %zu members without a torch checkpoint (no data.pkl)", p->z->n);
+    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
+               "zip archive of %zu members without a torch checkpoint (no data.pkl)", p->z->n);
     fail_hint(err, "`unzip -l` shows what is in it");
     return CKPT_EUNKNOWN;
 }
@@ -140,7 +147,8 @@ static bool has_shard_files(const char *dir)
     bool found = false;
     DIR *d = opendir(dir);
     for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = str_starts(str_c(e->d_name), STR_LIT("shard-")) && str_ends(str_c(e->d_name), STR_LIT(".safetensors"));
+        found = str_starts(str_c(e->d_name), STR_LIT("shard-")) &&
+                str_ends(str_c(e->d_name), STR_LIT(".safetensors"));
     if (d)
         (void)closedir(d);
     return found;
@@ -215,8 +223,10 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
     if (p->directory)
         return directory(p, err);
     if (p->size == 0)
-        return refuse(err, CKPT_EUNKNOWN, "empty file", "the download or the save never wrote anything: get the file again");
-    if (str_starts(head, STR_LIT("version https://git-lfs")) || str_starts(head, STR_LIT("version https://hawser")))
+        return refuse(err, CKPT_EUNKNOWN, "empty file",
+                      "the download or the save never wrote anything: get the file again");
+    if (str_starts(head, STR_LIT("version https://git-lfs")) ||
+        str_starts(head, STR_LIT("version https://hawser")))
         return lfs_pointer(p, err);
     if (p->z)
         return other_zip(p, err);
@@ -226,7 +236,8 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
         return p->zip_err.status;
     }
     if (all_zero(p))
-        return refuse(err, CKPT_EUNKNOWN, "file that begins with nothing but zeros", "the disk was full or the download broke off: get the file again");
+        return refuse(err, CKPT_EUNKNOWN, "file that begins with nothing but zeros",
+                      "the disk was full or the download broke off: get the file again");
     CKPT_TRY(answer_page(p, err));
     CKPT_TRY(by_magic(p, err));
     CKPT_TRY(text_file(p, err));
