@@ -28,10 +28,13 @@ static unsigned terminal_width(void)
 
 void ui_init(void)
 {
+    static char block[65536]; /* of its own accord stdout writes 4 KiB at a time */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
     ui.err_tty = isatty(STDERR_FILENO);
+    if (!ui.tty)
+        setvbuf(stdout, block, _IOFBF, sizeof block);
     ui.color = ui.tty && colors;
     ui.err_color = ui.err_tty && colors;
     ui.width = ui.tty ? terminal_width() : UINT_MAX;
@@ -325,38 +328,29 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
     return hit || !any;
 }
 
-struct named {
-    ckpt_str name;
-    uint32_t row;
-};
-
-static int by_name(const void *x, const void *y)
+static int by_name(const void *x, const void *y, void *file)
 {
-    const struct named *a = x, *b = y;
-    int c = ckpt_natural_compare(a->name, b->name);
-    return c ? c : a->row < b->row ? -1 : 1;
+    uint32_t a = *(const uint32_t *)x, b = *(const uint32_t *)y;
+    int c = ckpt_natural_compare(ckpt_tensor_at(file, a)->name, ckpt_tensor_at(file, b)->name);
+    return c ? c : a < b ? -1 : 1;
 }
 
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n)
 {
     uint32_t count = ckpt_tensor_count(f);
-    struct named *all = mem_new(count, sizeof *all);
+    uint32_t *rows = mem_new(count, sizeof *rows);
+    void *file = (ckpt_file *)(uintptr_t)f;
     bool sorted = true;
     *n = 0;
     for (uint32_t i = 0; i < count; i++) {
-        ckpt_str name = ckpt_tensor_at(f, i)->name;
-        if (!globs_pass(name, globs, nglobs))
+        if (!globs_pass(ckpt_tensor_at(f, i)->name, globs, nglobs))
             continue;
-        all[*n] = (struct named){name, i};
-        sorted = sorted && (!*n || by_name(&all[*n - 1], &all[*n]) < 0);
+        rows[*n] = i;
+        sorted = sorted && (!*n || by_name(&rows[*n - 1], &rows[*n], file) < 0);
         (*n)++;
     }
     if (!sorted && !file_order)
-        qsort(all, *n, sizeof *all, by_name);
-    uint32_t *rows = mem_new(*n, sizeof *rows);
-    for (size_t i = 0; i < *n; i++)
-        rows[i] = all[i].row;
-    free(all);
+        qsort_r(rows, *n, sizeof *rows, by_name, file);
     return rows;
 }
 

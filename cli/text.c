@@ -242,6 +242,12 @@ static size_t one_char(const char *p, size_t n, size_t *columns)
 size_t text_columns(const char *p, size_t n)
 {
     size_t sum = 0, one, i = 0;
+    uint64_t eight;
+    for (; n - i >= sizeof eight; i += sizeof eight) { /* plain ASCII, mostly */
+        memcpy(&eight, p + i, sizeof eight);
+        if (eight & UINT64_C(0x8080808080808080))
+            break;
+    }
     while (i < n && (unsigned char)p[i] < 0x80)
         i++;
     for (sum = i; i < n; sum += one)

@@ -10,7 +10,7 @@
 #include "base/checked.h"
 
 #define FIRST_CHUNK ((size_t)8 << 10)
-#define LAST_CHUNK  ((size_t)256 << 10)
+#define LAST_CHUNK  ((size_t)1 << 20)
 
 struct chunk {
     struct chunk *next;

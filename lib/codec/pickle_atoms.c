@@ -137,7 +137,7 @@ ckpt_str machine_line(struct machine *m, size_t max)
 
 bool push_int_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, READER_WINDOW - 1);
+    ckpt_str s = machine_line(m, MACHINE_COPY - 1);
     int64_t i;
     if (!s.ptr)
         return false;
@@ -161,7 +161,7 @@ bool push_int_line(struct machine *m)
 
 bool push_float_line(struct machine *m)
 {
-    ckpt_str s = machine_line(m, READER_WINDOW - 1);
+    ckpt_str s = machine_line(m, MACHINE_COPY - 1);
     double f;
     if (!s.ptr)
         return false;

@@ -165,7 +165,7 @@ bool machine_unmark(struct machine *m, size_t *from)
 
 static ckpt_value *memo_at(const struct machine *m, uint64_t index)
 {
-    if (index < m->memo_cap && m->memo[index])
+    if (index < m->memo_len && m->memo[index])
         return m->memo[index];
     uint32_t far = m->sparse ? map_get_num(m->sparse, index) : MAP_NONE;
     return far == MAP_NONE ? NULL : m->far[far];
@@ -175,12 +175,13 @@ static ckpt_value *memo_at(const struct machine *m, uint64_t index)
 static bool memo_reach(struct machine *m, uint64_t index)
 {
     uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
-    while (index >= m->memo_cap && index < worth) {
-        size_t old = m->memo_cap;
+    if (index >= worth)
+        return true;
+    while (index >= m->memo_cap)
         if (!machine_grow(m, &m->memo, &m->memo_cap, sizeof *m->memo))
             return false;
-        memset(m->memo + old, 0, (m->memo_cap - old) * sizeof *m->memo);
-    }
+    while (m->memo_len <= index)
+        m->memo[m->memo_len++] = NULL;
     return true;
 }
 
@@ -207,10 +208,10 @@ bool machine_put(struct machine *m, uint64_t index)
     if (!need(m, 1))
         return false;
     bool known = memo_at(m, index) != NULL;
-    if (index >= m->memo_cap && !memo_reach(m, index))
+    if (index >= m->memo_len && !memo_reach(m, index))
         return false;
     ckpt_value *v = m->stack[m->top - 1];
-    if (index < m->memo_cap)
+    if (index < m->memo_len)
         m->memo[index] = v;
     else if (!memo_far(m, index, v))
         return false;

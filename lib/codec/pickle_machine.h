@@ -10,7 +10,7 @@
 #include "io/reader.h"
 
 #define MACHINE_NAME    4096u         /* longest line that names a class */
-#define MACHINE_COPY    READER_WINDOW /* longest text that is copied: others stay as spans */
+#define MACHINE_COPY    65536u        /* longest text that is copied: others stay as spans; longest line */
 #define MACHINE_GLOBALS 64u           /* a power of two */
 #define MACHINE_WORDS   256u          /* a power of two */
 #define MACHINE_INTS    256u
@@ -32,7 +32,7 @@ struct machine {
     uint8_t protocol;
     uint64_t frame_end; /* UINT64_MAX: in no frame */
     ckpt_value **memo;  /* by index; sparse indexes go to `sparse` */
-    size_t memo_cap;
+    size_t memo_len, memo_cap;
     uint64_t memo_count;
     map *sparse; /* index -> position in far */
     ckpt_value **far;

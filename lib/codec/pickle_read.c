@@ -164,7 +164,7 @@ static bool persid(struct machine *m)
     ckpt_value *pid;
     struct pickle_facts *f = m->facts;
     if (m->op == PICKLE_PERSID) {
-        ckpt_str s = machine_line(m, READER_WINDOW - 1);
+        ckpt_str s = machine_line(m, MACHINE_COPY - 1);
         if (!s.ptr)
             return false;
         pid = node(m, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8);

@@ -27,6 +27,18 @@ const char *ckpt_kind_name(ckpt_kind kind)
     return kind < CKPT_KIND_COUNT ? names[kind] : "";
 }
 
+#define MOST_EXPECTED 65536u /* a file may promise anything */
+
+void table_expect(struct table *t, size_t n)
+{
+    n = n < MOST_EXPECTED ? n : MOST_EXPECTED;
+    struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
+    struct storage *storages =
+        arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n, sizeof *storages);
+    t->rows = rows ? rows : t->rows;
+    t->storages = storages ? storages : t->storages;
+}
+
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
     struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1, sizeof *grown);

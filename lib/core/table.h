@@ -39,6 +39,9 @@ struct table {
     uint64_t max_rows;
 };
 
+/* table_expect - N rows and N storages are likely to come: a table that grows
+ * leaves copies of itself behind. Only a hint. */
+void table_expect(struct table *t, size_t n);
 /* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from

@@ -26,10 +26,11 @@
 
 struct pending {
     const ckpt_value *v;
-    ckpt_path_elem elem;
-    struct step step;
-    uint32_t depth;   /* path length including elem */
+    const char *name;  /* of a composite's component, or NULL: */
+    struct step step;  /* … where it stands, which tells its path element */
+    uint32_t depth;    /* path length including that */
     uint32_t part_of;
+    bool keyed;       /* step counts pairs, not items */
     bool leaving;     /* V's children are done */
     bool quiet;       /* attribute of torch's own objects: tensors only */
     bool part;        /* component of a composite: a list of numbers is a tensor */
@@ -147,10 +148,19 @@ static ckpt_status elem_of(struct walk *w, const ckpt_value *key, ckpt_path_elem
     return out->str.ptr ? CKPT_OK : fail_memory(w->g.err);
 }
 
-static ckpt_status child_named(struct walk *w, const struct pending *p, const ckpt_value *v, ckpt_path_elem elem, struct step step,
-                               bool quiet)
+/* elem_at - the last path element of P. */
+static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_elem *out)
 {
-    struct pending c = {.v = v, .elem = elem, .step = step, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
+    uint32_t n;
+    if (p->keyed)
+        return elem_of(w, value_pairs(p->step.node, &n)[p->step.index].key, out);
+    *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)} : (ckpt_path_elem){.is_int = true, .num = p->step.index};
+    return CKPT_OK;
+}
+
+static ckpt_status child_at(struct walk *w, const struct pending *p, const ckpt_value *v, struct step step, bool keyed, bool quiet)
+{
+    struct pending c = {.v = v, .step = step, .keyed = keyed, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
     return child(w, &c);
 }
 
@@ -158,11 +168,8 @@ static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, 
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(node, &n);
-    for (uint32_t i = 0; i < n; i++) {
-        ckpt_path_elem e;
-        CKPT_TRY(elem_of(w, pairs[i].key, &e));
-        CKPT_TRY(child_named(w, p, pairs[i].val, e, (struct step){node, i}, quiet));
-    }
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){node, i}, true, quiet));
     return CKPT_OK;
 }
 
@@ -170,7 +177,7 @@ static ckpt_status children_of_items(struct walk *w, const struct pending *p, co
                                      uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(child_named(w, p, items[i], (ckpt_path_elem){.is_int = true, .num = i}, (struct step){node, i}, p->quiet));
+        CKPT_TRY(child_at(w, p, items[i], (struct step){node, i}, false, p->quiet));
     return CKPT_OK;
 }
 
@@ -221,10 +228,11 @@ static ckpt_status tensor(struct walk *w, const struct pending *p, struct meanin
     self.part_of = index;
     self.depth++;
     self.quiet = self.part = true;
+    self.keyed = false;
     self.step = (struct step){NULL, 0};
     for (unsigned i = 0; i < m->nparts; i++) {
         self.v = m->parts[i].value;
-        self.elem = (ckpt_path_elem){.str = str_c(m->parts[i].name)};
+        self.name = m->parts[i].name;
         if (self.v)
             CKPT_TRY(child(w, &self));
     }
@@ -380,11 +388,8 @@ static ckpt_status attributes_of(struct walk *w, const struct pending *p, const 
     ckpt_str key;
     const value_pair *pairs = dict ? value_pairs(dict, &n) : NULL;
     for (uint32_t i = 0; pairs && i < n; i++) {
-        ckpt_path_elem e;
-        if (value_text(pairs[i].key, &key) && str_is(key, "_metadata"))
-            continue;
-        CKPT_TRY(elem_of(w, pairs[i].key, &e));
-        CKPT_TRY(child_named(w, p, pairs[i].val, e, (struct step){dict, i}, quiet));
+        if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
+            CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
     }
     return CKPT_OK;
 }
@@ -530,12 +535,14 @@ static ckpt_status run(struct walk *w)
             continue;
         }
         CKPT_TRY(room_for(w, p.depth));
-        if (p.depth) {
-            w->path[p.depth - 1] = p.elem;
-            w->steps[p.depth - 1] = p.step;
-        }
         w->first = w->n;
-        ckpt_status st = visit(w, &p);
+        ckpt_status st = CKPT_OK;
+        if (p.step.node || p.name) { /* all but the root */
+            w->steps[p.depth - 1] = p.step;
+            st = elem_at(w, &p, &w->path[p.depth - 1]);
+        }
+        if (st == CKPT_OK)
+            st = visit(w, &p);
         if (st != CKPT_OK) {
             if (w->g.err && !w->g.err->where[0])
                 where(w, &p);
@@ -556,18 +563,19 @@ static void close_all(struct walk *w)
     free(w->steps);
 }
 
+size_t torch_expected(const ckpt_file *f) { return f->npickles ? f->pickles[f->npickles - 1]->npersids : 0; }
+
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *prefix, uint32_t nprefix,
                         const struct torch_storages *storages, ckpt_error *err)
 {
     struct walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending top = {.v = root, .depth = nprefix, .part_of = CKPT_NO_TENSOR};
     ckpt_status st = room_for(&w, nprefix + 1);
+    table_expect(&f->table, torch_expected(f));
     for (uint32_t i = 0; st == CKPT_OK && i < nprefix; i++) {
         w.path[i] = prefix[i];
         w.steps[i] = (struct step){NULL, 0};
     }
-    if (st == CKPT_OK && nprefix)
-        top.elem = prefix[nprefix - 1];
     if (st == CKPT_OK)
         st = push(&w, &top);
     if (st == CKPT_OK)

@@ -53,6 +53,9 @@ ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *
 ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype, uint64_t *numel,
                           uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
+/* torch_expected - how many tensors and storages there likely are: most pickles
+ * name each storage for one tensor. */
+size_t torch_expected(const ckpt_file *f);
 
 /* value_bytes - the bytes that V is, as a source to keep: BYTES, BYTEARRAY,
  * Python 2 str, and what Python 3 makes of bytes in protocol <= 2

@@ -167,7 +167,7 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
 static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid, uint32_t *index)
 {
     ckpt_file *f = g->f;
-    if (!f->storage_keys && !(f->storage_keys = map_new(64)))
+    if (!f->storage_keys && !(f->storage_keys = map_new(torch_expected(f))))
         return fail_memory(g->err);
     *index = map_get(f->storage_keys, pid->key);
     if (*index != MAP_NONE)

@@ -1,4 +1,4 @@
-/* reader.h - forward reading of a source through a 64 KiB window: the cursor
+/* reader.h - forward reading of a source through a 256 KiB window: the cursor
  * for bytes that are not in memory. Like the cursor it latches its first
  * failure, and keeps the error. */
 #ifndef IO_READER_H
@@ -16,7 +16,7 @@ typedef struct {
     ckpt_error *err;
 } reader;
 
-#define READER_WINDOW 65536u
+#define READER_WINDOW 262144u
 
 /* reader_init - reads [POS, END) of SRC, which must outlive the reader. */
 ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt_error *err);
