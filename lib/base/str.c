@@ -1,5 +1,7 @@
-/* str.c - searching text that carries its length. */
+/* str.c - searching text that carries its length; numbers in it. */
 #include "base/str.h"
+
+#include "base/checked.h"
 
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from)
 {
@@ -11,4 +13,26 @@ size_t str_find(ckpt_str s, ckpt_str needle, size_t from)
         return SIZE_MAX;
     const char *at = memmem(s.ptr + from, s.len - from, needle.ptr, needle.len);
     return at ? (size_t)(at - s.ptr) : SIZE_MAX;
+}
+
+ckpt_str str_last(ckpt_str s, char c)
+{
+    size_t i = s.len;
+    while (i && s.ptr[i - 1] != c)
+        i--;
+    return str_skip(s, i);
+}
+
+bool str_uint(ckpt_str s, uint64_t *out)
+{
+    uint64_t v = 0;
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.ptr[i];
+        if (c < '0' || c > '9' || !checked_mul(v, 10, &v) || !checked_add(v, (uint64_t)(c - '0'), &v))
+            return false;
+    }
+    if (s.len == 0)
+        return false;
+    *out = v;
+    return true;
 }

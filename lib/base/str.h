@@ -38,5 +38,10 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 }
 /* str_find - offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
+/* str_last - what stands behind the last C in S; S itself when there is none. */
+ckpt_str str_last(ckpt_str s, char c);
+/* str_uint - S, decimal digits and nothing else, as a number; false: it is not,
+ * or does not fit. */
+bool str_uint(ckpt_str s, uint64_t *out);
 
 #endif

@@ -249,40 +249,13 @@ static enum json_event scan_number(json_scan *j)
     return JSON_NUMBER;
 }
 
-bool json_uint(const json_scan *j, uint64_t *out)
-{
-    uint64_t v = 0;
-    for (size_t i = 0; i < j->str.len; i++) {
-        char c = j->str.ptr[i];
-        if (c < '0' || c > '9' || !checked_mul(v, 10, &v) || !checked_add(v, (uint64_t)(c - '0'), &v))
-            return false;
-    }
-    *out = v;
-    return j->str.len > 0;
-}
-
-bool json_int(const json_scan *j, int64_t *out)
-{
-    json_scan k = {.str = j->str};
-    bool negative = k.str.len > 0 && k.str.ptr[0] == '-';
-    uint64_t v;
-    if (negative)
-        k.str = str_skip(k.str, 1);
-    if (!json_uint(&k, &v) || v > (uint64_t)INT64_MAX + negative)
-        return false;
-    *out = negative ? (int64_t)(0 - v) : (int64_t)v;
-    return true;
-}
-
 /* ----------------------------------------------------------------- events */
-
-static bool is_space(unsigned char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
 
 static inline void skip_space(json_scan *j)
 {
     if (j->pos < j->len && j->text[j->pos] > ' ') /* the common case */
         return;
-    while (j->pos < j->len && is_space(j->text[j->pos]))
+    while (j->pos < j->len && json_space(j->text[j->pos]))
         j->pos++;
 }
 

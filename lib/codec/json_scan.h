@@ -19,7 +19,7 @@ typedef struct {
     const unsigned char *text;
     size_t len, pos;
     uint64_t base;   /* absolute offset of text[0], for errors */
-    arena *a;        /* unescaped strings go here; unescaped-as-is ones stay spans of text */
+    arena *a;        /* strings with escapes are decoded into it; the others stay in text */
     uint8_t stack[JSON_DEPTH]; /* 'o' or 'a' */
     unsigned depth;
     uint8_t state;
@@ -37,8 +37,8 @@ bool json_skip(json_scan *j, enum json_event e);
 /* json_fail - a complaint about the event at hand. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* json_uint - is the NUMBER at hand a plain non-negative integer that fits? */
-bool json_uint(const json_scan *j, uint64_t *out);
-bool json_int(const json_scan *j, int64_t *out);
+static inline bool json_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
+static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
 /* json_quote - S as a JSON string, escaped as Rust's serde_json and Python's
  * ensure_ascii=False do: \" \\ \b \f \n \r \t, \u00xx for other controls. */
 void json_quote(buf *out, ckpt_str s);

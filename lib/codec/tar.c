@@ -104,12 +104,9 @@ static bool pax(struct walk *w, ckpt_str text)
         if (str_is(key, "path"))
             w->name = value;
         if (str_is(key, "size")) {
-            w->has_size = true;
-            w->size = 0;
-            for (size_t k = 0; k < value.len; k++)
-                if (value.ptr[k] < '0' || value.ptr[k] > '9' || !checked_mul(w->size, 10, &w->size) ||
-                    !checked_add(w->size, (uint64_t)(value.ptr[k] - '0'), &w->size))
-                    return false;
+            w->has_size = value.len > 0; /* no value: as if the key were not there */
+            if (w->has_size && !str_uint(value, &w->size))
+                return false;
         }
         text = str_skip(text, (size_t)len);
     }

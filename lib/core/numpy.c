@@ -9,24 +9,10 @@
 
 #include "base/utf8.h"
 
-/* The size after the letter: "f8", "V1024". None, too large: false. */
-static bool size_of(ckpt_str digits, uint32_t *out)
-{
-    uint32_t n = 0;
-    if (digits.len == 0 || digits.len > 8)
-        return false;
-    for (size_t i = 0; i < digits.len; i++) {
-        if (digits.ptr[i] < '0' || digits.ptr[i] > '9')
-            return false;
-        n = n * 10 + (uint32_t)(digits.ptr[i] - '0');
-    }
-    *out = n;
-    return true;
-}
-
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
 {
     ckpt_str code, order;
+    uint64_t size;
     if (!value_calls(v, "numpy", "dtype", 1) || !value_text(value_arg(v, 0), &code))
         return false;
     if (code.len && memchr("<>|=", code.ptr[0], 4))
@@ -35,8 +21,9 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     if (code.len == 0)
         return false;
     d.kind = code.ptr[0];
-    if (!size_of(str_skip(code, 1), &d.bytes))
-        d.bytes = 8;   /* dates and objects have no size in their code */
+    /* Dates and objects have no size in their code. */
+    bool sized = code.len <= 9 && str_uint(str_skip(code, 1), &size);
+    d.bytes = sized ? (uint32_t)size : 8;
     if (d.kind == 'U') /* counts characters of 4 bytes */
         d.bytes *= 4;
     d.big_endian = value_text(value_item(value_state(v), 1), &order) && str_is(order, ">");

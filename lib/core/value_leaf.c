@@ -108,25 +108,17 @@ void leaf_global(struct text_sink *out, const ckpt_value *global)
     text_escaped(out, today(global), TEXT_NAME);
 }
 
-static ckpt_str last_part(ckpt_str name)
-{
-    size_t n = name.len;
-    while (n && name.ptr[n - 1] != '.')
-        n--;
-    return str_skip(name, n);
-}
-
 void leaf_class(struct text_sink *out, const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
     ckpt_str inner;
     if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr") &&
         value_text(value_arg(k, 1), &inner))
-        text_escaped(out, last_part(inner), TEXT_NAME);
+        text_escaped(out, str_last(inner, '.'), TEXT_NAME);
     else if (value_is_global(k, "torch", "Size"))
         text_word(out, "torch.Size");
     else if (value_name(k).len)
-        text_escaped(out, last_part(today(k)), TEXT_NAME);
+        text_escaped(out, str_last(today(k), '.'), TEXT_NAME);
     else
         text_word(out, "object");
 }
@@ -248,7 +240,7 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
     if (!is_builtin(v->u.call_->callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
         !value_text(value_arg(v, 1), &name))
         return false;
-    text_escaped(out, last_part(value_name(of)), TEXT_NAME);
+    text_escaped(out, str_last(value_name(of), '.'), TEXT_NAME);
     text_word(out, ".");
     text_escaped(out, name, TEXT_NAME);
     return true;

@@ -52,8 +52,6 @@ struct header {
     ckpt_error *err;
 };
 
-static bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 /* A header length with zeros above 32 bits and JSON behind it: nothing else
  * begins like that. Lengths beyond the file are a download cut off, and said to
  * be so by read. Asked before pickle and zip: a header of 640 bytes begins

@@ -26,8 +26,6 @@
 
 /* ----------------------------------------------------------------- probe */
 
-static bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-
 static bool begins_object(const unsigned char *p, size_t n)
 {
     size_t i = 0;
@@ -246,9 +244,8 @@ static ckpt_status read_map(struct index *x)
  * they go where a single file has them. */
 static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
 {
-    json_scan number = {.str = x->j.str};
     if (str_is(key, "total_size")) {
-        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&number, &x->total_size);
+        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&x->j, &x->total_size);
         return CKPT_OK;
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))

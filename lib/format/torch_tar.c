@@ -65,16 +65,12 @@ static bool probe(const struct probe *p)
 static bool key_number(const ckpt_value *v, int64_t *out)
 {
     ckpt_str s;
+    uint64_t n;
     if (v && value_integer(v, out))
         return true;
-    if (!v || !value_text(v, &s) || s.len == 0 || s.len > 18)
+    if (!v || !value_text(v, &s) || !str_uint(s, &n) || n > INT64_MAX)
         return false;
-    *out = 0;
-    for (size_t i = 0; i < s.len; i++) {
-        if (s.ptr[i] < '0' || s.ptr[i] > '9')
-            return false;
-        *out = *out * 10 + (s.ptr[i] - '0'); /* bounded: 18 digits */
-    }
+    *out = (int64_t)n;
     return true;
 }
 

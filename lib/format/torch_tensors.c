@@ -5,21 +5,9 @@
  */
 #include "format/torch_tensors.h"
 
-#include "base/checked.h"
-
 bool tensors_int(const json_scan *j, enum json_event e, uint64_t *out)
 {
-    if (e == JSON_NUMBER)
-        return json_uint(j, out);
-    if (e != JSON_STRING || j->str.len == 0)
-        return false;
-    *out = 0;
-    for (size_t i = 0; i < j->str.len; i++) {
-        char c = j->str.ptr[i];
-        if (c < '0' || c > '9' || !checked_mul(*out, 10, out) || !checked_add(*out, (uint64_t)(c - '0'), out))
-            return false;
-    }
-    return true;
+    return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
 }
 
 static ckpt_status storage_of(struct torch_archive *ta, const char *record, const ckpt_tensor *t,

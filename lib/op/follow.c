@@ -16,24 +16,12 @@ struct moves {
     size_t n, cap;
 };
 
-static size_t last_dot(ckpt_str s)
-{
-    for (size_t i = s.len; i-- > 0;)
-        if (s.ptr[i] == '.')
-            return i;
-    return SIZE_MAX;
-}
+static ckpt_str leaf(ckpt_str s) { return str_last(s, '.'); }
 
 static ckpt_str parent(ckpt_str s)
 {
-    size_t dot = last_dot(s);
-    return dot == SIZE_MAX ? str_of("", 0) : str_of(s.ptr, dot);
-}
-
-static ckpt_str leaf(ckpt_str s)
-{
-    size_t dot = last_dot(s);
-    return dot == SIZE_MAX ? s : str_skip(s, dot + 1);
+    size_t n = s.len - leaf(s).len;
+    return str_of(s.ptr, n ? n - 1 : 0);
 }
 
 /* note - *KNOWN: this very move was there already, and so were those above it. */

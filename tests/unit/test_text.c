@@ -136,16 +136,6 @@ static void is_an_order(void)
         }
 }
 
-static void finds_text(void)
-{
-    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 0), 2);
-    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 3), SIZE_MAX);
-    CU_ASSERT_EQUAL(str_find(STR_LIT("a\0b"), STR_LIT("b"), 0), 2);
-    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 2), 2);
-    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 3), SIZE_MAX);
-    CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
-}
-
 void suite_text(void)
 {
     UNIT(escapes_what_can_act);
@@ -155,5 +145,4 @@ void suite_text(void)
     UNIT(fits_and_says_so);
     UNIT(numbers_count_as_numbers);
     UNIT(is_an_order);
-    UNIT(finds_text);
 }

@@ -1,0 +1,43 @@
+/* Text that carries its length: parts of it, numbers in it. */
+#include "base/str.h"
+#include "unit.h"
+
+static bool last_is(const char *s, const char *want) { return str_is(str_last(str_c(s), '.'), want); }
+
+static void last_is_behind_the_last(void)
+{
+    CU_ASSERT(last_is("a.b.c", "c") && last_is("a.", "") && last_is(".", "") && last_is(".a", "a"));
+    CU_ASSERT(last_is("abc", "abc") && last_is("", ""));
+    unsigned char *at = unit_guard("no dot", 6);
+    CU_ASSERT(str_last(str_of((const char *)at, 6), '.').len == 6);
+    unit_guard_free(at, 6);
+}
+
+static void numbers_are_digits_that_fit(void)
+{
+    static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "18446744073709551616"};
+    uint64_t n = 7;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        CU_ASSERT(!str_uint(str_c(bad[i]), &n) && n == 7);
+    CU_ASSERT(!str_uint(str_of("1\0", 2), &n) && n == 7);
+    CU_ASSERT(str_uint(str_c("0"), &n) && n == 0);
+    CU_ASSERT(str_uint(str_c("007"), &n) && n == 7);
+    CU_ASSERT(str_uint(str_c("18446744073709551615"), &n) && n == UINT64_MAX);
+}
+
+static void finds_text(void)
+{
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 0), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a.module.b"), STR_LIT("module."), 3), SIZE_MAX);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("a\0b"), STR_LIT("b"), 0), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 2), 2);
+    CU_ASSERT_EQUAL(str_find(STR_LIT("ab"), STR_LIT(""), 3), SIZE_MAX);
+    CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
+}
+
+void suite_str(void)
+{
+    UNIT(last_is_behind_the_last);
+    UNIT(numbers_are_digits_that_fit);
+    UNIT(finds_text);
+}
