@@ -293,6 +293,15 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
     return CKPT_OK;
 }
 
+/* torch counts in int64_t; a safetensors header may say more where another size is 0. */
+static bool sizes_fit(const ckpt_tensor *t)
+{
+    for (uint32_t k = 0; k < t->ndim; k++)
+        if (t->shape[k] > INT64_MAX || (t->stride && t->stride[k] > INT64_MAX))
+            return false;
+    return true;
+}
+
 static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t row, ckpt_error *err)
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
@@ -303,6 +312,8 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         lacks = "has no bytes";
     else if (t->dtype == CKPT_DT_NP || t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)
         lacks = "has a type that torch lacks";
+    else if (!sizes_fit(t))
+        lacks = "has a size beyond 2^63";
     if (!lacks && t->kind == CKPT_STORAGE)
         return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype,
                            str_of("", 0), str_of("", 0), err);
