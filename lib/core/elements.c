@@ -36,18 +36,18 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     return CKPT_OK;
 }
 
-static void swap_bytes(unsigned char *p, size_t n, size_t width)
+void swap_bytes(unsigned char *p, size_t n, size_t width)
 {
     switch (width) {
     case 2:
-        for (uint16_t v; n; p += 2, n -= 2) {
+        for (uint16_t v; n >= 2; p += 2, n -= 2) {
             memcpy(&v, p, 2);
             v = __builtin_bswap16(v);
             memcpy(p, &v, 2);
         }
         return;
     case 4:
-        for (uint32_t v; n; p += 4, n -= 4) {
+        for (uint32_t v; n >= 4; p += 4, n -= 4) {
             memcpy(&v, p, 4);
             v = __builtin_bswap32(v);
             memcpy(p, &v, 4);

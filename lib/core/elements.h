@@ -19,6 +19,8 @@ struct elements {
  * swapped by SWAP (0 and 1: not). CKPT_EUNSUPPORTED where that has no meaning. */
 ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uint8_t swap, bool conj,
                           bool neg, ckpt_error *err);
+/* swap_bytes - turns round each WIDTH of N bytes; a rest shorter than that stays. */
+void swap_bytes(unsigned char *p, size_t n, size_t width);
 /* elements_apply - on N bytes of whole elements, in place. */
 void elements_apply(const struct elements *e, unsigned char *bytes, size_t n);
 

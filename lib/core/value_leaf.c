@@ -9,6 +9,7 @@
 
 #include "base/cursor.h"
 #include "base/utf8.h"
+#include "core/elements.h"
 #include "core/number.h"
 #include "core/numpy.h"
 #include "core/repr.h"
@@ -123,15 +124,6 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
         text_word(out, "object");
 }
 
-static void swap(unsigned char *bytes, size_t n)
-{
-    for (size_t i = 0; i < n / 2; i++) {
-        unsigned char c = bytes[i];
-        bytes[i] = bytes[n - 1 - i];
-        bytes[n - 1 - i] = c;
-    }
-}
-
 /* Text of 4-byte characters, or bytes; NULs at the end are padding. */
 static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
 {
@@ -143,9 +135,9 @@ static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, u
         put_quoted(out, str_of((const char *)bytes, n), TEXT_BYTES);
         return;
     }
+    if (d->big_endian)
+        swap_bytes(bytes, n, 4);
     for (size_t i = 0; i + 4 <= n; i += 4) {
-        if (d->big_endian)
-            swap(bytes + i, 4);
         uint32_t cp = load_u32le(bytes + i);
         len += utf8_put(cp > 0x10ffff ? 0xfffd : cp, text + len);
     }
@@ -192,9 +184,8 @@ static bool put_numpy(struct text_sink *out, const ckpt_value *v)
     } else if (dt == CKPT_DT_NONE) {
         put_numpy_text(out, &d, bytes);
     } else {
-        size_t width = dtype_info(dt)->swap_bytes;
-        for (size_t i = 0; d.big_endian && i < d.bytes; i += width)
-            swap(bytes + i, width);
+        if (d.big_endian)
+            swap_bytes(bytes, d.bytes, dtype_info(dt)->swap_bytes);
         put_numpy_number(out, dt, bytes);
     }
     return true;

@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "codec/zip_write.h"
+#include "core/elements.h"
 #include "format/torch_zip.h"
 
 #define TOP        "archive"
@@ -26,16 +27,6 @@
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
-
-static void swap_bytes(unsigned char *b, size_t n, uint8_t width)
-{
-    for (size_t i = 0; i + width <= n; i += width)
-        for (size_t k = 0; k < width / 2u; k++) {
-            unsigned char c = b[i + k];
-            b[i + k] = b[i + width - 1 - k];
-            b[i + width - 1 - k] = c;
-        }
-}
 
 static ckpt_status report(struct torch_writer *w, size_t n, ckpt_error *err)
 {
