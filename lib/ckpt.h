@@ -345,7 +345,7 @@ typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
  * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 /* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
- * rows with data; DIGESTS holds ckpt_tensor_count() digests of
+ * rows, with kind and note where bytes do not tell all; DIGESTS holds ckpt_tensor_count() digests of
  * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 

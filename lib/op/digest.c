@@ -2,8 +2,8 @@
  * Digests of content. The only file that includes openssl.
  *
  * A tensor's digest is over its row-major contiguous little-endian bytes alone.
- * A file's is over one record for each row that has bytes, in order of the bytes
- * of its name (rows of one name: in document order):
+ * A file's is over one record for each row, in order of the bytes of its name
+ * (rows of one name: in document order):
  *
  *   SIZE      DESCRIPTION
  *   8         length of the name
@@ -13,6 +13,11 @@
  *   8         number of dimensions
  *   8 each    dimensions, outermost first
  *   32 or 16  the tensor's digest (SHA-256, or XXH3-128 in canonical form)
+ *
+ * A quantised tensor has two texts before its digest, a row without bytes (sparse,
+ * nested, meta …) has them instead of one: its kind and its note, each with its
+ * length. Scale and zero point stand in the note; the bytes alone would call two
+ * tensors of different values the same.
  *
  * All numbers are unsigned, 64 bits, little-endian. So equal weights under equal
  * names give equal digests whatever format holds them.
@@ -110,7 +115,12 @@ static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest
     hash_u64(h, t->ndim);
     for (uint32_t k = 0; k < t->ndim; k++)
         hash_u64(h, t->shape[k]);
-    hash_put(h, digest, size);
+    if (!t->has_data || t->kind == CKPT_QUANTIZED) {
+        hash_text(h, str_c(ckpt_kind_name((ckpt_kind)t->kind)));
+        hash_text(h, t->note);
+    }
+    if (t->has_data)
+        hash_put(h, digest, size);
 }
 
 ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
@@ -126,8 +136,7 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
         return st;
     }
     for (size_t i = 0; i < t->nrows; i++)
-        if (t->rows[i].t.has_data)
-            rows[n++] = &t->rows[i];
+        rows[n++] = &t->rows[i];
     qsort(rows, n, sizeof *rows, by_name);
     for (size_t i = 0; i < n; i++)
         hash_row(&h, &rows[i]->t, digests + (size_t)(rows[i] - t->rows) * CKPT_DIGEST_MAX,

@@ -1,6 +1,7 @@
 /* Digests: published test vectors, and the rule that format does not matter. */
 #include <stdlib.h>
 
+#include "core/file.h"
 #include "flat.h"
 #include "op/hash_xxh3.h"
 #include "unit.h"
@@ -97,10 +98,32 @@ static void format_does_not_matter(void)
     flat_close();
 }
 
+/* Scale and zero point, or whether a sparse tensor is coalesced, stand in no bytes. */
+static void what_bytes_do_not_tell_counts(void)
+{
+    uint8_t before[CKPT_DIGEST_MAX], after[CKPT_DIGEST_MAX];
+    static const char *const files[] = {"torch/t26/quant_per_tensor.pt", "torch/t26/sparse_coo.pt",
+                                        "torch/t26/meta.pt"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        ckpt_file *f = corpus_open(files[i]);
+        struct row *r = NULL;
+        for (size_t k = 0; k < f->table.nrows && !r; k++)
+            if (f->table.rows[k].t.kind != CKPT_DENSE)
+                r = &f->table.rows[k];
+        CU_ASSERT_PTR_NOT_NULL_FATAL(r);
+        all_digest(f, CKPT_XXH3, before);
+        r->t.note = STR_LIT("another scale");
+        all_digest(f, CKPT_XXH3, after);
+        CU_ASSERT(memcmp(before, after, 16) != 0);
+    }
+    flat_close();
+}
+
 void suite_digest(void)
 {
     UNIT(known_answers);
     UNIT(file_digest_is_as_documented);
     UNIT(order_and_place_do_not_matter);
     UNIT(format_does_not_matter);
+    UNIT(what_bytes_do_not_tell_counts);
 }
