@@ -348,6 +348,15 @@ static void measure(struct diff *d)
     }
 }
 
+/* no_match - a mistyped glob must not make two files equal. */
+static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s", o->globs[0],
+               o->nglobs > 1 ? " and the other globs" : "");
+    fail_hint(err, "`ckpt ls` lists the names");
+    return CKPT_ENOTFOUND;
+}
+
 static ckpt_status run(struct diff *d, ckpt_error *err)
 {
     struct list a = {0}, b = {0};
@@ -357,6 +366,8 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
     if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 &&
         *d->o->root)
         st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", d->o->root);
+    if (st == CKPT_OK && d->o->nglobs && !a.n && !b.n)
+        st = no_match(d->o, err);
     if (st == CKPT_OK)
         st = join(d, &a, &b, err);
     free(a.rows);

@@ -167,6 +167,18 @@ static void names_are_joined_in_natural_order(void)
     flat_close();
 }
 
+/* A mistyped glob compares nothing: that is no "equal". */
+static void globs_that_match_nothing(void)
+{
+    const float x = 1;
+    const char *globs[] = {"no.such*", "!*"};
+    ckpt_diff_options o = {.globs = globs, .nglobs = 1};
+    CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    o.nglobs = 2;
+    CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
+    flat_close();
+}
+
 static void renames_are_hinted_at(void)
 {
     const char *a = "{\"x.w\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]},"
@@ -255,6 +267,7 @@ void suite_diff(void)
     UNIT(a_cast_shows_its_error);
     UNIT(the_last_chunk_counts);
     UNIT(names_are_joined_in_natural_order);
+    UNIT(globs_that_match_nothing);
     UNIT(renames_are_hinted_at);
     UNIT(equal_bytes_alone_are_no_hint);
     UNIT(the_caller_can_stop);
