@@ -337,7 +337,7 @@ static bool memo_line(struct machine *m)
     uint64_t index;
     if (!s.ptr)
         return false;
-    if (!text_index(s, &index))
+    if (!str_uint(s, &index))
         return bad(m, "has '%.*s' where the number of a memo entry belongs", STR_ARG(s));
     return m->op == PICKLE_GET ? machine_get(m, index) : machine_put(m, index);
 }

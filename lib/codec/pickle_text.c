@@ -65,18 +65,6 @@ static bool number_split(ckpt_str line, struct number *n)
     return all_digits(s, n->base);
 }
 
-bool text_index(ckpt_str line, uint64_t *out)
-{
-    uint64_t v = 0;
-    if (line.len > 20 || !all_digits(line, 10))
-        return false;
-    for (size_t i = 0; i < line.len; i++)
-        if (__builtin_mul_overflow(v, 10u, &v) || __builtin_add_overflow(v, digit(line.ptr[i]), &v))
-            return false;
-    *out = v;
-    return true;
-}
-
 bool text_int(ckpt_str line, int64_t *out)
 {
     struct number n;

@@ -6,8 +6,6 @@
 
 #define TEXT_BAD SIZE_MAX
 
-/* text_index - a memo index: decimal digits alone. */
-bool text_index(ckpt_str line, uint64_t *out);
 /* text_int - an integer as int(line, 0) of Python reads it, if it fits. */
 bool text_int(ckpt_str line, int64_t *out);
 /* text_bigint - the same of any size: little-endian two's complement into OUT,

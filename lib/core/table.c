@@ -59,6 +59,22 @@ void table_close(struct table *t)
     t->nstorages = 0;
 }
 
+ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
+{
+    char text[256];
+    *out = (ckpt_path_elem){0};
+    if (key->type == CKPT_V_INT) {
+        out->is_int = true;
+        out->num = key->u.i;
+        return CKPT_OK;
+    }
+    if (value_text(key, &out->str))
+        return CKPT_OK;
+    (void)ckpt_value_text(key, 32, text, sizeof text);
+    out->str = arena_str(a, str_c(text));
+    return out->str.ptr ? CKPT_OK : fail_memory(err);
+}
+
 static void put_elem(buf *b, const ckpt_path_elem *e)
 {
     if (e->is_int)

@@ -45,10 +45,10 @@ void table_expect(struct table *t, size_t n);
 /* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from
- * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and checks a row with
- * has_data against its storage, which must be one of the table: ndim, offset + sum((size-1)*stride) < storage
- * elements, in checked arithmetic (formats-torch §7). Shape, stride, path and
- * steps must live in the arena. *INDEX may be NULL. */
+ * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and holds a row with
+ * has_data against its storage, which must be one of the table: the bytes up to
+ * element offset + sum((size - 1) * stride) must be in it. Shape, stride, path
+ * and steps must live in the arena. *INDEX may be NULL. */
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err);
 /* table_locate - fills file_offset where it takes a look at the file: members of
  * an archive tell their place only in a header before each. */
@@ -56,6 +56,9 @@ ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - fills alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
 void table_close(struct table *t); /* drops the source references */
+/* path_elem - KEY of a mapping as a path element: text and ints as they are, any
+ * other key by its rendering, made in A. */
+ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
 /* row_contiguous - is the view one run of row-major elements (strides of

@@ -18,7 +18,7 @@ bool is_builtin(const ckpt_value *v, const char *name)
     return value_is_global(v, "builtins", name) || value_is_global(v, "__builtin__", name);
 }
 
-static bool reconstructs(const ckpt_value *v)
+bool is_reconstructor(const ckpt_value *v)
 {
     return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
 }
@@ -33,7 +33,7 @@ const ckpt_value *view_class(const ckpt_value *v)
 {
     if (!is_call(v))
         return NULL;
-    return reconstructs(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call_->callable;
+    return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call_->callable;
 }
 
 static void add(struct view *view, struct view_part part)
@@ -74,14 +74,14 @@ static struct view mapping(const ckpt_value *v, enum view_kind kind)
  * copy its argument; LEAF else. */
 static struct view given(const ckpt_value *v)
 {
-    const ckpt_value *k = view_class(v), *arg = value_arg(v, reconstructs(v) ? 2 : 0);
+    const ckpt_value *k = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
     bool pairs = value_is_global(k, "collections", "OrderedDict") ||
                  value_is_global(k, "collections", "Counter") ||
                  value_is_global(k, "collections", "defaultdict") || is_builtin(k, "dict");
     bool items = is_builtin(k, "set") || is_builtin(k, "frozenset") || is_builtin(k, "list") ||
                  is_builtin(k, "tuple") || value_is_global(k, "collections", "deque") ||
                  value_is_global(k, "torch", "Size");
-    if (reconstructs(v)) {
+    if (is_reconstructor(v)) {
         pairs = arg && arg->type == CKPT_V_DICT;
         items = value_is_sequence(arg);
     }
@@ -130,7 +130,7 @@ static struct view of_call(const ckpt_value *v)
     }
     if (view.kind == VIEW_LEAF)
         view = attributes(value_state(v));
-    if (view.kind == VIEW_LEAF && !reconstructs(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
+    if (view.kind == VIEW_LEAF && !is_reconstructor(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
         struct view args = view_arguments(v);
         if (args.n)
             return args;

@@ -39,5 +39,8 @@ struct view view_arguments(const ckpt_value *v);
 const ckpt_value *view_class(const ckpt_value *v);
 /* is_builtin - NAME of module builtins, in Python 2 __builtin__. */
 bool is_builtin(const ckpt_value *v, const char *name);
+/* is_reconstructor - a call of copyreg._reconstructor(class, base, state of base),
+ * which makes the instances of protocols 0 and 1. */
+bool is_reconstructor(const ckpt_value *v);
 
 #endif

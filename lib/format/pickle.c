@@ -60,7 +60,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         file_notice(f, "%llu bytes behind the end of the pickle are not looked at",
                     (unsigned long long)(f->src->size - next));
     f->producer = STR_LIT("pickle.dump");
-    return torch_graph(f, f->root, NULL, 0, &st, err);
+    return torch_graph(f, f->root, &st, err);
 }
 
 const struct format format_pickle = {

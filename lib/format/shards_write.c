@@ -215,17 +215,17 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
     if (!edit)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        char type[128], text[256];
-        ckpt_str key;
+        char type[128];
+        ckpt_path_elem key;
         if (unit_of[i] != MAP_NONE || edit->dropped[i])
             continue;
         edit->dropped[i] = true;
-        if (!value_text(pairs[i].key, &key)) {
-            (void)ckpt_value_text(pairs[i].key, 8, text, sizeof text);
-            key = str_c(text);
-        }
+        CKPT_TRY(path_elem(p->a, pairs[i].key, &key, err));
+        ckpt_str name = path_join(p->a, &key, 1);
+        if (!name.ptr)
+            return fail_memory(err);
         ckpt_value_type_name(pairs[i].val, type, sizeof type);
-        CKPT_TRY(plan_dropped(p, key, str_c(type), "not a tensor", err));
+        CKPT_TRY(plan_dropped(p, name, str_c(type), "not a tensor", err));
     }
     if (p->ndropped == before || !c->job->opts->strict)
         return CKPT_OK;

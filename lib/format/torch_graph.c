@@ -19,10 +19,8 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "core/view.h"
 #include "format/torch_parts.h"
-
-/* value.flags: on the way from the root to where the walk is. */
-#define VALUE_OPEN 0x8000u
 
 struct pending {
     const ckpt_value *v;
@@ -130,30 +128,12 @@ static ckpt_status enter(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
-/* elem_of - a mapping's key as a path element: text and ints as they are, any
- * other key by its rendering. */
-static ckpt_status elem_of(struct walk *w, const ckpt_value *key, ckpt_path_elem *out)
-{
-    char text[256];
-    *out = (ckpt_path_elem){0};
-    if (key->type == CKPT_V_INT) {
-        out->is_int = true;
-        out->num = key->u.i;
-        return CKPT_OK;
-    }
-    if (value_text(key, &out->str))
-        return CKPT_OK;
-    (void)ckpt_value_text(key, 32, text, sizeof text);
-    out->str = arena_str(w->g.f->a, str_c(text));
-    return out->str.ptr ? CKPT_OK : fail_memory(w->g.err);
-}
-
 /* elem_at - the last path element of P. */
 static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_elem *out)
 {
     uint32_t n;
     if (p->keyed)
-        return elem_of(w, value_pairs(p->step.node, &n)[p->step.index].key, out);
+        return path_elem(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
     *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)} : (ckpt_path_elem){.is_int = true, .num = p->step.index};
     return CKPT_OK;
 }
@@ -407,12 +387,6 @@ static ckpt_status attributes(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
-/* copyreg._reconstructor(class, base, state): plain instances of protocol 0. */
-static bool is_reconstructor(const ckpt_value *v)
-{
-    return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
-}
-
 /* mapping_argument - OrderedDict([[k, v], …]) as Python 2 writes it, Counter({…}):
  * the pairs are moved onto the call, where every other mapping has them. */
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
@@ -501,10 +475,10 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
 
 static ckpt_status room_for(struct walk *w, uint32_t depth)
 {
-    if (depth <= w->cap_path)
-        return CKPT_OK;
     if (depth > w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u", w->g.f->limits.max_depth);
+    if (depth <= w->cap_path)
+        return CKPT_OK;
     uint32_t cap = depth * 2;
     ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
     if (path)
@@ -565,19 +539,12 @@ static void close_all(struct walk *w)
 
 size_t torch_expected(const ckpt_file *f) { return f->npickles ? f->pickles[f->npickles - 1]->npersids : 0; }
 
-ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *prefix, uint32_t nprefix,
-                        const struct torch_storages *storages, ckpt_error *err)
+ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages, ckpt_error *err)
 {
     struct walk w = {.g = {.f = f, .st = storages, .err = err}};
-    struct pending top = {.v = root, .depth = nprefix, .part_of = CKPT_NO_TENSOR};
-    ckpt_status st = room_for(&w, nprefix + 1);
+    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
     table_expect(&f->table, torch_expected(f));
-    for (uint32_t i = 0; st == CKPT_OK && i < nprefix; i++) {
-        w.path[i] = prefix[i];
-        w.steps[i] = (struct step){NULL, 0};
-    }
-    if (st == CKPT_OK)
-        st = push(&w, &top);
+    ckpt_status st = push(&w, &top);
     if (st == CKPT_OK)
         st = run(&w);
     close_all(&w);

@@ -14,7 +14,6 @@ struct torch_pid {
     uint64_t numel; /* elements of dtype; bytes for UntypedStorage */
     bool has_view;  /* legacy: offset and size of a view, in elements */
     uint64_t view_offset, view_numel;
-    ckpt_str view_key;
 };
 
 /* How a container finds the bytes of a storage. */
@@ -33,12 +32,10 @@ struct torch_storages {
     source *stream; /* the pickle's own bytes, which node offsets count in */
 };
 
-/* torch_graph - adds every tensor and leaf that ROOT reaches to F, below PREFIX
- * (path elements put in front), in document order. May be called for several
- * roots of one file; storages of equal key are shared until torch_graph_forget. */
-ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const ckpt_path_elem *prefix, uint32_t nprefix,
-                        const struct torch_storages *storages, ckpt_error *err);
-void torch_graph_forget(ckpt_file *f);
+/* torch_graph - adds every tensor and leaf that ROOT reaches to F, in document
+ * order. Storages of equal key are shared. */
+ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                        ckpt_error *err);
 
 /* torch_graph_rest - adds the storages that F's pickles name, but no row shows:
  * those of generators, device meshes, objects of unknown classes. */

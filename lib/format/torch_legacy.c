@@ -214,7 +214,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
         if (has_module_ids(l.facts))
             file_notice(f, "a whole model with the source text of its classes inside; nothing of it is run");
-        s = torch_graph(f, f->root, NULL, 0, &st, err);
+        s = torch_graph(f, f->root, &st, err);
     }
     map_free(l.keys);
     return s;

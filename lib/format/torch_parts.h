@@ -1,5 +1,5 @@
-/* torch_parts.h - what torch_graph.c, torch_pid.c, torch_rebuild.c and
- * torch_numpy.c share, and nobody else. */
+/* torch_parts.h - what torch_graph.c, torch_pid.c, torch_rebuild.c, torch_numpy.c
+ * and torch_rest.c share, and nobody else. */
 #ifndef FORMAT_TORCH_PARTS_H
 #define FORMAT_TORCH_PARTS_H
 

@@ -41,9 +41,10 @@ static bool key_text(arena *a, const ckpt_value *v, ckpt_str *out)
 
 static bool parse_view(arena *a, const ckpt_value *v, struct torch_pid *out)
 {
+    ckpt_str key;
     if (!v || v->type == CKPT_V_NONE)
         return true;
-    out->has_view = key_text(a, value_item(v, 0), &out->view_key) && uint_value(value_item(v, 1), &out->view_offset) &&
+    out->has_view = key_text(a, value_item(v, 0), &key) && uint_value(value_item(v, 1), &out->view_offset) &&
                     uint_value(value_item(v, 2), &out->view_numel);
     return out->has_view;
 }
@@ -75,17 +76,15 @@ static bool quoted(ckpt_str s, size_t *at, ckpt_str *out)
     return true;
 }
 
-static bool decimal(ckpt_str s, size_t at, uint64_t *out)
+/* decimal - the number that S begins with, behind a comma. */
+static bool decimal(ckpt_str s, uint64_t *out)
 {
-    uint64_t n = 0;
-    while (at < s.len && (s.ptr[at] == ',' || s.ptr[at] == ' '))
-        at++;
-    size_t first = at;
-    for (; at < s.len && s.ptr[at] >= '0' && s.ptr[at] <= '9'; at++)
-        if (!checked_mul(n, 10, &n) || !checked_add(n, (uint64_t)(s.ptr[at] - '0'), &n))
-            return false;
-    *out = n;
-    return at > first;
+    size_t n = 0;
+    while (s.len && (s.ptr[0] == ',' || s.ptr[0] == ' '))
+        s = str_skip(s, 1);
+    while (n < s.len && s.ptr[n] >= '0' && s.ptr[n] <= '9')
+        n++;
+    return str_uint(str_of(s.ptr, n), out);
 }
 
 static bool parse_text(ckpt_str s, struct torch_pid *out)
@@ -93,11 +92,9 @@ static bool parse_text(ckpt_str s, struct torch_pid *out)
     size_t at = 0;
     ckpt_str tag, klass;
     if (!str_starts(s, STR_LIT("('storage', <class '")) || !quoted(s, &at, &tag) || !quoted(s, &at, &klass) ||
-        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) || !decimal(s, at, &out->numel))
+        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) || !decimal(str_skip(s, at), &out->numel))
         return false;
-    while (str_find(klass, STR_LIT("."), 0) != SIZE_MAX)
-        klass = str_skip(klass, str_find(klass, STR_LIT("."), 0) + 1);
-    out->klass = klass;
+    out->klass = str_last(klass, '.');
     return true;
 }
 
@@ -233,10 +230,4 @@ ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, ui
     struct storage s = {.src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET), .dtype = dtype, .numel = numel};
     s.s = (ckpt_storage){.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET};
     return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
-}
-
-void torch_graph_forget(ckpt_file *f)
-{
-    map_free(f->storage_keys);
-    f->storage_keys = NULL;
 }

@@ -366,7 +366,7 @@ static ckpt_status fill(struct script *s, const ckpt_value *root)
     if (!file_replace(f, root, s->dict))
         return fail_memory(s->err);
     struct torch_storages st = torch_archive_storages(s->ta);
-    CKPT_TRY(torch_graph(f, s->dict, NULL, 0, &st, s->err));
+    CKPT_TRY(torch_graph(f, s->dict, &st, s->err));
     CKPT_TRY(constants(s));
     torch_archive_account(s->ta);
     f->resolve = NULL; /* of the objects only the state dict is ever written */

@@ -298,7 +298,7 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    return torch_graph(t->f, t->f->root, NULL, 0, &st, t->err);
+    return torch_graph(t->f, t->f->root, &st, t->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

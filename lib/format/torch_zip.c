@@ -141,7 +141,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
         return fail_memory(err);
     CKPT_TRY(torch_archive_pickle(ta, (size_t)pickle, &f->root, err));
     struct torch_storages st = torch_archive_storages(ta);
-    CKPT_TRY(torch_graph(f, f->root, NULL, 0, &st, err));
+    CKPT_TRY(torch_graph(f, f->root, &st, err));
     torch_archive_account(ta);
     producer(ta, &ta->z->entries[pickle]);
     return CKPT_OK;

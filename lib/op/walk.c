@@ -79,21 +79,6 @@ static bool optimizer_word(const ckpt_path_elem *e)
     return !e->is_int && (str_starts(e->str, STR_LIT("optim")) || str_is(e->str, "opt"));
 }
 
-static ckpt_status key_elem(const struct walk *w, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err)
-{
-    char text[256];
-    *out = (ckpt_path_elem){0};
-    if (key->type == CKPT_V_INT) {
-        *out = (ckpt_path_elem){.is_int = true, .num = key->u.i};
-        return CKPT_OK;
-    }
-    if (value_text(key, &out->str))
-        return CKPT_OK;
-    (void)ckpt_value_text(key, 16, text, sizeof text);
-    out->str = arena_str(w->a, str_c(text));
-    return out->str.ptr ? CKPT_OK : fail_memory(err);
-}
-
 static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, const ckpt_path_elem *elem,
                        ckpt_error *err)
 {
@@ -136,7 +121,7 @@ static ckpt_status entries(struct walk *w, uint32_t at, const ckpt_value *mappin
     for (uint32_t i = 0; i < n; i++) {
         if (!mapping_entry(mapping, i, &e) || !container(e.val) || walk_is_tensor(w, e.val))
             continue;
-        CKPT_TRY(key_elem(w, e.key, &elem, err));
+        CKPT_TRY(path_elem(w->a, e.key, &elem, err));
         CKPT_TRY(child(w, at, e.val, &elem, err));
     }
     return CKPT_OK;

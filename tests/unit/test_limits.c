@@ -45,8 +45,39 @@ static void tensors_are_counted(void)
     }
 }
 
+/* N lists, each the only item of the one before. */
+static size_t nested(unsigned n, unsigned char *out)
+{
+    size_t at = 0;
+    out[at++] = 0x80;
+    out[at++] = 2;
+    for (unsigned i = 0; i < n; i++)
+        out[at++] = ']';
+    for (unsigned i = 1; i < n; i++)
+        out[at++] = 'a';
+    out[at++] = '.';
+    return at;
+}
+
+static void depth_is_held_to_the_number(void)
+{
+    static unsigned char bytes[8192];
+    ckpt_error err;
+    for (unsigned max = 1; max <= 2000; max = max < 20 ? max + 1 : max * 2) {
+        ckpt_limits limits = {.max_depth = max};
+        for (unsigned n = max; n <= max + 2; n++) { /* the innermost has a path of n - 1 elements */
+            ckpt_file *f = NULL;
+            ckpt_status st = ckpt_open_memory(bytes, nested(n, bytes), "nested", &limits, &f, &err);
+            CU_ASSERT(st == (n - 1 <= max ? CKPT_OK : CKPT_ELIMIT));
+            if (st == CKPT_OK)
+                ckpt_close(f);
+        }
+    }
+}
+
 void suite_limits(void)
 {
     UNIT(metadata_is_read_or_refused_for_its_memory);
     UNIT(tensors_are_counted);
+    UNIT(depth_is_held_to_the_number);
 }
