@@ -53,13 +53,18 @@ int finish_output(int status);
 /* A table whose columns line up. Cells are added row by row; the last column is
  * never padded, and the first is wrapped on a terminal when it is too wide. */
 #define TABLE_COLUMNS 12
+struct cell {
+    uint32_t bytes, columns;
+};
 struct table {
-    struct text text;
-    size_t *end;      /* end of each cell in text */
+    struct text text; /* of all cells, one behind the other */
+    size_t begun;     /* where the text of the next cell begins */
+    struct cell *cells;
     enum style *mark; /* of each row */
     size_t ncells, cap, nrows;
     unsigned columns;
-    bool right[TABLE_COLUMNS]; /* numbers stand right */
+    bool right[TABLE_COLUMNS];   /* numbers stand right */
+    size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
 };
 void table_row(struct table *t, enum style mark);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
