@@ -14,6 +14,7 @@
  * torch.storage._load_from_bytes with a whole legacy stream as its argument.
  */
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "core/dtype.h"
 #include "format/torch_legacy.h"
 #include "format/torch_parts.h"
@@ -144,7 +145,8 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
 {
     struct storage s = {0};
     s.s.key = pid->key;
-    s.s.location = pid->location;
+    if (utf8_check(pid->location, false, NULL)) /* else it names no device, and could not be written as text */
+        s.s.location = pid->location;
     s.s.file_offset = CKPT_NO_OFFSET;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
