@@ -147,7 +147,8 @@ static void *regrow(arena *a, const void *at, size_t bytes)
     while (*link && (*link)->data != at)
         link = &(*link)->next;
     size_t had = *link ? (*link)->size : 0;
-    if (!*link || a->fail_in || bytes < had || bytes - had > a->max - a->used || !checked_add(bytes, sizeof(struct chunk), &total))
+    if (!*link || a->fail_in || bytes < had || bytes - had > a->max - a->used ||
+        !checked_add(bytes, sizeof(struct chunk), &total))
         return NULL;
     struct chunk *c = realloc(*link, (size_t)total);
     if (!c)
@@ -166,7 +167,8 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     more = more < want ? want : more;
     more = more < 4 ? 4 : more;
     uint64_t bytes;
-    void *at = old && checked_mul(more, size, &bytes) && bytes <= SIZE_MAX ? regrow(a, old, (size_t)bytes) : NULL;
+    void *at = old && checked_mul(more, size, &bytes) && bytes <= SIZE_MAX ? regrow(a, old, (size_t)bytes)
+                                                                           : NULL;
     if (at) {
         *cap = more;
         return at;

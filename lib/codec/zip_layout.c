@@ -226,7 +226,8 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     z->end = end.end;
     z->shift = end.shift;
     reader r;
-    ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err); /* bounded: zip_end_find */
+    /* bounded: zip_end_find saw it inside the file */
+    ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err);
     if (st == CKPT_OK)
         st = read_entries(z, &r, err);
     reader_free(&r);

@@ -17,12 +17,23 @@
 const char *ckpt_kind_name(ckpt_kind kind)
 {
     static const char *const names[CKPT_KIND_COUNT] = {
-        [CKPT_DENSE] = "dense",           [CKPT_QUANTIZED] = "quantized",   [CKPT_SPARSE_COO] = "sparse_coo",
-        [CKPT_SPARSE_CSR] = "sparse_csr", [CKPT_SPARSE_CSC] = "sparse_csc", [CKPT_SPARSE_BSR] = "sparse_bsr",
-        [CKPT_SPARSE_BSC] = "sparse_bsc", [CKPT_NESTED] = "nested",         [CKPT_NESTED_JAGGED] = "nested_jagged",
-        [CKPT_DTENSOR] = "dtensor",       [CKPT_SHARDED] = "sharded",       [CKPT_WRAPPER] = "wrapper",
-        [CKPT_META] = "meta",             [CKPT_UNINITIALIZED] = "uninitialized",
-        [CKPT_STORAGE] = "storage",       [CKPT_NDARRAY] = "ndarray",       [CKPT_OPAQUE] = "opaque",
+        [CKPT_DENSE] = "dense",
+        [CKPT_QUANTIZED] = "quantized",
+        [CKPT_SPARSE_COO] = "sparse_coo",
+        [CKPT_SPARSE_CSR] = "sparse_csr",
+        [CKPT_SPARSE_CSC] = "sparse_csc",
+        [CKPT_SPARSE_BSR] = "sparse_bsr",
+        [CKPT_SPARSE_BSC] = "sparse_bsc",
+        [CKPT_NESTED] = "nested",
+        [CKPT_NESTED_JAGGED] = "nested_jagged",
+        [CKPT_DTENSOR] = "dtensor",
+        [CKPT_SHARDED] = "sharded",
+        [CKPT_WRAPPER] = "wrapper",
+        [CKPT_META] = "meta",
+        [CKPT_UNINITIALIZED] = "uninitialized",
+        [CKPT_STORAGE] = "storage",
+        [CKPT_NDARRAY] = "ndarray",
+        [CKPT_OPAQUE] = "opaque",
     };
     return kind < CKPT_KIND_COUNT ? names[kind] : "";
 }
@@ -33,15 +44,16 @@ void table_expect(struct table *t, size_t n)
 {
     n = n < MOST_EXPECTED ? n : MOST_EXPECTED;
     struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + n, sizeof *rows);
-    struct storage *storages =
-        arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n, sizeof *storages);
+    struct storage *storages = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + n,
+                                          sizeof *storages);
     t->rows = rows ? rows : t->rows;
     t->storages = storages ? storages : t->storages;
 }
 
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err)
 {
-    struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1, sizeof *grown);
+    struct storage *grown = arena_grow(t->a, t->storages, t->nstorages, &t->cap_storages, t->nstorages + 1,
+                                       sizeof *grown);
     if (!grown) {
         source_unref(s->src);
         return fail_memory(err);
@@ -109,7 +121,8 @@ static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
         }
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         if (!checked_mul(t->elements, t->shape[k], &t->elements))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the product of its %u sizes does not fit 64 bits", t->ndim);
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the product of its %u sizes does not fit 64 bits",
+                        t->ndim);
     return CKPT_OK;
 }
 
@@ -135,10 +148,12 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
     uint64_t end, need;
     const struct storage *s = &t->storages[v->storage];
     if (!view_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
-        return fail(err, CKPT_EFORMAT, s->s.file_offset, "its offset, sizes and strides reach beyond 2^64 bytes");
+        return fail(err, CKPT_EFORMAT, s->s.file_offset,
+                    "its offset, sizes and strides reach beyond 2^64 bytes");
     if (need > s->s.nbytes) {
-        (void)fail(err, CKPT_EFORMAT, s->s.file_offset, "the view reaches byte %llu of storage \"%.*s\", which has %llu",
-                   (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
+        (void)fail(err, CKPT_EFORMAT, s->s.file_offset,
+                   "the view reaches byte %llu of storage \"%.*s\", which has %llu", (unsigned long long)need,
+                   STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
         fail_hint(err, "the file is damaged or made to mislead; nothing can be read from this tensor");
         return CKPT_EFORMAT;
     }
@@ -150,7 +165,8 @@ static void locate(const struct table *t, ckpt_tensor *v)
     uint64_t at;
     const struct storage *s = v->storage == CKPT_NO_STORAGE ? NULL : &t->storages[v->storage];
     v->file_offset = CKPT_NO_OFFSET;
-    if (s && s->s.file_offset != CKPT_NO_OFFSET && dtype_bytes((ckpt_dtype)v->dtype, v->storage_offset, &at) && at <= s->s.nbytes)
+    if (s && s->s.file_offset != CKPT_NO_OFFSET &&
+        dtype_bytes((ckpt_dtype)v->dtype, v->storage_offset, &at) && at <= s->s.nbytes)
         (void)checked_add(s->s.file_offset, at, &v->file_offset);
 }
 
@@ -171,7 +187,8 @@ ckpt_status table_locate(struct table *t, ckpt_error *err)
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu tensors", (unsigned long long)t->max_rows);
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu tensors",
+                    (unsigned long long)t->max_rows);
     struct row row = *r;
     ckpt_tensor *v = &row.t;
     v->alias_of = CKPT_NO_TENSOR;
@@ -184,7 +201,8 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
         st = check_view(t, v, err);
     if (st == CKPT_OK && ckpt_dtype_bits((ckpt_dtype)v->dtype) && v->has_shape &&
         !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
-        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%llu elements of %s are no whole number of bytes that fits 64 bits",
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                  "%llu elements of %s are no whole number of bytes that fits 64 bits",
                   (unsigned long long)v->elements, ckpt_dtype_name((ckpt_dtype)v->dtype));
     if (st != CKPT_OK) {
         fail_where(err, "%.*s", STR_ARG(v->name));
@@ -217,16 +235,20 @@ bool row_contiguous(const ckpt_tensor *t)
 
 static bool same_view(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    if (a->storage_offset != b->storage_offset || a->dtype != b->dtype || a->ndim != b->ndim || a->conj != b->conj ||
-        a->neg != b->neg || a->kind != b->kind)
+    if (a->storage_offset != b->storage_offset || a->dtype != b->dtype || a->ndim != b->ndim ||
+        a->conj != b->conj || a->neg != b->neg || a->kind != b->kind)
         return false;
     for (uint32_t k = 0; k < a->ndim; k++)
-        if (a->shape[k] != b->shape[k] || (a->shape[k] > 1 && a->stride && b->stride && a->stride[k] != b->stride[k]))
+        if (a->shape[k] != b->shape[k] ||
+            (a->shape[k] > 1 && a->stride && b->stride && a->stride[k] != b->stride[k]))
             return false;
     return row_contiguous(a) == row_contiguous(b);
 }
 
-static bool may_alias(const ckpt_tensor *v) { return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements; }
+static bool may_alias(const ckpt_tensor *v)
+{
+    return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
+}
 
 /* shared_storages - which storages are looked at by more than one row. */
 static uint8_t *shared_storages(const struct table *t)
@@ -251,7 +273,8 @@ ckpt_status table_finish(struct table *t, ckpt_error *err)
         next[i] = MAP_NONE;
         if (!may_alias(v) || rows_of[v->storage] < 2)
             continue;
-        uint64_t key = ((uint64_t)v->storage << 32) ^ (v->storage_offset + (v->elements << 20)) * UINT64_C(0x9E3779B97F4A7C15); /* a hash: may wrap */
+        uint64_t key = v->storage_offset + (v->elements << 20); /* a hash: may wrap */
+        key = ((uint64_t)v->storage << 32) ^ key * UINT64_C(0x9E3779B97F4A7C15);
         uint32_t head;
         ok = map_put_num(seen, key, i, &head);
         uint32_t tried = 0;

@@ -24,14 +24,14 @@
 
 struct pending {
     const ckpt_value *v;
-    const char *name;  /* of a composite's component, or NULL: */
-    struct step step;  /* … where it stands, which tells its path element */
-    uint32_t depth;    /* path length including that */
+    const char *name; /* of a composite's component, or NULL: */
+    struct step step; /* … where it stands, which tells its path element */
+    uint32_t depth;   /* path length including that */
     uint32_t part_of;
-    bool keyed;       /* step counts pairs, not items */
-    bool leaving;     /* V's children are done */
-    bool quiet;       /* attribute of torch's own objects: tensors only */
-    bool part;        /* component of a composite: a list of numbers is a tensor */
+    bool keyed;   /* step counts pairs, not items */
+    bool leaving; /* V's children are done */
+    bool quiet;   /* attribute of torch's own objects: tensors only */
+    bool part;    /* component of a composite: a list of numbers is a tensor */
 };
 
 struct walk {
@@ -51,18 +51,23 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fail(g->err, CKPT_EFORMAT, v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET, "%s", text);
+    return fail(g->err, CKPT_EFORMAT,
+                v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET, "%s", text);
 }
 
 /* ------------------------------------------------------------ small readers */
 
-const ckpt_value *value_class(const ckpt_value *v) { return v && v->type == CKPT_V_CALL ? v->u.call_->callable : NULL; }
+const ckpt_value *value_class(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_CALL ? v->u.call_->callable : NULL;
+}
 
 const ckpt_value *object_attr(const ckpt_value *v, const char *name)
 {
     const ckpt_value *state = v && v->type == CKPT_V_CALL ? value_state(v) : v;
     const ckpt_value *found = state ? value_get(state, name) : NULL;
-    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < value_count(state) && i < 2; i++)
+    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < value_count(state) && i < 2;
+         i++)
         found = value_get(value_item(state, i), name);
     return found;
 }
@@ -106,7 +111,8 @@ static ckpt_status push(struct walk *w, const struct pending *p)
 static ckpt_status child(struct walk *w, const struct pending *p)
 {
     if (w->n >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values",
+                    (unsigned long long)w->g.f->limits.max_tensors);
     return push(w, p);
 }
 
@@ -134,17 +140,21 @@ static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_el
     uint32_t n;
     if (p->keyed)
         return path_elem(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
-    *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)} : (ckpt_path_elem){.is_int = true, .num = p->step.index};
+    *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
+                   : (ckpt_path_elem){.is_int = true, .num = p->step.index};
     return CKPT_OK;
 }
 
-static ckpt_status child_at(struct walk *w, const struct pending *p, const ckpt_value *v, struct step step, bool keyed, bool quiet)
+static ckpt_status child_at(struct walk *w, const struct pending *p, const ckpt_value *v, struct step step,
+                            bool keyed, bool quiet)
 {
-    struct pending c = {.v = v, .step = step, .keyed = keyed, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
+    struct pending c = {
+        .v = v, .step = step, .keyed = keyed, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
     return child(w, &c);
 }
 
-static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, const ckpt_value *node, bool quiet)
+static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, const ckpt_value *node,
+                                       bool quiet)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(node, &n);
@@ -153,8 +163,8 @@ static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, 
     return CKPT_OK;
 }
 
-static ckpt_status children_of_items(struct walk *w, const struct pending *p, const ckpt_value *node, ckpt_value *const *items,
-                                     uint32_t n)
+static ckpt_status children_of_items(struct walk *w, const struct pending *p, const ckpt_value *node,
+                                     ckpt_value *const *items, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(child_at(w, p, items[i], (struct step){node, i}, false, p->quiet));
@@ -176,7 +186,8 @@ static ckpt_status leaf(struct walk *w, const struct pending *p)
     if (p->quiet)
         return CKPT_OK;
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values", (unsigned long long)w->g.f->limits.max_tensors);
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values",
+                    (unsigned long long)w->g.f->limits.max_tensors);
     ckpt_path_elem *path = copy_path(w, p->depth);
     return path ? file_leaf(w->g.f, path, p->depth, p->v, w->g.err) : fail_memory(w->g.err);
 }
@@ -224,14 +235,15 @@ static ckpt_status tensor(struct walk *w, const struct pending *p, struct meanin
 static bool is_mapping(const ckpt_value *v)
 {
     uint32_t n;
-    return v && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) || value_calls(v, "collections", "OrderedDict", 0));
+    return v && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
+                 value_calls(v, "collections", "OrderedDict", 0));
 }
 
 /* A module is known by its attributes: every nn.Module since 0.1 has these. */
 static bool is_module(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) && is_mapping(object_attr(v, "_buffers")) &&
-           is_mapping(object_attr(v, "_modules"));
+    return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&
+           is_mapping(object_attr(v, "_buffers")) && is_mapping(object_attr(v, "_modules"));
 }
 
 static bool set_has(const ckpt_value *set, ckpt_str name)
@@ -249,7 +261,8 @@ static bool set_has(const ckpt_value *set, ckpt_str name)
 static ckpt_value *plain_tensor(ckpt_value *v)
 {
     for (int i = 0; i < 4; i++) {
-        if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) && !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
+        if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) &&
+            !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
             break;
         v = value_arg(v, 0);
     }
@@ -259,7 +272,8 @@ static ckpt_value *plain_tensor(ckpt_value *v)
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v);
 
 /* module_dict - attribute ATTR of a module, its pairs where pairs belong. */
-static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const char *attr, const value_pair **pairs, uint32_t *n)
+static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const char *attr,
+                               const value_pair **pairs, uint32_t *n)
 {
     ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
     if (dict->type == CKPT_V_CALL)
@@ -268,12 +282,15 @@ static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const c
     return CKPT_OK;
 }
 
-static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix, ckpt_value *out)
+static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix,
+                                  ckpt_value *out)
 {
     uint32_t n;
     arena *a = w->g.f->a;
     const value_pair *pairs;
-    const ckpt_value *skip = strcmp(attr, "_buffers") == 0 ? object_attr(module, "_non_persistent_buffers_set") : NULL;
+    const ckpt_value *skip = strcmp(attr, "_buffers") == 0
+                                 ? object_attr(module, "_non_persistent_buffers_set")
+                                 : NULL;
     CKPT_TRY(module_dict(w, module, attr, &pairs, &n));
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str name;
@@ -294,7 +311,8 @@ struct submodule {
 };
 
 /* Puts MODULE's children on the list, last first. */
-static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n, size_t *cap)
+static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n,
+                              size_t *cap)
 {
     uint32_t count;
     const value_pair *pairs;
@@ -308,7 +326,8 @@ static ckpt_status submodules(struct walk *w, struct submodule of, struct submod
         if (*n >= w->g.f->limits.max_tensors)
             return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %zu modules", *n);
         struct submodule *grown = arena_grow(w->g.f->a, *list, *n, cap, *n + 1, sizeof *grown);
-        ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr, (int)name.len, name.ptr)
+        ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr,
+                                               (int)name.len, name.ptr)
                                 : str_of(NULL, 0);
         if (!prefix.ptr)
             return fail_memory(w->g.err);
@@ -422,10 +441,12 @@ static ckpt_status object(struct walk *w, const struct pending *p)
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
     CKPT_TRY(children_of_items(w, p, v, c->more->items, c->more->nitems));
-    if (c->args && c->args->type == CKPT_V_TUPLE && (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
+    if (c->args && c->args->type == CKPT_V_TUPLE &&
+        (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
         CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
-        CKPT_TRY(children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
+        CKPT_TRY(
+            children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
     bool container = has_children(w);
     CKPT_TRY(attributes(w, p));
     if (!container)
@@ -458,8 +479,7 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
             CKPT_TRY(numbers_meaning(&w->g, v, &m));
         return m.is_tensor ? tensor(w, p, &m) : container(w, p);
     case CKPT_V_DICT:
-    case CKPT_V_TUPLE:
-        return container(w, p);
+    case CKPT_V_TUPLE: return container(w, p);
     case CKPT_V_CALL:
     case CKPT_V_PERSID:
         CKPT_TRY(torch_meaning(&w->g, v, &m));
@@ -468,15 +488,15 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
         if (v->type == CKPT_V_PERSID)
             return leaf(w, p);
         return is_module(v) ? module(w, p) : object(w, p);
-    default:
-        return leaf(w, p);
+    default: return leaf(w, p);
     }
 }
 
 static ckpt_status room_for(struct walk *w, uint32_t depth)
 {
     if (depth > w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u", w->g.f->limits.max_depth);
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u",
+                    w->g.f->limits.max_depth);
     if (depth <= w->cap_path)
         return CKPT_OK;
     uint32_t cap = depth * 2;
@@ -539,7 +559,8 @@ static void close_all(struct walk *w)
 
 size_t torch_expected(const ckpt_file *f) { return f->npickles ? f->pickles[f->npickles - 1]->npersids : 0; }
 
-ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages, ckpt_error *err)
+ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                        ckpt_error *err)
 {
     struct walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};

@@ -43,15 +43,16 @@ ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *
  * points were before torch 1.5. Leaves *M alone when V is none. */
 ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning *m);
 /* memory_storage - BYTES, which live in the arena, as a storage of its own. */
-ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index);
+ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel,
+                           uint32_t *index);
 /* numpy_meaning - the same for numpy arrays and scalars. */
 ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m);
 
 /* torch_storage - the storage node V stands for: its index in the table, its
  * storage class' dtype and numel; VIEW (may be NULL) gets the offset of a
  * legacy view. CKPT_EFORMAT when V is no storage. */
-ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype, uint64_t *numel,
-                          uint64_t *view_offset);
+ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+                          uint64_t *numel, uint64_t *view_offset);
 bool torch_is_storage(const ckpt_value *v);
 /* torch_expected - how many tensors and storages there likely are: most pickles
  * name each storage for one tensor. */

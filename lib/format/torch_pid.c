@@ -53,7 +53,8 @@ static bool parse_view(arena *a, const ckpt_value *v, struct torch_pid *out)
 static bool parse_tuple(ckpt_file *f, const ckpt_value *t, struct torch_pid *out)
 {
     ckpt_str tag;
-    if (t->type != CKPT_V_TUPLE || value_count(t) < 5 || !value_text(value_item(t, 0), &tag) || !str_is(tag, "storage"))
+    if (t->type != CKPT_V_TUPLE || value_count(t) < 5 || !value_text(value_item(t, 0), &tag) ||
+        !str_is(tag, "storage"))
         return false;
     const ckpt_value *klass = value_item(t, 1);
     if (klass->type != CKPT_V_GLOBAL || !key_text(f->a, value_item(t, 2), &out->key) ||
@@ -93,7 +94,8 @@ static bool parse_text(ckpt_str s, struct torch_pid *out)
     size_t at = 0;
     ckpt_str tag, klass;
     if (!str_starts(s, STR_LIT("('storage', <class '")) || !quoted(s, &at, &tag) || !quoted(s, &at, &klass) ||
-        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) || !decimal(str_skip(s, at), &out->numel))
+        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) ||
+        !decimal(str_skip(s, at), &out->numel))
         return false;
     out->klass = str_last(klass, '.');
     return true;
@@ -124,35 +126,42 @@ bool torch_is_storage(const ckpt_value *v)
 }
 
 /* enough - NUMEL elements of DTYPE must be in the storage that was found. */
-static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct storage *s, ckpt_dtype dtype, uint64_t numel)
+static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct storage *s, ckpt_dtype dtype,
+                          uint64_t numel)
 {
     uint64_t need = numel;
     const struct dtype_info *d = dtype_info(dtype);
     /* Packed quantised storages count bytes, not elements (QUInt4x2Storage). */
     if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
-        return graph_fail(g, v, "storage \"%.*s\" of %llu elements does not fit 64 bits", STR_ARG(s->s.key), (unsigned long long)numel);
+        return graph_fail(g, v, "storage \"%.*s\" of %llu elements does not fit 64 bits", STR_ARG(s->s.key),
+                          (unsigned long long)numel);
     if (!s->src || need <= s->s.nbytes)
         return CKPT_OK;
-    (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset, "storage \"%.*s\" holds %llu bytes of the %llu that its %llu elements of %s need",
-               STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need, (unsigned long long)numel, d->name);
+    (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset,
+               "storage \"%.*s\" holds %llu bytes of the %llu that its %llu elements of %s need",
+               STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
+               (unsigned long long)numel, d->name);
     fail_hint(g->err, "the file is damaged; torch before 2.10 reads foreign bytes here without a word");
     return CKPT_ETRUNCATED;
 }
 
 /* Of a big-endian archive torch swaps typed storages by their class; for untyped
  * ones only the tensor's dtype can tell (torch_rebuild.c). */
-static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const struct torch_pid *pid, uint32_t *index)
+static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                uint32_t *index)
 {
     struct storage s = {0};
     s.s.key = pid->key;
-    if (utf8_check(pid->location, false, NULL)) /* else it names no device, and could not be written as text */
+    if (utf8_check(pid->location, false,
+                   NULL)) /* else it names no device, and could not be written as text */
         s.s.location = pid->location;
     s.s.file_offset = CKPT_NO_OFFSET;
     s.dtype = pid->dtype;
     s.numel = pid->numel;
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
-    if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") && dtype_info(pid->dtype)->swap_bytes > 1)
+    if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
+        dtype_info(pid->dtype)->swap_bytes > 1)
         s.swap = dtype_info(pid->dtype)->swap_bytes;
     if (st == CKPT_OK)
         st = enough(g, v, &s, pid->dtype, pid->numel);
@@ -163,7 +172,8 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
     return table_storage(&g->f->table, &s, index, g->err);
 }
 
-static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid, uint32_t *index)
+static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                  uint32_t *index)
 {
     ckpt_file *f = g->f;
     if (!f->storage_keys && !(f->storage_keys = map_new(torch_expected(f))))
@@ -172,7 +182,8 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     if (*index != MAP_NONE)
         return enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel);
     CKPT_TRY(find_storage(g, v, pid, index));
-    return map_put(f->storage_keys, f->table.storages[*index].s.key, *index, NULL) ? CKPT_OK : fail_memory(g->err);
+    return map_put(f->storage_keys, f->table.storages[*index].s.key, *index, NULL) ? CKPT_OK
+                                                                                   : fail_memory(g->err);
 }
 
 static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_str key, uint32_t *index)
@@ -202,8 +213,8 @@ static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32
     return *index == MAP_NONE ? read_from_bytes(g, v, key, index) : CKPT_OK;
 }
 
-ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype, uint64_t *numel,
-                          uint64_t *view_offset)
+ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+                          uint64_t *numel, uint64_t *view_offset)
 {
     struct torch_pid pid;
     *view_offset = 0;
@@ -222,14 +233,16 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
     *numel = pid.has_view ? pid.view_numel : pid.numel;
     *view_offset = pid.view_offset;
     if (pid.has_view && !range_within(pid.view_offset, pid.view_numel, pid.numel))
-        return graph_fail(g, v, "storage view [%llu, +%llu) of %llu elements", (unsigned long long)pid.view_offset,
-                          (unsigned long long)pid.view_numel, (unsigned long long)pid.numel);
+        return graph_fail(g, v, "storage view [%llu, +%llu) of %llu elements",
+                          (unsigned long long)pid.view_offset, (unsigned long long)pid.view_numel,
+                          (unsigned long long)pid.numel);
     return CKPT_OK;
 }
 
 ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index)
 {
-    struct storage s = {.src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET), .dtype = dtype, .numel = numel};
+    struct storage s = {
+        .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET), .dtype = dtype, .numel = numel};
     s.s = (ckpt_storage){.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET};
     return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
 }

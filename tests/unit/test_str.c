@@ -15,7 +15,8 @@ static void last_is_behind_the_last(void)
 
 static void numbers_are_digits_that_fit(void)
 {
-    static const char *const bad[] = {"", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "18446744073709551616"};
+    static const char *const bad[] = {
+        "", "-1", "+1", " 1", "1 ", "1.0", "1e2", "0x1", "18446744073709551616"};
     uint64_t n = 7;
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
         CU_ASSERT(!str_uint(str_c(bad[i]), &n) && n == 7);
