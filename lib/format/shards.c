@@ -135,7 +135,7 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
     char *path = shards_join(str_c(f->path), str_c(name));
     if (!path)
         return fail_memory(err);
-    ckpt_status st = source_file_open(path, &src, err);
+    ckpt_status st = shards_open(path, &src, err);
     if (st == CKPT_OK)
         st = format_open(path, src, &f->limits, NULL, &one, err);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -8,6 +8,7 @@
  * index does not list is read all the same, as transformers does.
  */
 #include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/checked.h"
@@ -26,6 +27,15 @@ char *shards_join(ckpt_str folder, ckpt_str name)
         return (char *)b.data;
     buf_free(&b);
     return NULL;
+}
+
+ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
+{
+    struct stat is;
+    const char *at = strcmp(path, "-") == 0 ? "./-" : path;
+    if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is no regular file");
+    return source_file_open(at, out, err);
 }
 
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
@@ -75,7 +85,7 @@ static ckpt_status check_present(const struct index *x)
 static ckpt_status open_source(const struct index *x, const char *path, source **out)
 {
     unsigned char head[64];
-    CKPT_TRY(source_file_open(path, out, x->err));
+    CKPT_TRY(shards_open(path, out, x->err));
     size_t n = (*out)->size < sizeof head ? (size_t)(*out)->size : sizeof head;
     ckpt_status st = source_read(*out, 0, head, n, x->err);
     if (st == CKPT_OK && shards_is_index(*out, head, n))

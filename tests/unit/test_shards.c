@@ -167,6 +167,19 @@ static void an_index_that_lies_is_refused(void)
     drop_dir();
 }
 
+/* A pipe would be waited for without end; both by an index and by a name that a folder is known by. */
+static void a_shard_is_a_regular_file(void)
+{
+    ckpt_file *f = NULL;
+    new_dir();
+    CU_ASSERT_EQUAL(mkfifo(in_dir("a.safetensors"), 0600), 0);
+    REFUSED("{\"weight_map\":{\"w\":\"a.safetensors\"}}", CKPT_EFORMAT, "a shard that is no regular file");
+    empty_dir(dir);
+    CU_ASSERT_EQUAL(mkfifo(in_dir("model.safetensors"), 0600), 0);
+    CU_ASSERT_EQUAL(ckpt_open(dir, NULL, &f, &err), CKPT_EFORMAT);
+    drop_dir();
+}
+
 static void one_tensor_in_two_shards_is_refused(void)
 {
     two_shards();
@@ -523,6 +536,7 @@ void suite_shards(void)
 {
     UNIT(shards_are_one_file_in_the_order_of_the_map);
     UNIT(an_index_that_lies_is_refused);
+    UNIT(a_shard_is_a_regular_file);
     UNIT(one_tensor_in_two_shards_is_refused);
     UNIT(what_the_index_leaves_out_is_read_with_a_notice);
     UNIT(a_tie_that_a_converter_dropped_is_a_notice);
