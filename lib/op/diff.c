@@ -351,8 +351,8 @@ static void measure(struct diff *d)
 /* no_match - a mistyped glob must not make two files equal. */
 static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s", o->globs[0],
-               o->nglobs > 1 ? " and the other globs" : "");
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor that matches \"%s\"%s",
+               o->globs[0], o->nglobs > 1 ? " and the other globs" : "");
     fail_hint(err, "`ckpt ls` lists the names");
     return CKPT_ENOTFOUND;
 }
