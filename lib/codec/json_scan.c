@@ -396,3 +396,23 @@ void json_quote(buf *out, ckpt_str s)
     buf_put(out, s.ptr + from, s.len - from);
     buf_byte(out, '"');
 }
+
+void json_quote_ascii(buf *b, ckpt_str s)
+{
+    buf q;
+    buf_init(&q, SIZE_MAX);
+    json_quote(&q, s);
+    ckpt_str text = buf_view(&q);
+    for (size_t pos = 0; pos < text.len;) {
+        uint32_t cp = utf8_next(text, &pos, true);
+        if (cp < 0x7f)
+            buf_byte(b, (unsigned char)cp);
+        else if (cp < 0x10000)
+            buf_printf(b, "\\u%04x", (unsigned)cp);
+        else
+            buf_printf(b, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)),
+                       (unsigned)(0xdc00 + (cp & 0x3ff)));
+    }
+    b->failed |= q.failed;
+    buf_free(&q);
+}

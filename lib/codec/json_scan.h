@@ -42,5 +42,7 @@ static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' ||
 /* json_quote - S as a JSON string, escaped as Rust's serde_json and Python's
  * ensure_ascii=False do: \" \\ \b \f \n \r \t, \u00xx for other controls. */
 void json_quote(buf *out, ckpt_str s);
+/* json_quote_ascii - the same as json.dumps writes it: ASCII only, UTF-16 escapes. */
+void json_quote_ascii(buf *b, ckpt_str s);
 
 #endif

@@ -161,7 +161,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return CKPT_EUSAGE;
     }
     CKPT_TRY(become(f, d.nindex ? d.index : d.whole, err));
-    if (d.nindex > 1 || (!d.nindex && d.nwhole > 1))
+    if (d.nindex + d.nwhole > 1)
         file_notice(f, "the folder holds more than one copy of the weights; this is %s",
                     d.nindex ? d.index : d.whole);
     return CKPT_OK;

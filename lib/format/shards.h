@@ -51,6 +51,8 @@ char *shards_join(ckpt_str folder, ckpt_str name);
 /* shards_open - the file at PATH, which a set names: never a pipe, which would
  * be waited for, nor standard input. */
 ckpt_status shards_open(const char *path, source **out, ckpt_error *err);
+/* shards_hold - is PATH one of the files that F was read from? */
+bool shards_hold(const ckpt_file *f, const char *path);
 /* shards_note - metadata of the whole; the first of a key stays. */
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text);
 /* shards_merge - shards_merge.c: opens the shards of X and makes x->f of them. */

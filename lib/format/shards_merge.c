@@ -38,6 +38,23 @@ ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
     return source_file_open(at, out, err);
 }
 
+static bool same_file(const char *path, const struct stat *what)
+{
+    struct stat is;
+    return path && stat(path, &is) == 0 && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
+}
+
+bool shards_hold(const ckpt_file *f, const char *path)
+{
+    struct stat there;
+    bool found = false;
+    if (stat(path, &there) != 0)
+        return false;
+    for (size_t i = 0; !found && i < f->nparts; i++)
+        found = same_file(f->parts[i]->path, &there);
+    return found || same_file(f->path, &there);
+}
+
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
 {
     ckpt_file *f = x->f;

@@ -312,33 +312,12 @@ static ckpt_status assign(struct cut *c, ckpt_error *err)
 
 /* ------------------------------------------------------------------ index */
 
-/* S as json.dumps quotes it: ASCII only, UTF-16 escapes. */
-static void quote_ascii(buf *b, ckpt_str s)
-{
-    buf q;
-    buf_init(&q, SIZE_MAX);
-    json_quote(&q, s);
-    ckpt_str text = buf_view(&q);
-    for (size_t pos = 0; pos < text.len;) {
-        uint32_t cp = utf8_next(text, &pos, true);
-        if (cp < 0x7f)
-            buf_byte(b, (unsigned char)cp);
-        else if (cp < 0x10000)
-            buf_printf(b, "\\u%04x", (unsigned)cp);
-        else
-            buf_printf(b, "\\u%04x\\u%04x", (unsigned)(0xd800 + ((cp - 0x10000) >> 10)),
-                       (unsigned)(0xdc00 + (cp & 0x3ff)));
-    }
-    b->failed |= q.failed;
-    buf_free(&q);
-}
-
 static void put_note(buf *b, ckpt_str key, ckpt_str text)
 {
     buf_text(b, ",\n    ");
-    quote_ascii(b, key);
+    json_quote_ascii(b, key);
     buf_text(b, ": ");
-    quote_ascii(b, text);
+    json_quote_ascii(b, text);
 }
 
 /* What the input's metadata and the ties dropped now leave to be noted. */
@@ -391,9 +370,9 @@ static ckpt_status put_map(const struct cut *c, buf *b, ckpt_error *err)
     buf_text(b, "  \"weight_map\": {");
     for (uint32_t i = 0; i < c->nunits; i++) {
         buf_text(b, i ? ",\n    " : "\n    ");
-        quote_ascii(b, c->units[at[i].unit].name);
+        json_quote_ascii(b, c->units[at[i].unit].name);
         buf_text(b, ": ");
-        quote_ascii(b, base_name(c, at[i].shard));
+        json_quote_ascii(b, base_name(c, at[i].shard));
     }
     buf_text(b, "\n  }\n}");
     free(at);
@@ -447,6 +426,38 @@ static ckpt_status check_free(const struct cut *c, ckpt_error *err)
         }
     }
     return CKPT_OK;
+}
+
+/* check_input - a set goes out shard by shard, so one that replaced its own input
+ * would leave neither when it is stopped. */
+static ckpt_status check_input(const struct cut *c, ckpt_error *err)
+{
+    for (uint32_t k = 0; c->job->opts->force && k <= c->nshards; k++) {
+        const char *path = full_name(c, k);
+        if (!path)
+            return fail_memory(err);
+        if (!shards_hold(c->p->file, path))
+            continue;
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
+        fail_hint(err, "write the set into another folder, then move it");
+        fail_file(err, path);
+        return CKPT_EUSAGE;
+    }
+    return CKPT_OK;
+}
+
+/* drop_index - the index of the set that is replaced goes before its first shard:
+ * nobody must read some shards of the old set with some of the new. */
+static ckpt_status drop_index(const struct cut *c, ckpt_error *err)
+{
+    const char *path = full_name(c, c->nshards);
+    if (!path)
+        return fail_memory(err);
+    if (c->job->opts->dry_run || !c->job->opts->force || unlink(path) == 0 || errno == ENOENT)
+        return CKPT_OK;
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
+    fail_file(err, path);
+    return st;
 }
 
 static ckpt_status make_folder(struct cut *c, ckpt_error *err)
@@ -520,6 +531,8 @@ static ckpt_status write_set(struct cut *c, size_t aliases, ckpt_error *err)
     size_t outputs = c->p->noutputs;
     CKPT_TRY(shard_metadata(c, &own, err));
     ckpt_status st = make_folder(c, err);
+    if (st == CKPT_OK)
+        st = drop_index(c, err);
     c->p->file->metadata = own;
     for (uint32_t k = 0; st == CKPT_OK && k < c->nshards; k++)
         st = write_shard(c, k, err);
@@ -628,6 +641,8 @@ static ckpt_status write_cut(struct cut *c, ckpt_error *err)
         st = make_units(c, err);
     if (st == CKPT_OK)
         st = check_free(c, err);
+    if (st == CKPT_OK && c->nshards > 1)
+        st = check_input(c, err);
     if (st == CKPT_OK && c->nshards > 1)
         st = write_set(c, aliases, err);
     restore_plan(p, &saved);

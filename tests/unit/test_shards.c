@@ -434,6 +434,23 @@ static void a_set_is_whole_or_absent(void)
     drop_dir();
 }
 
+/* A set goes out shard by shard: over its own input it would destroy both when it is stopped. */
+static void a_set_never_replaces_its_input(void)
+{
+    ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *own;
+    new_dir();
+    ckpt_write_options o = {.format = "safetensors", .max_shard = 100, .force = true};
+    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(cut(own, dir, o, NULL), CKPT_EUSAGE);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "part of the input"));
+    ckpt_close(own);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
+    ckpt_close(own);
+    flat_close();
+    drop_dir();
+}
+
 static int stop_late(void *user, uint64_t done, uint64_t total)
 {
     uint64_t *seen = user;
@@ -450,6 +467,11 @@ static void a_set_that_is_stopped_leaves_nothing(void)
     CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(total, 204);
     CU_ASSERT_EQUAL(files_in(dir), 0);
+    /* Over an older set: the shards replaced stay, but no index binds them to the others. */
+    spill("model.safetensors.index.json", "{}", 2);
+    o.force = true;
+    CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_NOT_EQUAL(access(in_dir("model.safetensors.index.json"), F_OK), 0);
     flat_close();
     drop_dir();
 }
@@ -548,6 +570,7 @@ void suite_shards(void)
     UNIT(cuts_greedily_in_the_order_of_keys);
     UNIT(one_shard_needs_no_number);
     UNIT(a_set_is_whole_or_absent);
+    UNIT(a_set_never_replaces_its_input);
     UNIT(a_set_that_is_stopped_leaves_nothing);
     UNIT(what_is_no_tensor_leaves_a_torch_set_with_a_notice);
     UNIT(a_torch_set_is_one_mapping);
