@@ -11,6 +11,7 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
+#include "base/checked.h"
 #include "io/fd.h"
 #include "io/sink_ops.h"
 #include "io/temp.h"
@@ -37,9 +38,10 @@ static struct file_sink *file_of(sink *s) { return (struct file_sink *)s; }
 static ckpt_status full_hint(const struct file_sink *f, uint64_t need, ckpt_status st, ckpt_error *err)
 {
     struct statvfs v;
-    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0)
-        fail_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed",
-                  (uint64_t)v.f_bavail * v.f_frsize, need);
+    uint64_t left;
+    if ((errno == ENOSPC || errno == EDQUOT) && fstatvfs(f->fd, &v) == 0 &&
+        checked_mul(v.f_bavail, v.f_frsize, &left) && left < need)
+        fail_hint(err, "%" PRIu64 " bytes are free there, %" PRIu64 " are needed", left, need);
     fail_file(err, f->path);
     return st;
 }
