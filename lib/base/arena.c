@@ -134,7 +134,9 @@ void *arena_array(arena *a, uint64_t count, size_t size)
     size_t bytes;
     if (!checked_mul(count, size, &total) || !checked_size(total, &bytes))
         return NULL;
-    return arena_alloc(a, bytes);
+    /* What an element must be aligned to divides its size. */
+    size_t align = size & (size_t)-size;
+    return take(a, bytes, align && align < alignof(max_align_t) ? align : alignof(max_align_t));
 }
 
 /* regrow - AT, if it has a chunk of its own, with room for BYTES where it stands

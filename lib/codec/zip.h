@@ -32,7 +32,7 @@ typedef struct zip {
     uint64_t end;              /* first byte behind the end record and its comment */
     uint64_t shift;            /* bytes before the archive: added to every offset */
     bool crc_none;             /* every CRC in it is 0: none recorded */
-    bool located;              /* zip_locate went over it */
+    bool located;              /* zip_locate goes over it, or did */
     struct inflater *inflater; /* opened on first need */
 } zip;
 

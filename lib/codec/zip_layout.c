@@ -372,7 +372,7 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     const unsigned char *h;
-    bool near = e->limit - e->header <= NEAR_HEADERS;
+    bool near = z->located && e->limit - e->header <= NEAR_HEADERS;
     /* bounded: a name has 16 bits of length */
     CKPT_TRY(window_at(z, e->header, LOCAL + e->name.len, near, &h, err));
     uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
@@ -410,9 +410,10 @@ ckpt_status zip_data(zip *z, size_t i, ckpt_error *err)
 
 void zip_locate(zip *z)
 {
-    for (size_t i = 0; !z->located && i < z->n; i++)
-        (void)zip_data(z, z->order[i], NULL);
+    bool done = z->located;
     z->located = true;
+    for (size_t i = 0; !done && i < z->n; i++)
+        (void)zip_data(z, z->order[i], NULL);
 }
 
 /* ------------------------------------------------------------------ members */
