@@ -1,0 +1,35 @@
+# What other tools do wrong on this work: bytes from outside a view (transposed, sliced, expanded, channels_last), parameters, tied
+# names and integer keys lost, half types widened. Every tensor written is held against what torch says the input holds.
+check()
+{
+    line=$(grep -h "\"file\": *\"torch/$1\"" corpus/truth/torch-*.jsonl)
+    ckpt hash -q $2 | sed '$d' | while read -r digest name; do
+        case $line in *"$digest"*) ;; *) echo "$1: $name is another tensor" ;; esac
+    done
+    echo "$1: $(ckpt hash -q $2 | sed '$d' | wc -l | tr -d ' ') tensors"
+}
+for f in channels_last expanded view_of_big parameter keys_nonstring tied tied_embedding from_buffer dtype_float16 \
+    dtype_bfloat16 dtype_float8_e4m3fn dtype_float8_e5m2 dtype_complex64 dtype_uint16 dtype_bool ints zero_dim nested conj neg \
+    zero_size_storages; do
+    ckpt convert -f --ties=copy corpus/torch/t215/$f.pt a.safetensors >/dev/null 2>told && check t215/$f.pt a.safetensors ||
+        { echo "$f: refused"; cat told >&2; }
+    rm -f a.safetensors
+done
+# ties: no name is lost without a word
+ckpt convert corpus/torch/t215/tied.pt b.safetensors
+# no list is cut, and none is empty without a reason
+for f in nested ints keys_nonstring dtype_bool dtype_int8 dtype_complex64; do ckpt ls corpus/torch/t215/$f.pt | wc -l | tr -d ' '; done
+# half a file, another bit: never "valid"
+head -c 3000 corpus/torch/t215/state_dict.pt >half.pt
+ckpt hash half.pt
+ckpt hash corpus/torch/exp/26_bad_crc_data.pt
+ckpt convert corpus/torch/exp/26_bad_crc_data.pt c.safetensors
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 12345\n' 7 >lfs.pt
+ckpt info lfs.pt
+ckpt diff lfs.pt lfs.pt
+# a glob that matches nothing is no "equal"
+ckpt diff -g 'no.such*' corpus/torch/t215/tied.pt corpus/torch/t215/tied.pt
+# an existing output stays
+echo mine >d.pt
+ckpt convert corpus/torch/t215/tied.pt d.pt
+cat d.pt
