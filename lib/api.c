@@ -3,11 +3,9 @@
  * ckpt_file, operations work on it. What is one line stands here; whatever
  * needs more has its own file on its own floor.
  */
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "codec/json_scan.h"
-#include "core/stream.h"
 #include "format/format.h"
 #include "io/sink.h"
 #include "op/rename.h"
@@ -69,56 +67,6 @@ void ckpt_file_ignore_crc(ckpt_file *f, bool ignore) { f->ignore_crc = ignore; }
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
     return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
-}
-
-/* of_row - an error about row I: named, in its file. */
-static ckpt_status of_row(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
-{
-    fail_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
-    fail_file(err, f->path);
-    return st;
-}
-
-/* data_row - row I, if it has bytes of its own. */
-static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
-{
-    const ckpt_tensor *t = ckpt_tensor_at(f, i);
-    if (!t)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
-    if (t->has_data)
-        return CKPT_OK;
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",
-               ckpt_kind_name((ckpt_kind)t->kind),
-               t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
-                                                                     : "; its parts are rows of their own");
-    return of_row(f, i, CKPT_ELOSSY, err);
-}
-
-ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
-                             ckpt_error *err)
-{
-    CKPT_TRY(data_row(f, i, err));
-    ckpt_status st = stream_read(&f->table, i, first, count, out, err);
-    return st == CKPT_OK ? st : of_row(f, i, st, err);
-}
-
-ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n),
-                               void *user, ckpt_error *err)
-{
-    stream *s = NULL;
-    struct stream_options o = {.ignore_crc = f->ignore_crc};
-    CKPT_TRY(data_row(f, i, err));
-    unsigned char *chunk = malloc(STREAM_CHUNK);
-    size_t got = 1;
-    ckpt_status st = chunk ? stream_open(&f->table, i, &o, &s, err) : fail_memory(err);
-    while (st == CKPT_OK && got) {
-        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
-        if (st == CKPT_OK && got && take(user, chunk, got))
-            st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    }
-    stream_close(s);
-    free(chunk);
-    return st == CKPT_OK ? st : of_row(f, i, st, err);
 }
 
 /* target_format - what to write: asked for, told by the suffix, or what the

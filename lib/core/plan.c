@@ -149,6 +149,20 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
     va_end(ap);
 }
 
+static void crc_notice(void *user, const char *fmt, ...)
+{
+    ckpt_plan *p = user;
+    va_list ap;
+    va_start(ap, fmt);
+    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
+    va_end(ap);
+}
+
+struct stream_options plan_reading(ckpt_plan *p)
+{
+    return (struct stream_options){.ignore_crc = p->file->ignore_crc, .notice = crc_notice, .user = p};
+}
+
 void plan_module_notice(ckpt_plan *p)
 {
     plan_notice(p, "a module is written as its state dict; its class and code are not");

@@ -4,6 +4,7 @@
 #define CORE_PLAN_H
 
 #include "core/file.h"
+#include "core/stream.h"
 
 /* Edits of one container: names[i] replaces the key of pair i (or, in a list,
  * the text that item i is) unless .ptr is NULL; dropped[i] leaves it out. */
@@ -47,6 +48,9 @@ struct ckpt_plan {
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* plan_reading - a wrong checksum is an error, or a notice of P if the file was told
+ * to ignore them. */
+struct stream_options plan_reading(ckpt_plan *p);
 /* plan_module_notice - says that a module is written as its state dict. */
 void plan_module_notice(ckpt_plan *p);
 /* plan_edit - the edit of NODE, which has N entries, made if need be; NULL: no memory. */

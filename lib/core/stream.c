@@ -117,10 +117,9 @@ static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, uns
     return gather_read(&l->g, first, count, out, err);
 }
 
-/* crc_is - holds the CRC computed over all of ST against the one recorded. */
-static ckpt_status crc_is(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err)
+ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err)
 {
-    if (crc == st->crc) {
+    if (!st->s.has_crc || crc == st->crc) {
         st->crc_checked = true;
         return CKPT_OK;
     }
@@ -170,7 +169,7 @@ ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream
         return fail_memory(err);
     ckpt_status status = read_through(st, block, &crc, err);
     free(block);
-    return status == CKPT_OK ? crc_is(st, crc, o, err) : status;
+    return status == CKPT_OK ? storage_crc(st, crc, o, err) : status;
 }
 
 static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
@@ -216,7 +215,7 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
     if (!s->crc_on_the_way)
         return CKPT_OK;
     s->crc = crc32_update(s->crc, out, n);
-    return s->next + units < l->total ? CKPT_OK : crc_is(l->st, s->crc, &s->o, err);
+    return s->next + units < l->total ? CKPT_OK : storage_crc(l->st, s->crc, &s->o, err);
 }
 
 /* refill - the next block of gathered elements. */

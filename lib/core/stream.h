@@ -27,6 +27,9 @@ void stream_close(stream *s);
 /* stream_read - COUNT elements from FIRST; no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);
+/* storage_crc - holds the CRC computed over all of ST against the one recorded, if
+ * there is one. */
+ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err);
 /* storage_check - reads STORAGE through once if it has an unchecked CRC. */
 ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream_options *o, ckpt_error *err);
 

@@ -339,15 +339,6 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------ bytes */
 
-static void crc_notice(void *user, const char *fmt, ...)
-{
-    ckpt_plan *p = user;
-    va_list ap;
-    va_start(ap, fmt);
-    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
-    va_end(ap);
-}
-
 static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
 {
     w->done += n;
@@ -359,7 +350,7 @@ static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
 /* What a dry run can find out: checksums that do not hold. */
 static ckpt_status check_sources(struct writer *w, ckpt_error *err)
 {
-    struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
+    struct stream_options o = plan_reading(w->p);
     for (size_t i = 0; i < w->n; i++) {
         uint32_t storage = tensor_of(w, w->items[i].row)->storage;
         if (storage != CKPT_NO_STORAGE)
@@ -371,7 +362,7 @@ static ckpt_status check_sources(struct writer *w, ckpt_error *err)
 static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk,
                                ckpt_error *err)
 {
-    struct stream_options o = {.ignore_crc = w->p->file->ignore_crc, .notice = crc_notice, .user = w->p};
+    struct stream_options o = plan_reading(w->p);
     stream *s = NULL;
     size_t got = 1;
     uint64_t before = w->done;

@@ -16,10 +16,10 @@ struct torch_writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
     map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
-    const struct storage **found;
+    struct storage **found;
     size_t nfound, cap_found;
     map *number_of; /* storage -> its number in the archive */
-    const struct storage **order;
+    struct storage **order;
     size_t n, cap;
     map *rewritten; /* node -> index into news */
     const ckpt_value **news;

@@ -19,11 +19,11 @@
 
 /* ------------------------------------------------------- which storage it is */
 
-static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, const struct storage *s,
+static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
                                 ckpt_error *err)
 {
-    const struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
-                                              sizeof *grown);
+    struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
+                                        sizeof *grown);
     if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
         return fail_memory(err);
     w->found = grown;
@@ -31,7 +31,7 @@ static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, 
     return CKPT_OK;
 }
 
-static const struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
+static struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
     return i == MAP_NONE ? NULL : w->found[i];
@@ -73,12 +73,12 @@ static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_erro
 }
 
 /* number - of storage S in the archive, given on first use. */
-static ckpt_status number(struct torch_writer *w, const struct storage *s, uint32_t *out, ckpt_error *err)
+static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
     *out = map_get_num(w->number_of, map_ptr(s));
     if (*out != MAP_NONE)
         return CKPT_OK;
-    const struct storage **grown = arena_grow(w->p->a, w->order, w->n, &w->cap, w->n + 1, sizeof *grown);
+    struct storage **grown = arena_grow(w->p->a, w->order, w->n, &w->cap, w->n + 1, sizeof *grown);
     if (!grown || !map_set_num(w->number_of, map_ptr(s), (uint32_t)w->n))
         return fail_memory(err);
     w->order = grown;
@@ -185,8 +185,8 @@ static bool by_class(ckpt_dtype dt)
 
 /* put_storage - the persistent id of S, as elements of DTYPE; MODULE and KLASS
  * name its class, or are empty for that of the dtype. */
-static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, const struct storage *s,
-                               ckpt_dtype dtype, ckpt_str module, ckpt_str klass, ckpt_error *err)
+static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct storage *s, ckpt_dtype dtype,
+                               ckpt_str module, ckpt_str klass, ckpt_error *err)
 {
     char key[16];
     uint32_t n;
@@ -262,7 +262,7 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
 static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t,
                               ckpt_error *err)
 {
-    const struct storage *s = &w->p->file->table.storages[t->storage];
+    struct storage *s = &w->p->file->table.storages[t->storage];
     ckpt_dtype dtype = (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(dtype);
     bool v3 = !by_class(dtype) || s->s.nbytes % d->block_bytes != 0;
@@ -341,8 +341,8 @@ static bool put_class(pickle_writer *pw, const ckpt_value *pid)
 }
 
 /* put_pid - a persistent id of the input that names a storage. */
-static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v,
-                           const struct storage *s, ckpt_error *err)
+static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt_value *v, struct storage *s,
+                           ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     const ckpt_value *klass = v->u.pid ? value_item(v->u.pid, 1) : NULL;
@@ -359,7 +359,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
 static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
 {
     struct torch_writer *w = user;
-    const struct storage *s = v->type == CKPT_V_PERSID ? storage_of(w, v) : NULL;
+    struct storage *s = v->type == CKPT_V_PERSID ? storage_of(w, v) : NULL;
     if (s)
         return put_pid(w, pw, v, s, err);
     if (v->row < w->p->file->table.nrows && w->p->file->table.rows[v->row].t.value == v)
@@ -429,7 +429,7 @@ static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
 static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
 {
     struct torch_pid pid;
-    const struct storage *s = storage_of(w, node);
+    struct storage *s = storage_of(w, node);
     bool v3 = str_is(name, "_rebuild_tensor_v3");
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
     if (!s || node->type != CKPT_V_PERSID || !torch_pid_parse(w->p->file, node, &pid) || r->n < 4)

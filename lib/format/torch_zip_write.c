@@ -36,25 +36,8 @@ static ckpt_status report(struct torch_writer *w, size_t n, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* check_crc - CRC of what was read of S against the one its archive records. */
-static ckpt_status check_crc(struct torch_writer *w, const struct storage *s, uint32_t crc, ckpt_error *err)
-{
-    if (!s->s.has_crc || crc == s->crc)
-        return CKPT_OK;
-    if (w->p->file->ignore_crc) {
-        plan_notice(w->p, "storage %.*s has the CRC-32 %08x, its archive records %08x; ignored",
-                    STR_ARG(s->s.key), crc, s->crc);
-        return CKPT_OK;
-    }
-    (void)fail(err, CKPT_ECHECKSUM, s->s.file_offset,
-               "the CRC-32 of storage %.*s is %08x, its archive records %08x", STR_ARG(s->s.key), crc,
-               s->crc);
-    fail_hint(err, "the file is damaged: get it again; --ignore-crc goes on all the same");
-    return CKPT_ECHECKSUM;
-}
-
 /* copy_storage - the bytes of S to ZW, or nowhere when that is NULL. */
-static ckpt_status copy_storage(struct torch_writer *w, const struct storage *s, zip_writer *zw,
+static ckpt_status copy_storage(struct torch_writer *w, struct storage *s, zip_writer *zw,
                                 unsigned char *chunk, ckpt_error *err)
 {
     uint32_t crc = 0;
@@ -73,7 +56,8 @@ static ckpt_status copy_storage(struct torch_writer *w, const struct storage *s,
             CKPT_TRY(zip_writer_put(zw, chunk, (size_t)n, err));
         CKPT_TRY(report(w, (size_t)n, err));
     }
-    return check_crc(w, s, own || !zw ? crc : zip_writer_crc(zw), err);
+    struct stream_options o = plan_reading(w->p);
+    return storage_crc(s, own || !zw ? crc : zip_writer_crc(zw), &o, err);
 }
 
 static ckpt_status copy_storages(struct torch_writer *w, zip_writer *zw, ckpt_error *err)

@@ -5,7 +5,7 @@
 
 #include "base/cursor.h"
 #include "core/number.h"
-#include "core/stream.h"
+#include "core/tensor.h"
 
 #define STEP 1024u /* elements turned into numbers at a time */
 
@@ -47,7 +47,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
 static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
-    struct stream_options o = {.ignore_crc = file->ignore_crc};
+    struct stream_options o = tensor_reading(file);
     s->file = file;
     s->row = row;
     s->dtype = (ckpt_dtype)file->table.rows[row].t.dtype;
