@@ -238,10 +238,26 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     return CKPT_OK;
 }
 
+/* check_inflation - what parsing may take is counted from the pickle's length. A
+ * long one packs 50-fold, where nothing in it is memoized; beyond 200-fold a
+ * small file is there to fill memory. */
+static ckpt_status check_inflation(const struct zip_entry *e, ckpt_error *err)
+{
+    if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "%llu bytes inflate to %llu; no pickle of tensors packs so well", (unsigned long long)e->csize,
+               (unsigned long long)e->usize);
+    fail_hint(err, "the archive is made to fill memory; if you trust it, unpack it and pack it again stored");
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    return CKPT_ELIMIT;
+}
+
 ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     source *s;
+    CKPT_TRY(check_inflation(e, err));
     file_budget(ta->f, e->usize);
     CKPT_TRY(unambiguous(ta, i, err));
     CKPT_TRY(zip_data(ta->z, i, err));

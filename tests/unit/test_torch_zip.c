@@ -160,6 +160,25 @@ static ckpt_file *opened(const char *below)
     return f;
 }
 
+/* 200 KB that inflate to 200 MB would cost 16 times that before anything is wrong. */
+static void refuses_a_pickle_that_is_a_bomb(void)
+{
+    static char packed[120000];
+    struct record r = {"data.pkl", packed, sizeof packed};
+    size_t size, at = 0;
+    ckpt_file *f;
+    ckpt_error err = {0};
+    char *bytes = pack("archive", &r, 1, &size);
+    const uint32_t claimed = 900 * (uint32_t)sizeof packed;
+    while (at + 46 < size && memcmp(bytes + at, "PK\1\2", 4) != 0)
+        at++;
+    bytes[at + 10] = 8; /* deflated */
+    memcpy(bytes + at + 24, &claimed, 4);
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, size, "made", NULL, &f, &err), CKPT_ELIMIT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "120000 bytes inflate to 108000000"));
+    free(bytes);
+}
+
 static void reads_what_torch_would_not(void)
 {
     static const struct {
@@ -386,6 +405,7 @@ void suite_torch_zip(void)
     UNIT(refuses_records_that_lie);
     UNIT(refuses_two_records_of_one_name);
     UNIT(refuses_a_damaged_pickle);
+    UNIT(refuses_a_pickle_that_is_a_bomb);
     UNIT(reads_what_torch_would_not);
     UNIT(locates_on_request);
     UNIT(writes_what_it_read);
