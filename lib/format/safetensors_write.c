@@ -136,7 +136,8 @@ static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
     return text.ptr ? text : str_of("", 0);
 }
 
-static ckpt_status collision(struct writer *w, const struct item *a, const struct item *b, ckpt_error *err)
+static ckpt_status collision(struct writer *w, const struct plan_entry *a, const struct plan_entry *b,
+                             ckpt_error *err)
 {
     ckpt_str pa = path_text(w, tensor_of(w, a->row)), pb = path_text(w, tensor_of(w, b->row));
     (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
@@ -145,26 +146,35 @@ static ckpt_status collision(struct writer *w, const struct item *a, const struc
     return CKPT_EEXIST;
 }
 
-static ckpt_status check_names(struct writer *w, ckpt_error *err)
+/* Asked of all entries, ties included: a name that is only recorded is taken as well. */
+static ckpt_status check_collisions(struct writer *w, ckpt_error *err)
 {
-    map *seen = map_new(w->n);
+    const ckpt_plan *p = w->p;
+    map *seen = map_new(p->nentries);
     ckpt_status st = seen ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
+    for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++) {
         uint32_t other;
-        ckpt_str name = w->items[i].name;
-        if (str_is(name, "__metadata__"))
-            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                      "a tensor is called __metadata__, which safetensors reserves");
-        else if (!utf8_check(name, false, NULL))
-            st = fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                      "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
-        else if (!map_put(seen, name, (uint32_t)i, &other))
+        if (!map_put(seen, p->entries[i].name, (uint32_t)i, &other))
             st = fail_memory(err);
         else if (other != MAP_NONE)
-            st = collision(w, &w->items[other], &w->items[i], err);
+            st = collision(w, &p->entries[other], &p->entries[i], err);
     }
     map_free(seen);
     return st;
+}
+
+static ckpt_status check_names(struct writer *w, ckpt_error *err)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        ckpt_str name = w->items[i].name;
+        if (str_is(name, "__metadata__"))
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "a tensor is called __metadata__, which safetensors reserves");
+        if (!utf8_check(name, false, NULL))
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
+    }
+    return CKPT_OK;
 }
 
 /* Values beside the tensors have no place in the format. */
@@ -427,6 +437,7 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
         st = collect(w, drop, err);
     free(drop);
     CKPT_TRY(st);
+    CKPT_TRY(check_collisions(w, err));
     CKPT_TRY(check_names(w, err));
     CKPT_TRY(drop_leaves(w, err));
     CKPT_TRY(check_not_empty(w, err));
