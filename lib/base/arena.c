@@ -1,20 +1,25 @@
 /* arena.c - chunks that only grow. Small things share a chunk, large ones get
- * one of their own so that no chunk is left half empty for them. */
+ * one of their own so that no chunk is left half empty for them. From 2 MiB on
+ * chunks ask for huge pages: faulting 4 KiB pages in was two fifths of the time
+ * that listing 20,000 tensors took. */
 #include "base/arena.h"
 
 #include <stdalign.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 
 #include "base/checked.h"
 
 #define FIRST_CHUNK ((size_t)8 << 10)
-#define LAST_CHUNK  ((size_t)1 << 20)
+#define PAGE        ((size_t)64 << 10) /* a multiple of any that is in use */
+#define HUGE        ((size_t)2 << 20) /* page, and last size of a chunk */
 
 struct chunk {
     struct chunk *next;
     size_t size, used;
+    size_t mapped; /* bytes; 0: calloc'ed */
     alignas(max_align_t) unsigned char data[];
 };
 
@@ -41,7 +46,10 @@ static void chunks_free(struct chunk *c)
 {
     for (struct chunk *next; c; c = next) {
         next = c->next;
-        free(c);
+        if (c->mapped)
+            munmap(c, c->mapped);
+        else
+            free(c);
     }
 }
 
@@ -62,16 +70,49 @@ void arena_raise(arena *a, uint64_t max_bytes)
 
 void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 
+/* chunk_map - BYTES from a multiple of HUGE on. */
+static struct chunk *chunk_map(size_t bytes)
+{
+    uint64_t more;
+    if (!checked_add(bytes, HUGE, &more) || more > SIZE_MAX)
+        return NULL;
+    unsigned char *at = mmap(NULL, (size_t)more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (at == MAP_FAILED)
+        return NULL;
+    size_t before = (size_t)-(uintptr_t)at & (HUGE - 1), kept = (bytes + PAGE - 1) & ~(PAGE - 1);
+    if (before)
+        munmap(at, before);
+    if (before + kept < more)
+        munmap(at + before + kept, (size_t)more - before - kept);
+    (void)madvise(at + before, kept, MADV_HUGEPAGE); /* a wish */
+    struct chunk *c = (struct chunk *)(void *)(at + before);
+    c->mapped = kept;
+    return c;
+}
+
 static struct chunk *chunk_new(size_t size)
 {
     uint64_t total;
     size_t bytes;
     if (!checked_add(size, sizeof(struct chunk), &total) || !checked_size(total, &bytes))
         return NULL;
-    struct chunk *c = calloc(1, bytes);
+    struct chunk *c = bytes < HUGE ? calloc(1, bytes) : chunk_map(bytes);
     if (c)
         c->size = size;
     return c;
+}
+
+/* chunk_resize - C with BYTES in all, header included, mostly where it is or with
+ * its pages moved; NULL: C is as it was. */
+static struct chunk *chunk_resize(struct chunk *c, size_t bytes)
+{
+    if (!c->mapped)
+        return realloc(c, bytes);
+    struct chunk *moved = mremap(c, c->mapped, bytes, MREMAP_MAYMOVE);
+    if (moved == MAP_FAILED)
+        return NULL;
+    moved->mapped = bytes;
+    return moved;
 }
 
 /* A chunk with room for N bytes; in front when it will take more after them. */
@@ -90,8 +131,7 @@ static struct chunk *chunk_for(arena *a, size_t n)
         return NULL;
     c->next = a->head;
     a->head = c;
-    if (a->next_size < LAST_CHUNK)
-        a->next_size *= 2;
+    a->next_size = a->next_size < HUGE / 2 ? 2 * a->next_size : HUGE - sizeof(struct chunk);
     return c;
 }
 
@@ -152,7 +192,7 @@ static void *regrow(arena *a, const void *at, size_t bytes)
     if (!*link || a->fail_in || bytes < had || bytes - had > a->max - a->used ||
         !checked_add(bytes, sizeof(struct chunk), &total))
         return NULL;
-    struct chunk *c = realloc(*link, (size_t)total);
+    struct chunk *c = chunk_resize(*link, (size_t)total);
     if (!c)
         return NULL;
     *link = c;

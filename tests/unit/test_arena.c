@@ -81,6 +81,31 @@ static void grows_arrays(void)
     arena_free(a);
 }
 
+/* Past 2 MiB chunks are mapped: by what grows, and by small things in number. */
+static void goes_on_in_mapped_chunks(void)
+{
+    enum { MOST = 3u << 20 };
+    arena *a = arena_new(64u << 20);
+    uint32_t *at = NULL;
+    size_t cap = 0;
+    for (uint32_t i = 0; i < MOST; i++) {
+        at = i < cap ? at : arena_grow(a, at, i, &cap, i + 1u, sizeof *at);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(at);
+        at[i] = i;
+    }
+    for (uint32_t i = 0; i < MOST; i++)
+        if (at[i] != i)
+            CU_FAIL("lost");
+    for (int i = 0; i < 5000; i++) {
+        unsigned char *small = arena_alloc(a, 1000);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(small);
+        CU_ASSERT(small[0] == 0 && small[999] == 0);
+        memset(small, 0xee, 1000);
+    }
+    CU_ASSERT_EQUAL(at[MOST - 1], MOST - 1u);
+    arena_free(a);
+}
+
 static void grows_up_to_the_ceiling_itself(void)
 {
     arena *a = arena_new(3000);
@@ -131,6 +156,7 @@ void suite_arena(void)
     UNIT(ceiling_is_exact);
     UNIT(refuses_products_that_overflow);
     UNIT(grows_arrays);
+    UNIT(goes_on_in_mapped_chunks);
     UNIT(grows_up_to_the_ceiling_itself);
     UNIT(copies_text);
     UNIT(can_be_made_to_fail);
