@@ -3,6 +3,8 @@
  * may stand anywhere. */
 #include "core/value.h"
 
+#include "base/utf8.h"
+
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
 {
     ckpt_value *v = ARENA_NEW(a, ckpt_value);
@@ -16,7 +18,7 @@ ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset)
 
 ckpt_value *value_str(arena *a, ckpt_str s)
 {
-    ckpt_value *v = value_new(a, CKPT_V_STR, 0);
+    ckpt_value *v = value_new(a, utf8_check(s, true, NULL) ? CKPT_V_STR : CKPT_V_STR8, 0);
     if (v)
         v->u.str = s;
     return v;

@@ -68,7 +68,9 @@ struct ckpt_value {
 
 /* value_new - a zeroed node of TYPE with no row; NULL: no memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
-ckpt_value *value_str(arena *a, ckpt_str s); /* STR over S as it is: not copied */
+/* value_str - STR over S as it is, not copied; STR8 where S is no UTF-8, as names
+ * made by Python 2 may be. */
+ckpt_value *value_str(arena *a, ckpt_str s);
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
