@@ -311,6 +311,20 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     return machine_note(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
+/* sizes_slot - where a tuple of these N items is kept, if it is of that kind. */
+static ckpt_value **sizes_slot(struct machine *m, ckpt_value *const *items, size_t n)
+{
+    uint64_t hash = n;
+    if (n > 4)
+        return NULL;
+    for (size_t i = 0; i < n; i++) {
+        if (items[i]->type != CKPT_V_INT)
+            return NULL;
+        hash = (hash ^ (uint64_t)items[i]->u.i) * 0x9e3779b97f4a7c15u;
+    }
+    return &m->sizes[hash / (UINT64_MAX / MACHINE_SIZES + 1)];
+}
+
 ckpt_value *machine_tuple(struct machine *m, size_t n)
 {
     ckpt_value **from = m->stack + (m->top - n), *v;
@@ -323,9 +337,14 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
         machine_bad(m, CKPT_ELIMIT, "makes a tuple of more than %" PRIu32 " items", UINT32_MAX);
         return NULL;
     }
+    ckpt_value **slot = sizes_slot(m, from, n);
+    if (slot && *slot && (*slot)->u.seq.n == n && memcmp((*slot)->u.seq.items, from, n * sizeof *from) == 0)
+        return *slot;
     v = node_sized(m, CKPT_V_TUPLE, n * sizeof *from);
     if (!v)
         return NULL;
+    if (slot)
+        *slot = v;
     v->u.seq.items = (ckpt_value **)(v + 1);
     v->u.seq.n = v->u.seq.cap = (uint32_t)n;
     memcpy(v->u.seq.items, from, n * sizeof *from);

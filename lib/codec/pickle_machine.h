@@ -14,6 +14,7 @@
 #define MACHINE_GLOBALS 64u           /* a power of two */
 #define MACHINE_WORDS   256u          /* a power of two */
 #define MACHINE_INTS    256u
+#define MACHINE_SIZES   256u          /* a power of two */
 
 struct machine {
     const unsigned char *p, *lim; /* what is left of the window */
@@ -41,6 +42,7 @@ struct machine {
     ckpt_value *small[MACHINE_INTS], *ints[MACHINE_INTS];
     ckpt_value *globals[MACHINE_GLOBALS]; /* lately met */
     ckpt_value *words[MACHINE_WORDS];     /* short texts lately met */
+    ckpt_value *sizes[MACHINE_SIZES];     /* short tuples of integers lately met: shapes and strides */
     struct pickle_facts *facts;           /* never NULL */
     bool noting;                          /* someone wants them */
     struct pickle_facts unwanted;

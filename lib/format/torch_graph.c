@@ -72,22 +72,28 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name)
     return found;
 }
 
-ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n, uint64_t **out)
+ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n, const uint64_t **out)
 {
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
         v = value_arg(v, 0);
     if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
         return graph_fail(g, v, "%s is no tuple", what);
+    struct sizes *known = &g->sizes[map_ptr(v) / sizeof *v % (sizeof g->sizes / sizeof *g->sizes)];
     *n = v ? value_count(v) : 0;
-    *out = arena_array(g->f->a, *n, sizeof **out);
-    if (!*out)
+    *out = known->at;
+    if (v && known->v == v)
+        return CKPT_OK;
+    uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
+    if (!at)
         return fail_memory(g->err);
     for (uint32_t i = 0; i < *n; i++) {
         int64_t k;
         if (!value_integer(value_item(v, i), &k) || k < 0)
             return graph_fail(g, v, "%s[%u] is no integer >= 0", what, i);
-        (*out)[i] = (uint64_t)k;
+        at[i] = (uint64_t)k;
     }
+    *known = (struct sizes){v, at};
+    *out = at;
     return CKPT_OK;
 }
 

@@ -84,7 +84,7 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
                          const ckpt_value *dtype, bool fortran, const ckpt_value *data, struct meaning *m)
 {
     struct numpy_dtype d;
-    uint64_t *sizes;
+    const uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
     if (!dtype || !numpy_dtype_of(dtype, &d))
         return graph_fail(g, v, "a numpy array's dtype is not understood");

@@ -25,7 +25,7 @@
 static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t first, ckpt_tensor *t)
 {
     uint32_t nstride;
-    uint64_t *shape, *stride;
+    const uint64_t *shape, *stride;
     int64_t offset;
     if (!value_integer(value_arg(call, first), &offset) || offset < 0)
         return graph_fail(g, call, "the storage offset is no integer >= 0");
@@ -204,7 +204,7 @@ ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning
 static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckpt_value *data,
                               struct meaning *m)
 {
-    uint64_t *shape;
+    const uint64_t *shape;
     m->row.t.kind = CKPT_SPARSE_COO;
     m->parts[0] = (struct part){"indices", value_item(data, 0)};
     m->parts[1] = (struct part){"values", value_item(data, 1)};
@@ -220,7 +220,7 @@ static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckp
 static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, const ckpt_value *data,
                                      ckpt_kind kind, struct meaning *m)
 {
-    uint64_t *shape;
+    const uint64_t *shape;
     m->row.t.kind = (uint16_t)kind;
     m->parts[0] = (struct part){"compressed_indices", value_item(data, 0)};
     m->parts[1] = (struct part){"plain_indices", value_item(data, 1)};
@@ -301,7 +301,7 @@ static ckpt_status jagged(struct graph *g, const ckpt_value *call, struct meanin
 static ckpt_status meta(struct graph *g, const ckpt_value *call, struct meaning *m)
 {
     uint32_t nstride;
-    uint64_t *shape, *stride;
+    const uint64_t *shape, *stride;
     ckpt_tensor *t = &m->row.t;
     CKPT_TRY(uint_tuple(g, value_arg(call, 1), "size", &t->ndim, &shape));
     CKPT_TRY(uint_tuple(g, value_arg(call, 2), "stride", &nstride, &stride));
@@ -348,7 +348,7 @@ static ckpt_status from_cpu(struct graph *g, const ckpt_value *call, struct mean
 /* The logical dtype and shape; whoever wraps it (from_type) knows the parts. */
 static ckpt_status wrapper(struct graph *g, const ckpt_value *call, struct meaning *m)
 {
-    uint64_t *shape;
+    const uint64_t *shape;
     ckpt_tensor *t = &m->row.t;
     CKPT_TRY(uint_tuple(g, value_arg(call, 2), "size", &t->ndim, &shape));
     m->is_tensor = t->has_shape = true;
@@ -399,7 +399,7 @@ static ckpt_status dtensor(struct graph *g, const ckpt_value *state, struct mean
 /* ([Shard], ShardedTensorMetadata, ProcessGroupState, spec, …) */
 static ckpt_status sharded(struct graph *g, const ckpt_value *state, struct meaning *m)
 {
-    uint64_t *shape;
+    const uint64_t *shape;
     const ckpt_value *meta_ = value_item(state, 1), *size = meta_ ? object_attr(meta_, "size") : NULL;
     const ckpt_value *props = meta_ ? object_attr(meta_, "tensor_properties") : NULL;
     const ckpt_value *dtype = props ? object_attr(props, "dtype") : NULL;
