@@ -74,16 +74,16 @@ void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 static struct chunk *chunk_map(size_t bytes)
 {
     uint64_t more;
-    if (!checked_add(bytes, HUGE, &more) || more > SIZE_MAX)
+    if (!checked_add(bytes, HUGE + PAGE, &more) || more > SIZE_MAX)
         return NULL;
-    unsigned char *at = mmap(NULL, (size_t)more, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    size_t kept = (bytes + PAGE - 1) & ~(PAGE - 1), all = kept + HUGE; /* bounded: at most MORE */
+    unsigned char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)-(uintptr_t)at & (HUGE - 1), kept = (bytes + PAGE - 1) & ~(PAGE - 1);
+    size_t before = (size_t)-(uintptr_t)at & (HUGE - 1);
     if (before)
         munmap(at, before);
-    if (before + kept < more)
-        munmap(at + before + kept, (size_t)more - before - kept);
+    munmap(at + before + kept, all - before - kept); /* before < HUGE: never empty */
     (void)madvise(at + before, kept, MADV_HUGEPAGE); /* a wish */
     struct chunk *c = (struct chunk *)(void *)(at + before);
     c->mapped = kept;
