@@ -14,7 +14,7 @@
 
 #define FIRST_CHUNK ((size_t)8 << 10)
 #define PAGE        ((size_t)64 << 10) /* a multiple of any that is in use */
-#define HUGE        ((size_t)2 << 20) /* page, and last size of a chunk */
+#define HUGE        ((size_t)2 << 20)  /* page, and last size of a chunk */
 
 struct chunk {
     struct chunk *next;
@@ -80,7 +80,7 @@ static struct chunk *chunk_map(size_t bytes)
     unsigned char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
-    size_t before = (size_t)-(uintptr_t)at & (HUGE - 1);
+    size_t before = (size_t) - (uintptr_t)at & (HUGE - 1);
     if (before)
         munmap(at, before);
     munmap(at + before + kept, all - before - kept); /* before < HUGE: never empty */

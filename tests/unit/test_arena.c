@@ -1,5 +1,6 @@
 /* The arena: aligned, zeroed, never beyond its ceiling. */
 #include <stdalign.h>
+#include <sys/mman.h>
 
 #include "base/arena.h"
 #include "unit.h"
@@ -106,6 +107,27 @@ static void goes_on_in_mapped_chunks(void)
     arena_free(a);
 }
 
+/* What lies beside a mapped chunk stays, whatever the chunk's alignment cost. */
+static void gives_back_its_own_mappings_alone(void)
+{
+    enum { ROUNDS = 600, PAGE = 4096, BESIDE = 4u << 20 };
+    unsigned char *beside[ROUNDS]; /* each a page longer, so that every alignment comes up below one */
+    arena *a[ROUNDS];
+    for (size_t i = 0; i < ROUNDS; i++) {
+        beside[i] = mmap(NULL, BESIDE + i * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        a[i] = arena_new(4u << 20);
+        CU_ASSERT_FATAL(beside[i] != MAP_FAILED && a[i]);
+        memset(beside[i], 0x5a, PAGE);
+        CU_ASSERT_PTR_NOT_NULL_FATAL(arena_alloc(a[i], (2u << 20) + 1));
+    }
+    for (size_t i = 0; i < ROUNDS; i++)
+        arena_free(a[i]);
+    for (size_t i = 0; i < ROUNDS; i++) {
+        CU_ASSERT(beside[i][0] == 0x5a);
+        munmap(beside[i], BESIDE + i * PAGE);
+    }
+}
+
 static void grows_up_to_the_ceiling_itself(void)
 {
     arena *a = arena_new(3000);
@@ -157,6 +179,7 @@ void suite_arena(void)
     UNIT(refuses_products_that_overflow);
     UNIT(grows_arrays);
     UNIT(goes_on_in_mapped_chunks);
+    UNIT(gives_back_its_own_mappings_alone);
     UNIT(grows_up_to_the_ceiling_itself);
     UNIT(copies_text);
     UNIT(can_be_made_to_fail);
