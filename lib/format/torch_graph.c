@@ -72,7 +72,8 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name)
     return found;
 }
 
-ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n, const uint64_t **out)
+ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+                       const uint64_t **out)
 {
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
         v = value_arg(v, 0);

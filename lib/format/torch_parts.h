@@ -14,7 +14,7 @@ struct graph {
     struct sizes {
         const ckpt_value *v;
         const uint64_t *at;
-    } sizes[64]; /* tuples of integers lately read: a pickle shares their nodes */
+    } sizes[64];    /* tuples of integers lately read: a pickle shares their nodes */
     unsigned depth; /* of constructors within constructors */
 };
 
@@ -69,7 +69,8 @@ ckpt_status value_bytes(struct graph *g, const ckpt_value *v, source **out);
 
 /* uint_tuple - a tuple (or list, or torch.Size) of integers >= 0 as an array in
  * the arena. */
-ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n, const uint64_t **out);
+ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+                       const uint64_t **out);
 
 /* object_attr - attribute NAME of an object: of the dict, or of either half of
  * the (dict, slots) pair, that BUILD gave it; NULL: none. */
