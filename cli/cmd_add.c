@@ -20,5 +20,5 @@ static int run(int n, char **operand)
 {
     (void)n;
     prefix = operand[0];
-    return edit_run(operand[1], apply, prefix);
+    return edit_run("add", operand[1], apply, prefix);
 }

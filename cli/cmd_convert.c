@@ -52,6 +52,24 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json_line(j, to);
 }
 
+/* format_known - must be told by OUT's suffix or --to: a conversion that guesses
+ * would write a .gguf that is none. */
+static bool format_known(void)
+{
+    return writing.to || writing.max_shard || strcmp(writing.output, "-") == 0 ||
+           ckpt_write_format(writing.output);
+}
+
+static int unknown_format(void)
+{
+    struct text t = {0};
+    text_name(&t, str_of(writing.output));
+    int status = usage_error("convert",
+                             "'%.200s' does not tell the format: .safetensors or .pt does, or --to", t.ptr);
+    text_free(&t);
+    return status;
+}
+
 static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
 {
     ckpt_write_result r;
@@ -85,8 +103,10 @@ static int run(int n, char **operand)
                            operand[1]);
     if (n == 2)
         writing.output = operand[1];
-    if (!writing.output)
+    if (!writing.output || !*writing.output)
         return usage_error("convert", "convert needs IN and OUT");
+    if (!format_known())
+        return unknown_format();
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
     int status = convert(f, p, operand[0]);

@@ -335,6 +335,22 @@ static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
     tree_free(&t);
 }
 
+/* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths differ. */
+static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]),
+                          *first = ckpt_tensor_at(f, ckpt_tensor_find(f, t->name));
+        if (first == t)
+            continue;
+        struct text name = {0};
+        text_name(&name, t->name);
+        notice(path, "two tensors are called \"%s\"; --json tells them apart by their paths", name.ptr);
+        text_free(&name);
+        return;
+    }
+}
+
 static int list(const char *path, bool heading)
 {
     ckpt_file *f = open_input(path, ignore_crc);
@@ -364,6 +380,9 @@ static int list(const char *path, bool heading)
     size_t found = n + (values && !ui.json ? print_values(f) : 0);
     if (ui.tty && !ui.json && !as_tsv)
         print_totals(f, rows, n);
+    tell_twins(f, path, rows, n);
+    if (!ckpt_tensor_count(f) && !values)
+        notice(path, "no tensors; --values lists the %zu other values", ckpt_leaf_count(f));
     free(rows);
     close_input(f);
     if (!found && globs.n)

@@ -30,5 +30,5 @@ static int run(int n, char **operand)
     (void)n;
     if (!rules.n && !map)
         return usage_error("rename", "rename needs -s 'REGEX=>REPL' or --map JSON");
-    return edit_run(operand[0], apply, NULL);
+    return edit_run("rename", operand[0], apply, NULL);
 }

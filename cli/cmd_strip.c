@@ -39,5 +39,5 @@ static int run(int n, char **operand)
     if (!automatic && n < 2)
         return usage_error("strip", "strip needs PREFIX and FILE, or --auto and FILE");
     prefix = automatic ? NULL : operand[0];
-    return edit_run(operand[n - 1], apply, prefix);
+    return edit_run("strip", operand[n - 1], apply, prefix);
 }

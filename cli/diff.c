@@ -55,14 +55,27 @@ static void shape_of(struct text *out, const ckpt_diff_event *e, const ckpt_tens
     pair(out, a, b, e->shape_differs, text_shape);
 }
 
+/* parameters - a quantised tensor of the same integers differs by its note alone. */
+static bool parameters(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    if (!a || !b || a->kind != CKPT_QUANTIZED ||
+        (a->note.len == b->note.len && memcmp(a->note.ptr, b->note.ptr, a->note.len) == 0))
+        return false;
+    text_name(out, a->note);
+    text_add(out, " → ");
+    text_name(out, b->note);
+    return true;
+}
+
 /* What there is to say beside name, dtype and shape. */
-static void remark(struct text *out, const ckpt_diff_event *e, const ckpt_diff_event *const *renamed)
+static void remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b,
+                   const ckpt_diff_event *const *renamed)
 {
     if (e->what == CKPT_DIFF_ONLY_B && e->b != CKPT_NO_TENSOR && renamed[e->b]) {
         text_add(out, "same bytes as ");
         text_name(out, renamed[e->b]->name);
         text_add(out, ": renamed?");
-    } else if (e->within_tolerance || e->values_differ) {
+    } else if ((e->within_tolerance || e->values_differ) && !(e->differing == 0 && parameters(out, a, b))) {
         values(out, e);
     }
 }
@@ -121,7 +134,7 @@ void report_text(const struct report *r)
         table_cell(&w);
         shape_of(&w.text, e, a, b);
         table_cell(&w);
-        remark(&w.text, e, renamed);
+        remark(&w.text, e, a, b, renamed);
         table_cell(&w);
     }
     table_print(&w, stdout, false);

@@ -181,10 +181,12 @@ static void report(const ckpt_plan *p, const char *input, const char *prefix, co
         renames_print(p, prefix, report_to());
 }
 
-static int check_options(void)
+static int check_options(const char *cmd)
 {
+    if (writing.output && !*writing.output)
+        return usage_error(cmd, "the name of the output is empty");
     if (!writing.output && !writing.check && !writing.dry_run)
-        return usage_error(NULL, "want -o OUT, or --check or --dry-run to write nothing");
+        return usage_error(cmd, "want -o OUT, or --check or --dry-run to write nothing");
     return -1;
 }
 
@@ -207,12 +209,13 @@ static int write_out(ckpt_file *f, ckpt_plan *p, const char *input, const char *
     return YES;
 }
 
-int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err), const char *prefix)
+int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+             const char *prefix)
 {
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
-    int status = check_options();
+    int status = check_options(cmd);
     if (status >= 0)
         return status;
     if (!edit_plan(input, writing.root, &f, &p))

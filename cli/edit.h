@@ -33,9 +33,10 @@ extern struct writing writing;
 /* edit_plan - opens INPUT and makes a plan with --root applied; both NULL when
  * that failed (told). */
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
-/* edit_run - for strip, add, rename: APPLY does the work on the plan. PREFIX is
+/* edit_run - for CMD (strip, add, rename): APPLY does the work on the plan. PREFIX is
  * what it is about, NULL where the report must find out. */
-int edit_run(const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err), const char *prefix);
+int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
+             const char *prefix);
 /* edit_write - writes P to PATH, tells what was dropped, aliased or noticed.
  * Returns YES or TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
