@@ -335,16 +335,16 @@ static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
     tree_free(&t);
 }
 
-/* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths differ. */
+/* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths
+ * differ. In natural order they are neighbours. */
 static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]),
-                          *first = ckpt_tensor_at(f, ckpt_tensor_find(f, t->name));
-        if (first == t)
+    for (size_t i = 1; order != IN_FILE && i < n; i++) {
+        ckpt_str a = ckpt_tensor_at(f, rows[i - 1])->name, b = ckpt_tensor_at(f, rows[i])->name;
+        if (a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
             continue;
         struct text name = {0};
-        text_name(&name, t->name);
+        text_name(&name, a);
         notice(path, "two tensors are called \"%s\"; --json tells them apart by their paths", name.ptr);
         text_free(&name);
         return;

@@ -434,7 +434,8 @@ typedef struct {
     double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
     bool equal_nan;      /* NaN equals NaN by value (identical bytes always do) */
     bool keys_only;      /* names, dtypes and shapes; no data is read */
-    const char *root; /* on the side that has names below it, only those, without it; "auto": the weights; NULL: all */
+    const char *root; /* on the side that has names below it, only those, without it;
+                         "auto": the weights; NULL: all */
     const char *ignore_prefix; /* taken off names on both sides, after root; NULL: none */
     const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
     size_t nglobs;
