@@ -10,7 +10,8 @@
  *  - What a file or plan hands out by pointer belongs to it and lives until it
  *    is closed. Nothing handed out may be freed or changed by the caller.
  *  - One ckpt_file may be read by one thread at a time; different files are
- *    independent. There is no global state.
+ *    independent: all they share is a lock-free list of temporary files, for
+ *    ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
  */
 #ifndef CKPT_H
@@ -108,8 +109,8 @@ CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t ca
 
 /* Every ceiling that guards against a hostile file (0 keeps the default). */
 typedef struct {
-    uint64_t max_metadata; /* heap for parsed metadata: default max(64 MiB, 16 x metadata bytes) */
-    uint64_t max_header;   /* JSON headers and pickles read from an archive: 256 MiB */
+    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, of which max_header counts */
+    uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
     uint32_t max_depth;    /* nesting of containers: 1000 */
 } ckpt_limits;
@@ -228,7 +229,7 @@ typedef enum {
 CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
 /* ckpt_value_type_name - Python's word for it as far as the file tells: "int",
  * "dict", "collections.OrderedDict", "numpy.float64", "my.module.Class" … The
- * text is NUL-terminated inside BUF of CAP bytes. Returns BUF. */
+ * text is escaped and NUL-terminated inside BUF of CAP bytes. Returns BUF. */
 CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
 /* ckpt_value_text - a short, escaped, one-line Python-like rendering ("0.001",
  * "'adam'", "{…} 3 items"); nested containers are abbreviated at NODES nodes.

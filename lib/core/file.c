@@ -74,9 +74,8 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
 
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
-    uint64_t budget;
-    if (!f->limits.max_metadata && checked_mul(metadata_bytes, 16, &budget) &&
-        checked_add(budget, 64 * MIB, &budget))
+    uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;
+    if (!f->limits.max_metadata && checked_mul(budget, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
         arena_raise(f->a, budget);
 }
 

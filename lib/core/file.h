@@ -86,8 +86,8 @@ const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_find - row by joined name through the name index. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
-/* file_budget - parsing METADATA_BYTES of metadata may take up to 16 times that
- * and 64 MiB, unless the caller set a limit of his own. */
+/* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
+ * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */
 void file_budget(ckpt_file *f, uint64_t metadata_bytes);
 /* notice_add - a formatted, escaped notice behind those of *LIST. */
 void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char *fmt, va_list ap);

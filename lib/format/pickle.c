@@ -52,7 +52,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     uint64_t next;
     struct torch_storages st = {.find = no_storage, .stream = f->src};
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
-    file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
+    file_budget(f, f->src->size);
     if (!facts)
         return fail_memory(err);
     CKPT_TRY(pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err));

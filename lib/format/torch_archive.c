@@ -70,16 +70,21 @@ static void archive_free(void *user)
     free(ta);
 }
 
-/* An archive whose storages all say CRC 0 was written without. */
+/* An archive whose storages all say CRC 0 was written without
+ * (torch.serialization.set_crc32_options). */
 static bool storages_say_zero(const struct torch_archive *ta)
 {
     ckpt_str folder = buf_view(&ta->name);
+    bool any = false;
     for (size_t i = 0; i < ta->z->n; i++) {
         const struct zip_entry *e = &ta->z->entries[i];
-        if (e->crc && str_starts(e->name, folder))
+        if (!str_starts(e->name, folder))
+            continue;
+        if (e->crc)
             return false;
+        any |= e->usize > 0;
     }
-    return true;
+    return any;
 }
 
 static void start_name(struct torch_archive *ta, const char *name)
@@ -116,6 +121,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
     start_name(ta, ta->storage);
     ta->crc_none = storages_say_zero(ta);
+    if (ta->crc_none)
+        file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
     *out = ta;
     return CKPT_OK;
 }

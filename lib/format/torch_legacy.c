@@ -203,7 +203,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct legacy l = {.f = f, .src = f->src, .err = err};
     struct torch_storages st = {.user = &l, .find = find, .stream = f->src};
-    file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
+    file_budget(f, f->src->size);
     l.facts = file_pickle(f, str_of("", 0));
     if (!l.facts)
         return fail_memory(err);

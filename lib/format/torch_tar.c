@@ -307,7 +307,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     size_t n;
     struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
     ckpt_status st = t.keys ? tar_list(f->src, f->a, &list, &n, err) : fail_memory(err);
-    file_budget(f, f->src->size < f->limits.max_header ? f->src->size : f->limits.max_header);
+    file_budget(f, f->src->size);
     if (st == CKPT_OK)
         st = with_member(&t, member(list, n, "storages"), "storages", read_storages);
     if (st == CKPT_OK)
