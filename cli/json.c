@@ -212,6 +212,13 @@ static void put_shown(json *to, const char *key, const ckpt_value *v)
     text_free(&t);
 }
 
+/* Text too long to be held in memory looks empty; how it is shown tells. */
+static bool left_in_file(const ckpt_value *v)
+{
+    char shown[8];
+    return ckpt_value_str(v).len == 0 && ckpt_value_text(v, 1, shown, sizeof shown) > 2;
+}
+
 void json_value(json *to, const char *key, const ckpt_value *v)
 {
     switch (v ? ckpt_value_get_type(v) : CKPT_V_NONE) {
@@ -220,7 +227,12 @@ void json_value(json *to, const char *key, const ckpt_value *v)
     case CKPT_V_INT: json_i64(to, key, ckpt_value_int(v)); break;
     case CKPT_V_FLOAT: json_real(to, key, ckpt_value_float(v)); break;
     case CKPT_V_STR:
-    case CKPT_V_STR8: json_str(to, key, ckpt_value_str(v)); break;
+    case CKPT_V_STR8:
+        if (left_in_file(v))
+            put_shown(to, key, v);
+        else
+            json_str(to, key, ckpt_value_str(v));
+        break;
     default: put_shown(to, key, v);
     }
 }
