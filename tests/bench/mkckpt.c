@@ -159,33 +159,92 @@ static void pickle_int(struct text *p, uint64_t v)
     }
 }
 
+static uint32_t memo; /* as CPython's pickler: everything that could come again gets a number */
+
+static void pickle_put(struct text *p)
+{
+    put_str(p, memo < 256 ? "q" : "r");
+    put_le(p, memo, memo < 256 ? 1 : 4);
+    memo++;
+}
+
 static void pickle_str(struct text *p, const char *s)
 {
     put_str(p, "X");
     put_le(p, strlen(s), 4);
     put_str(p, s);
+    pickle_put(p);
+}
+
+/* What every tensor names: written out the first time, remembered after that. */
+static void pickle_again(struct text *p, const char *s, bool global)
+{
+    static struct {
+        const char *s;
+        uint32_t number;
+    } known[8];
+    int i = 0;
+    while (known[i].s && strcmp(known[i].s, s) != 0)
+        i++;
+    if (known[i].s) {
+        put_str(p, "h");
+        put_le(p, known[i].number, 1);
+        return;
+    }
+    known[i].s = s;
+    known[i].number = memo;
+    if (!global) {
+        pickle_str(p, s);
+        return;
+    }
+    put_str(p, "c");
+    put_str(p, s);
+    pickle_put(p);
+}
+
+static void pickle_tensor(struct text *p, uint64_t i)
+{
+    char key[24];
+    snprintf(key, sizeof key, "%" PRIu64, i);
+    pickle_again(p, "torch._utils\n_rebuild_tensor_v2\n", true);
+    put_str(p, "((");
+    pickle_again(p, "storage", false);
+    pickle_again(p, "torch\nFloatStorage\n", true);
+    pickle_str(p, key);
+    pickle_again(p, "cpu", false);
+    pickle_int(p, each);
+    put_str(p, "t");
+    pickle_put(p);
+    put_str(p, "Q");
+    pickle_int(p, 0);
+    pickle_int(p, each);
+    put_str(p, "\x85");
+    pickle_put(p);
+    put_str(p, "K\x01\x85");
+    pickle_put(p);
+    put_str(p, "\x89");
+    pickle_again(p, "collections\nOrderedDict\n", true);
+    put_str(p, ")R");
+    pickle_put(p);
+    put_str(p, "t");
+    pickle_put(p);
+    put_str(p, "R");
+    pickle_put(p);
 }
 
 static void pickle(struct text *p)
 {
-    char name[256], key[24];
+    char name[256];
     put(p, "\x80\x02", 2);
-    put_str(p, "ccollections\nOrderedDict\n)R(");
+    pickle_again(p, "collections\nOrderedDict\n", true);
+    put_str(p, ")R");
+    pickle_put(p);
     for (uint64_t i = 0; i < tensors; i++) {
+        if (i % 1000 == 0)
+            put_str(p, i ? "u(" : "(");
         name_of(i, name, sizeof name);
-        snprintf(key, sizeof key, "%" PRIu64, i);
         pickle_str(p, name);
-        put_str(p, "ctorch._utils\n_rebuild_tensor_v2\n((");
-        pickle_str(p, "storage");
-        put_str(p, "ctorch\nFloatStorage\n");
-        pickle_str(p, key);
-        pickle_str(p, "cpu");
-        pickle_int(p, each);
-        put_str(p, "tQK");
-        put_le(p, 0, 1);
-        pickle_int(p, each);
-        put_str(p, "\x85K\x01\x85\x89"
-                   "ccollections\nOrderedDict\n)RtR");
+        pickle_tensor(p, i);
     }
     put_str(p, "u.");
 }
