@@ -142,7 +142,14 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
         if (e->crc)
             z->crc_none = false;
     }
-    return CKPT_OK;
+    if (reader_left(r) == 0)
+        return CKPT_OK;
+    /* Some readers go by the count, others by the size. */
+    (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
+               "the directory goes on for %llu bytes behind the entries that are counted, %zu",
+               (unsigned long long)reader_left(r), z->n);
+    fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
+    return CKPT_EFORMAT;
 }
 
 /* ------------------------------------------------------------------ extents */

@@ -196,6 +196,20 @@ static void refuses_directories_that_lie(void)
     CU_ASSERT_EQUAL(verdict_of(&(struct lie){.name = "a/s"}, 0, -46, &err), CKPT_EFORMAT);
 }
 
+static void refuses_entries_behind_those_counted(void)
+{
+    struct made m;
+    made_init(&m);
+    add(&m, &(struct lie){.name = "a/x"}, "1");
+    add(&m, &(struct lie){.name = "a/y"}, "2");
+    finish(&m, -1, 0);
+    struct opened o = open_made(&m);
+    CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 bytes behind the entries that are counted, 1"));
+    close_opened(&o);
+    made_free(&m);
+}
+
 static void two_entries_for_one_payload_overlap(void)
 {
     struct made m;
@@ -398,6 +412,7 @@ void suite_zip(void)
     UNIT(refuses_members_that_lie);
     UNIT(refuses_what_it_cannot_read);
     UNIT(refuses_directories_that_lie);
+    UNIT(refuses_entries_behind_those_counted);
     UNIT(two_entries_for_one_payload_overlap);
     UNIT(names_twice_are_marked);
     UNIT(junk_around_it_shows);
