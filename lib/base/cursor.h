@@ -62,22 +62,10 @@ static inline uint16_t cursor_u16(cursor *c)
     const unsigned char *b = cursor_take(c, 2);
     return b ? load_u16le(b) : 0;
 }
-static inline uint32_t cursor_u32(cursor *c)
-{
-    const unsigned char *b = cursor_take(c, 4);
-    return b ? load_u32le(b) : 0;
-}
 static inline uint64_t cursor_u64(cursor *c)
 {
     const unsigned char *b = cursor_take(c, 8);
     return b ? load_u64le(b) : 0;
 }
-static inline ckpt_str cursor_str(cursor *c, size_t n)
-{
-    const unsigned char *b = cursor_take(c, n);
-    return b ? str_of((const char *)b, n) : str_of("", 0);
-}
-/* cursor_done - everything consumed and nothing went wrong. */
-static inline bool cursor_done(const cursor *c) { return !c->bad && c->left == 0; }
 
 #endif

@@ -37,16 +37,6 @@ static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
                 ckpt_kind_name((ckpt_kind)t->kind));
 }
 
-/* reaches - element index behind the last that the view shows; false: beyond 64 bits. */
-static bool reaches(const struct gather *g, uint64_t offset, uint64_t *end)
-{
-    uint64_t last = offset, by;
-    for (uint32_t k = 0; k < g->ndim; k++)
-        if (!checked_mul(g->dim[k].n - 1, g->dim[k].stride, &by) || !checked_add(last, by, &last))
-            return false;
-    return checked_add(last, 1, end);
-}
-
 static ckpt_status outside(const struct look *l, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, source_pos(l->st->src, l->st->off),
@@ -76,7 +66,7 @@ static ckpt_status look_strided(struct look *l, const struct dtype_info *d, ckpt
     uint64_t end, bytes, off;
     if (d->block_elems != 1 || d->block_bytes == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!reaches(&l->g, l->t->storage_offset, &end) || !checked_mul(end, l->g.width, &bytes) ||
+    if (!row_end(l->t, &end) || !checked_mul(end, l->g.width, &bytes) ||
         bytes > l->st->s.nbytes || !checked_mul(l->t->storage_offset, l->g.width, &off) ||
         !checked_add(l->st->off, off, &l->g.at))
         return outside(l, err);

@@ -126,8 +126,7 @@ static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* The largest element index the view reaches, exclusive; 0 for an empty one. */
-static bool view_end(const ckpt_tensor *t, uint64_t *end)
+bool row_end(const ckpt_tensor *t, uint64_t *end)
 {
     *end = 0;
     if (t->elements == 0)
@@ -147,7 +146,7 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
 {
     uint64_t end, need;
     const struct storage *s = &t->storages[v->storage];
-    if (!view_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
+    if (!row_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
         return fail(err, CKPT_EFORMAT, s->s.file_offset,
                     "its offset, sizes and strides reach beyond 2^64 bytes");
     if (need > s->s.nbytes) {
@@ -219,7 +218,9 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
     return CKPT_OK;
 }
 
-bool row_contiguous(const ckpt_tensor *t)
+/* row_contiguous - is the view one run of row-major elements (strides of
+ * dimensions of size 1 do not count)? */
+static bool row_contiguous(const ckpt_tensor *t)
 {
     uint64_t run = 1;
     if (!t->stride || t->elements <= 1)

@@ -61,8 +61,8 @@ void table_close(struct table *t); /* drops the source references */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
-/* row_contiguous - is the view one run of row-major elements (strides of
- * dimensions of size 1 do not count)? */
-bool row_contiguous(const ckpt_tensor *t);
+/* row_end - element of the storage behind the last that the view shows, 0 if it
+ * shows none; false: beyond 64 bits, which no row of a table is. */
+bool row_end(const ckpt_tensor *t, uint64_t *end);
 
 #endif

@@ -14,7 +14,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/dtype.h"
 
 /* The bytes of its storage that an entry's view lies in. */
@@ -89,19 +88,12 @@ static ckpt_status note_aliases(ckpt_plan *p, const bool *drop, const map *kept,
     return CKPT_OK;
 }
 
-/* The table has checked the view, so nothing here can overflow; a view that
- * could is left out rather than trusted. */
 static bool extent_of(const ckpt_tensor *t, struct extent *x)
 {
-    uint64_t last = t->storage_offset, reach;
-    if (!t->stride && !checked_add(last, t->elements - 1, &last))
-        return false;
-    for (uint32_t k = 0; t->stride && k < t->ndim; k++)
-        if (!checked_mul(t->shape[k] - 1, t->stride[k], &reach) || !checked_add(last, reach, &last))
-            return false;
+    uint64_t end;
     x->storage = t->storage;
-    return checked_add(last, 1, &last) && dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &x->begin) &&
-           dtype_bytes((ckpt_dtype)t->dtype, last, &x->end);
+    return row_end(t, &end) && dtype_bytes((ckpt_dtype)t->dtype, t->storage_offset, &x->begin) &&
+           dtype_bytes((ckpt_dtype)t->dtype, end, &x->end);
 }
 
 static int by_place(const void *pa, const void *pb)

@@ -146,28 +146,13 @@ static uint64_t block_bytes(ckpt_dtype dt, uint64_t elems, bool up)
     return checked_mul(blocks, d->block_bytes, &bytes) ? bytes : UINT64_MAX;
 }
 
-/* last_element - one past the last element that T shows, counted from its offset. */
-static uint64_t last_element(const ckpt_tensor *t)
-{
-    uint64_t last = 0, step;
-    for (uint32_t i = 0; i < t->ndim; i++) {
-        if (t->shape[i] == 0)
-            return 0;
-        if (!checked_mul(t->shape[i] - 1, t->stride ? t->stride[i] : 0, &step) ||
-            !checked_add(last, step, &last))
-            return UINT64_MAX;
-    }
-    return last == UINT64_MAX ? last : last + 1;
-}
-
 static bool span_of(const ckpt_tensor *t, uint64_t size, struct span *s)
 {
-    uint64_t n = t->stride ? last_element(t) : t->elements, end;
-    bool fixed = dtype_info((ckpt_dtype)t->dtype)->block_bytes != 0;
-    if (!t->has_data || t->storage == CKPT_NO_STORAGE || n == 0)
+    uint64_t end;
+    if (!t->has_data || t->storage == CKPT_NO_STORAGE || !row_end(t, &end) || end == 0)
         return false;
     *s = (struct span){.storage = t->storage, .to = size};
-    if (fixed && checked_add(t->storage_offset, n, &end)) {
+    if (dtype_info((ckpt_dtype)t->dtype)->block_bytes) {
         s->from = block_bytes((ckpt_dtype)t->dtype, t->storage_offset, false);
         s->to = block_bytes((ckpt_dtype)t->dtype, end, true);
     }
