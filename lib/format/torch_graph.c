@@ -36,12 +36,12 @@ struct pending {
 
 struct walk {
     struct graph g;
-    struct pending *todo;
+    struct pending *pending;
     size_t n, cap;
     ckpt_path_elem *path;
     struct step *steps;
     uint32_t cap_path;
-    size_t first; /* of the node at hand's children in todo, still in their own order */
+    size_t first; /* of the node at hand's children in the list, still in their own order */
 };
 
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
@@ -104,13 +104,13 @@ static ckpt_status push(struct walk *w, const struct pending *p)
 {
     if (w->n == w->cap) {
         size_t cap = w->cap ? w->cap * 2 : 64;
-        struct pending *grown = realloc(w->todo, cap * sizeof *grown);
+        struct pending *grown = realloc(w->pending, cap * sizeof *grown);
         if (!grown)
             return fail_memory(w->g.err);
-        w->todo = grown;
+        w->pending = grown;
         w->cap = cap;
     }
-    w->todo[w->n++] = *p;
+    w->pending[w->n++] = *p;
     return CKPT_OK;
 }
 
@@ -134,9 +134,9 @@ static ckpt_status enter(struct walk *w, const struct pending *p)
     ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
     CKPT_TRY(push(w, &leave));
     for (size_t i = w->first, j = w->n - 1; i < j; i++, j--) {
-        struct pending t = w->todo[i];
-        w->todo[i] = w->todo[j];
-        w->todo[j] = t;
+        struct pending t = w->pending[i];
+        w->pending[i] = w->pending[j];
+        w->pending[j] = t;
     }
     return CKPT_OK;
 }
@@ -530,7 +530,7 @@ static void where(struct walk *w, const struct pending *p)
 static ckpt_status run(struct walk *w)
 {
     while (w->n) {
-        struct pending p = w->todo[--w->n];
+        struct pending p = w->pending[--w->n];
         if (p.leaving) {
             ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_OPEN;
             continue;
@@ -557,9 +557,9 @@ static ckpt_status run(struct walk *w)
 static void close_all(struct walk *w)
 {
     for (size_t i = 0; i < w->n; i++)
-        if (w->todo[i].leaving)
-            ((ckpt_value *)(uintptr_t)w->todo[i].v)->flags &= (uint16_t)~VALUE_OPEN;
-    free(w->todo);
+        if (w->pending[i].leaving)
+            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_OPEN;
+    free(w->pending);
     free(w->path);
     free(w->steps);
 }

@@ -373,7 +373,7 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
                           CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
-        char name[8];
+        char name[24];
         snprintf(name, sizeof name, "t%zu", i);
         const ckpt_tensor *t = ckpt_tensor_at(back, ckpt_tensor_find(back, str_c(name)));
         ckpt_str file = ckpt_storage_at(back, t->storage)->file;
