@@ -98,3 +98,28 @@ static uint32_t run(uint32_t r, const unsigned char *p, size_t n) { return table
 #endif
 
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n) { return ~run(~crc, bytes, n); }
+
+/* times - A * B modulo the polynomial; reflected, so bit 31 stands for 1. */
+static uint32_t times(uint32_t a, uint32_t b)
+{
+    uint32_t product = 0;
+    for (; a; a <<= 1) {
+        if (a & 0x80000000u)
+            product ^= b;
+        b = b >> 1 ^ (b & 1 ? 0xEDB88320u : 0);
+    }
+    return product;
+}
+
+/* Bytes appended to a piece multiply its CRC by x^8 each; what is added before
+ * and after the register to start and end it cancels out. */
+uint32_t crc32_combine(uint32_t first, uint32_t second, uint64_t second_size)
+{
+    uint32_t by = 0x00800000u; /* x^8, x^16, x^32 ... */
+    for (; second_size && first; second_size >>= 1) {
+        if (second_size & 1)
+            first = times(by, first);
+        by = times(by, by);
+    }
+    return first ^ second;
+}
