@@ -22,18 +22,28 @@ static void known_values(void)
     CU_ASSERT(crc32_update(7, "", 0) == 7);
 }
 
-static void every_length_and_start(void)
+/* with - CRC by kernel K, or WANT where this CPU lacks it. */
+static uint32_t with(enum crc32_kernel k, uint32_t crc, const void *bytes, size_t n, uint32_t want)
 {
-    unsigned char b[400];
-    uint32_t seed = 5;
+    return crc32_with(k, &crc, bytes, n) ? crc : want;
+}
+
+static void every_kernel_length_and_start(void)
+{
+    enum { MOST = 1400 };
+    unsigned char b[MOST + 70];
+    uint32_t seed = 5, all_kernels = CRC32_KERNELS;
     for (size_t i = 0; i < sizeof b; i++)
         b[i] = (unsigned char)((seed = seed * 1664525 + 1013904223) >> 24);
-    for (size_t start = 0; start < 20; start++)
-        for (size_t n = 0; n <= 300; n++) {
+    for (size_t start = 0; start < 67; start += start < 20 ? 1 : 11)
+        for (size_t n = 0; n <= MOST; n += n < 640 ? 1 : 37) {
             uint32_t want = bit_by_bit(seed, b + start, n);
             CU_ASSERT(crc32_update(seed, b + start, n) == want);
-            CU_ASSERT(crc32_table(seed, b + start, n) == want);
+            for (uint32_t k = 0; k < all_kernels; k++)
+                CU_ASSERT(with((enum crc32_kernel)k, seed, b + start, n, want) == want);
         }
+    CU_ASSERT(crc32_with(CRC32_TABLE, &seed, b, 1));
+    CU_ASSERT(!crc32_with(CRC32_KERNELS, &seed, b, 1));
 }
 
 static void pieces_make_the_whole(void)
@@ -42,12 +52,20 @@ static void pieces_make_the_whole(void)
     unsigned char *b = malloc(N);
     for (size_t i = 0; i < N; i++)
         b[i] = (unsigned char)(i * i >> 3);
-    uint32_t want = bit_by_bit(0, b, N), got = 0;
     unsigned char *at = unit_guard(b, N);
-    CU_ASSERT(crc32_update(0, at, N) == want && crc32_table(0, at, N) == want);
-    for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1)
-        got = crc32_update(got, at + i, n = n < N - i ? n : N - i);
-    CU_ASSERT(got == want);
+    uint32_t want = bit_by_bit(0, b, N), all_kernels = CRC32_KERNELS;
+    for (uint32_t k = 0; k < all_kernels; k++) {
+        uint32_t got = 0;
+        CU_ASSERT(with((enum crc32_kernel)k, 0, at, N, want) == want);
+        for (size_t i = 0, n = 1; i < N; i += n, n = n * 3 + 1) {
+            n = n < N - i ? n : N - i;
+            if (!crc32_with((enum crc32_kernel)k, &got, at + i, n))
+                got = want;
+        }
+        CU_ASSERT(got == want);
+    }
+    for (size_t cut = 0; cut < N; cut += 997)
+        CU_ASSERT(crc32_update(crc32_update(0, at, cut), at + cut, N - cut) == want);
     unit_guard_free(at, N);
     free(b);
 }
@@ -79,6 +97,6 @@ void suite_crc32(void)
 {
     UNIT(combined_pieces);
     UNIT(known_values);
-    UNIT(every_length_and_start);
+    UNIT(every_kernel_length_and_start);
     UNIT(pieces_make_the_whole);
 }
