@@ -1,3 +1,4 @@
+/* number.c - see number.h. Every dtype fits a double but 64-bit integers. */
 #include "core/number.h"
 
 #include <math.h>

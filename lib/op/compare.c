@@ -1,3 +1,5 @@
+/* compare.c - see compare.h. Both sides are read in step; only stretches whose bytes
+ * or dtypes differ become numbers. */
 #include "op/compare.h"
 
 #include <math.h>

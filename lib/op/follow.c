@@ -1,4 +1,4 @@
-/* Where module paths go when their keys are renamed one by one. */
+/* follow.c - where module paths go when their keys are renamed one by one. */
 #include <stdlib.h>
 
 #include "op/keys.h"

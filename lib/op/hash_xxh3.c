@@ -1,5 +1,5 @@
-/* The only file that includes xxhash.h. Built into it, because the header
- * compiled at -O3 is several times faster than Debian's shared library. */
+/* hash_xxh3.c - the only file that includes xxhash.h. Built into it, because the
+ * header compiled at -O3 is several times faster than Debian's shared library. */
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC optimize("O3")
 #endif

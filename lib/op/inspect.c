@@ -1,4 +1,4 @@
-/* What a checkpoint is, in one look: the facts behind `ckpt info`. */
+/* inspect.c - what a checkpoint is, in one look: the facts behind `ckpt info`. */
 #include <stdlib.h>
 
 #include "base/checked.h"

@@ -1,3 +1,5 @@
+/* keys.c - see keys.h. Names are asked for and collisions found in a first pass
+ * over all keys; edits are made only in a second, so a refusal changes nothing. */
 #include "op/keys.h"
 
 #include <stdlib.h>

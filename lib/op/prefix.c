@@ -1,3 +1,4 @@
+/* prefix.c - see prefix.h. */
 #include "op/prefix.h"
 
 /* torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,

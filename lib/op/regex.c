@@ -1,4 +1,4 @@
-/* rename -s 'REGEX=>REPL': POSIX extended expressions over keys. */
+/* regex.c - rename -s 'REGEX=>REPL': POSIX extended expressions over keys. */
 #include <regex.h>
 #include <stdlib.h>
 
@@ -58,8 +58,11 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
 {
     const char *arrow = strstr(rule, "=>");
     char pattern[MAX_PATTERN + 1], why[128];
-    if (!arrow)
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is no rule REGEX=>REPLACEMENT", rule);
+    if (!arrow) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is no rule REGEX=>REPLACEMENT", rule);
+        fail_hint(err, "'^module\\.=>' takes a prefix off, '^=>module.' puts it on");
+        return CKPT_EUSAGE;
+    }
     size_t n = (size_t)(arrow - rule);
     if (n == 0 || n > MAX_PATTERN)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "an expression of %zu bytes; 1 to %u are allowed", n,

@@ -1,4 +1,4 @@
-/* strip, add, rename: each is a way to name keys, run by keys.c. */
+/* rename.c - strip, add, rename: each is a way to name keys, run by keys.c. */
 #include "op/rename.h"
 
 #include "base/utf8.h"
@@ -202,6 +202,13 @@ static ckpt_status map_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
     return CKPT_OK;
 }
 
+static ckpt_status no_key(ckpt_str name, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no key is called \"%.*s\"", STR_ARG(name));
+    fail_hint(err, "`ckpt ls` lists the names; one may stand with the path of its state dict or without");
+    return CKPT_ENOTFOUND;
+}
+
 static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct mapping_names *x,
                            ckpt_error *err)
 {
@@ -219,7 +226,7 @@ static ckpt_status run_map(ckpt_plan *p, size_t n, const ckpt_str *from, struct 
     CKPT_TRY(keys_rename(&names, err));
     for (size_t i = 0; i < n; i++)
         if (!x->used[i])
-            return fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no key is called \"%.*s\"", STR_ARG(from[i]));
+            return no_key(from[i], err);
     names.dry = false;
     CKPT_TRY(keys_rename(&names, err));
     if (!names.changed)

@@ -1,4 +1,4 @@
-/* Which part of a file a plan writes: a root, and globs over names. */
+/* select.c - which part of a file a plan writes: a root, and globs over names. */
 #include <stdio.h>
 
 #include "core/plan.h"
@@ -56,6 +56,8 @@ static ckpt_status no_root(const ckpt_plan *p, const struct walk *w, const char 
     }
     if (shown)
         fail_hint(err, "state dicts in this file: %.*s", STR_ARG(names));
+    else
+        fail_hint(err, "`ckpt ls` lists the names");
     return CKPT_ENOTFOUND;
 }
 
@@ -132,6 +134,8 @@ static ckpt_status no_match(const ckpt_plan *p, const char *glob, ckpt_error *er
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches \"%s\"", glob);
     if (p->root_name.len)
         fail_hint(err, "names are those below \"%.*s\"", STR_ARG(p->root_name));
+    else
+        fail_hint(err, "`ckpt ls` lists the names");
     fail_file(err, p->file->path);
     return CKPT_ENOTFOUND;
 }

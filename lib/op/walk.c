@@ -1,3 +1,4 @@
+/* walk.c - see walk.h. Breadth first, in place of recursion. */
 #include "op/walk.h"
 
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /*
- * Where trainers keep the weights: a known name first (the table below), else
- * the only mapping that holds tensors, else everything. Averaged copies are
- * taken only when there is nothing else, optimizer state never.
+ * weights.c - where trainers keep the weights: a known name first (the table
+ * below), else the only mapping that holds tensors, else everything. Averaged
+ * copies are taken only when there is nothing else, optimizer state never.
  */
 #include "op/weights.h"
 

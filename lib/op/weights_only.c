@@ -1,9 +1,10 @@
 /*
- * torch.load(weights_only=True) runs the pickle on a machine of its own
- * (torch/_weights_only_unpickler.py): 34 opcodes, names from a list, calls of
- * listed names only, BUILD, APPEND and SETITEM on few types, and storages as
- * the only persistent ids. This file holds what our machine noted while it read
- * (struct pickle_facts) against those rules and names the first breach.
+ * weights_only.c - torch.load(weights_only=True) runs the pickle on a machine of
+ * its own (torch/_weights_only_unpickler.py): 34 opcodes, names from a list,
+ * calls of listed names only, BUILD, APPEND and SETITEM on few types, and
+ * storages as the only persistent ids. This file holds what our machine noted
+ * while it read (struct pickle_facts) against those rules and names the first
+ * breach.
  */
 #include "op/weights_only.h"
 

@@ -3,3 +3,5 @@ ckpt convert --max-shard-size 10kB data/train.pt model.safetensors
 ls
 ckpt diff --root auto data/train.pt model.safetensors.index.json
 for s in 5G 0 10XB -1 1.5GB; do ckpt convert --max-shard-size $s data/train.pt x.safetensors; echo $?; done
+# Several files do not go through one pipe.
+ckpt convert --max-shard-size 1MB data/train.pt - --to safetensors; echo $?
