@@ -1,13 +1,8 @@
-/* hash_xxh3.c - the only file that includes xxhash.h. Built into it, because the
- * header compiled at -O3 is several times faster than Debian's shared library. */
-#if defined(__GNUC__) && !defined(__clang__)
-#pragma GCC optimize("O3")
-#endif
-
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+/* hash_xxh3.c - a state is the same for every build of xxhash.h, so what takes most
+ * bytes is all that is chosen by CPU. */
 #include "op/hash_xxh3.h"
+
+#include "op/hash_xxh3_build.h"
 
 void *xxh3_new(void)
 {
@@ -17,7 +12,30 @@ void *xxh3_new(void)
     return x;
 }
 
-void xxh3_update(void *x, const void *bytes, size_t n) { (void)XXH3_128bits_update(x, bytes, n); }
+static void update(void *x, const void *bytes, size_t n) { (void)XXH3_128bits_update(x, bytes, n); }
+
+#ifdef __x86_64__
+static bool has_avx2(void) { return __builtin_cpu_supports("avx2"); }
+#else
+static bool has_avx2(void) { return false; }
+void xxh3_update_avx2(void *x, const void *bytes, size_t n) { update(x, bytes, n); }
+#endif
+
+bool xxh3_update_with(enum xxh3_kernel k, void *x, const void *bytes, size_t n)
+{
+    if (k == XXH3_AVX2 && has_avx2())
+        xxh3_update_avx2(x, bytes, n);
+    else if (k == XXH3_PLAIN)
+        update(x, bytes, n);
+    else
+        return false;
+    return true;
+}
+
+void xxh3_update(void *x, const void *bytes, size_t n)
+{
+    (void)xxh3_update_with(has_avx2() ? XXH3_AVX2 : XXH3_PLAIN, x, bytes, n);
+}
 
 void xxh3_final(const void *x, uint8_t out[XXH3_BYTES])
 {

@@ -39,6 +39,34 @@ static void known_answers(void)
     flat_close();
 }
 
+/* Every length, start and split gives what the plain build gives. */
+static void xxh3_kernels_agree(void)
+{
+    enum { MOST = 1200 };
+    static _Alignas(64) unsigned char b[MOST + 40];
+    uint8_t want[XXH3_BYTES], got[XXH3_BYTES];
+    for (size_t i = 0; i < sizeof b; i++)
+        b[i] = (unsigned char)(i * i * 3 >> 2);
+    for (size_t n = 0; n <= MOST; n += n < 620 ? 1 : 29) {
+        size_t start = n % 37, cut = n * 5 / 7;
+        void *x = xxh3_new(), *y = xxh3_new(), *z = xxh3_new();
+        CU_ASSERT(xxh3_update_with(XXH3_PLAIN, x, b + start, n));
+        xxh3_final(x, want);
+        if (!xxh3_update_with(XXH3_AVX2, y, b + start, n))
+            xxh3_update(y, b + start, n);
+        xxh3_final(y, got);
+        CU_ASSERT(memcmp(got, want, XXH3_BYTES) == 0);
+        if (!xxh3_update_with(XXH3_AVX2, z, b + start, cut))
+            xxh3_update(z, b + start, cut);
+        CU_ASSERT(xxh3_update_with(XXH3_PLAIN, z, b + start + cut, n - cut));
+        xxh3_final(z, got);
+        CU_ASSERT(memcmp(got, want, XXH3_BYTES) == 0);
+        xxh3_free(x);
+        xxh3_free(y);
+        xxh3_free(z);
+    }
+}
+
 static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t *d = calloc(ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
@@ -122,6 +150,7 @@ static void what_bytes_do_not_tell_counts(void)
 void suite_digest(void)
 {
     UNIT(known_answers);
+    UNIT(xxh3_kernels_agree);
     UNIT(file_digest_is_as_documented);
     UNIT(order_and_place_do_not_matter);
     UNIT(format_does_not_matter);
