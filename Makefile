@@ -26,8 +26,10 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
-PUBLIC   := truth robust fuzz/open fuzz/write bench/mkckpt bench/runner
-PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o)
+PUBLIC   := truth robust fuzz/open fuzz/write
+BENCH    := mkckpt runner count
+BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
+PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
 DEPS      = $(patsubst %.o,%.d,$(LIB_OBJ) $(CLI_OBJ) $(UNIT_OBJ) $(PUB_OBJ))
 
 # Inner makes use every processor unless the caller chose a number.
@@ -81,6 +83,12 @@ $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
+# These measure from outside.
+$(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $< $(LDFLAGS)
+
 $(B)/tests/fuzz/open $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 PUB_OBJ += $(B)/obj/tests/fuzz/main.o
 
@@ -102,7 +110,7 @@ check: setup-check
 	+@$(SUB) asan-programs
 	@$(ENV) sh tests/run.sh $(T)
 
-test-programs: $(B)/unit $(B)/tests/truth $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
+test-programs: $(B)/unit $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
@@ -137,8 +145,19 @@ fuzz:
 
 ## bench: measure time and memory beside public tools
 bench: setup
-	+@$(SUB) all $(B)/tests/bench/mkckpt $(B)/tests/bench/runner
-	@$(ENV) sh tests/bench/run.sh
+	+@$(SUB) all $(BENCH_PROGRAMS)
+	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" sh tests/bench/run.sh
+
+## bench-results: measure 2 GB files and keep the table in tests/bench/RESULTS.md
+bench-results: setup
+	+@$(SUB) all $(BENCH_PROGRAMS)
+	@$(ENV) ORACLE_PYTHON="$(ORACLE_PYTHON)" BENCH_BIG=1 sh tests/bench/run.sh >$(B)/results.md; \
+	    code=$$?; [ ! -s $(B)/results.md ] || cp $(B)/results.md tests/bench/RESULTS.md; exit $$code
+
+## bench-gates: what needs no clock: bytes, system calls, memory, instructions (part of check)
+bench-gates: setup
+	+@$(SUB) all $(BENCH_PROGRAMS)
+	@$(ENV) sh tests/bench/gates.sh
 
 ## check-oracle: hold what we write against torch and safetensors (ORACLE_PYTHON)
 check-oracle:
@@ -196,5 +215,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all asan asan-programs bench check check-oracle clean demo format fuzz help install lint oracle-env \
-    setup setup-check setup-oracle test-programs ubsan uninstall unit valgrind
+.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean demo format fuzz help \
+    install lint oracle-env setup setup-check setup-oracle test-programs ubsan uninstall unit valgrind

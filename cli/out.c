@@ -28,7 +28,7 @@ static unsigned terminal_width(void)
 
 void ui_init(void)
 {
-    static char block[65536]; /* of its own accord stdout writes 4 KiB at a time */
+    static char block[262144]; /* of its own accord stdout writes 4 KiB at a time */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);

@@ -14,7 +14,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header install example cli man readme git demo bounds truth truth-asan replay
+parts='unit unit-asan warnings lint header install example cli man readme git demo gates truth truth-asan replay
        robust fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
@@ -45,7 +45,7 @@ part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
 part_readme() { sh tests/readme.sh; }
-part_bounds() { sh tests/bench/bounds.sh; }
+part_gates() { sh tests/bench/gates.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_truth() { "$B/tests/truth" tests/corpus; }

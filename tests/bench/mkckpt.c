@@ -1,12 +1,15 @@
 /*
  * mkckpt.c - writes a checkpoint of any size, the same bytes every time, without torch:
  *
- *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] OUT.pt | OUT.safetensors
+ *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT.pt | OUT.safetensors
  *
  * BYTES is the size of all tensors together (K, M, G are 1024s). Names are those of a language model. With
- * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing. The
+ * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing; with --changed the
+ * first element of the middle tensor has its lowest bit the other way. The
  * .pt is what torch.save writes since 2.6: stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
  * zip64 where needed.
+ *
+ * Prints the size of the metadata: header, or pickle and directory to the end of the file.
  */
 #include <fcntl.h>
 #include <inttypes.h>
@@ -21,7 +24,8 @@
 
 static uint64_t tensors = 100, total = 64u << 20, seed = 1, each; /* each: elements of one tensor */
 static const char *prefix = "", *out_path;
-static bool sparse;
+static bool sparse, changed;
+static uint64_t metadata;
 static FILE *out;
 
 struct text {
@@ -133,6 +137,8 @@ static uint32_t write_data(uint64_t i)
     for (size_t n; left; left -= n) {
         n = left < BLOCK ? (size_t)left : BLOCK;
         fill(block, n / 4, &state);
+        if (changed && i == tensors / 2 && left == each * 4)
+            block[0] ^= 1;
         crc = crc32(crc, (unsigned char *)block, n);
         if (fwrite(block, 1, n, out) != n)
             die(out_path);
@@ -355,6 +361,7 @@ static void zip_end(void)
     put_le(t, capped(size), 4);
     put_le(t, capped(start), 4);
     put_le(t, 0, 2);
+    metadata += t->len;
     flush_text(t);
 }
 
@@ -365,6 +372,7 @@ static void write_pt(void)
     put_str(&little, "little");
     put_str(&version, "3\n");
     pickle(&p);
+    metadata = p.len;
     record("data.pkl", &p, 0);
     record("byteorder", &little, 0);
     for (uint64_t i = 0; i < tensors; i++) {
@@ -394,6 +402,7 @@ static void write_safetensors(void)
     while (h.len % 8)
         put_str(&h, " ");
     put_le(&size, h.len, 8);
+    metadata = h.len + 8;
     flush_text(&size);
     flush_text(&h);
     for (uint64_t i = 0; i < tensors; i++)
@@ -424,6 +433,10 @@ int main(int argc, char **argv)
             sparse = true;
             continue;
         }
+        if (strcmp(argv[i], "--changed") == 0) {
+            changed = true;
+            continue;
+        }
         if (argv[i][0] != '-') {
             out_path = argv[i];
             continue;
@@ -437,7 +450,7 @@ int main(int argc, char **argv)
         }
     }
     if (!out_path || !tensors) {
-        fprintf(stderr, "usage: mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] OUT\n");
+        fprintf(stderr, "usage: mkckpt [-n N] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT\n");
         return 2;
     }
     each = total / 4 / tensors;
@@ -452,5 +465,6 @@ int main(int argc, char **argv)
     off_t end = ftello(out);
     if (fflush(out) != 0 || ftruncate(fileno(out), end) != 0 || fclose(out) != 0)
         die(out_path);
+    printf("%" PRIu64 "\n", metadata);
     return 0;
 }

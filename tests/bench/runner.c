@@ -1,21 +1,36 @@
 /*
- * runner.c - runs a command and measures it:
+ * runner.c - runs a command, alone or in turn with another, and measures it:
  *
- *   runner [-n RUNS] [-o FILE] COMMAND [ARG…]
+ *   runner [-b BATCHES] [-n RUNS] [-o FILE] [-p PREPARE] [-t BYTES] COMMAND [ARG…] [-- YARDSTICK [ARG…]]
  *
- * Prints "MS KIB STATUS": the median wall time of RUNS runs (7), the most memory that was resident in any of
- * them, and the exit status of the last. The command's output goes to FILE (/dev/null).
+ * Prints "MS KIB STATUS": the median wall time, the most memory that was resident in any run, and the highest exit
+ * status. With a yardstick also "MS RATIO LOW HIGH": its median, and the median, lowest and highest of the
+ * batches' ratios. A batch is RUNS (7) runs of each, in turn; a first run of each is not counted where there is more
+ * than one. Before each run, PREPARE goes to the shell and BYTES of memory are touched and given back: a virtual machine
+ * may have to fetch pages from its host, and the run that comes first would pay for it. What commands print
+ * goes to FILE (/dev/null).
  */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define RUNS_MAX 1000
+
+static const char *output = "/dev/null", *prepare;
+static size_t touched;
+
+struct side {
+    char **argv;
+    double ms[RUNS_MAX], batch[RUNS_MAX]; /* all runs; those of the batch */
+    long kib;
+    int status;
+};
 
 static double now(void)
 {
@@ -24,25 +39,46 @@ static double now(void)
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
 }
 
-static int run(char **argv, const char *output, double *ms, long *kib)
+static void touch(void)
+{
+    pid_t pid = fork();
+    if (pid == 0) {
+        char *p = mmap(NULL, touched, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (size_t i = 0; p != MAP_FAILED && i < touched; i += 4096)
+            p[i] = 1;
+        _exit(0);
+    }
+    waitpid(pid, NULL, 0);
+}
+
+static double run(struct side *s)
 {
     struct rusage used;
     int status = 0;
+    if (prepare && system(prepare) != 0)
+        s->status = 127;
+    if (touched)
+        touch();
     double begin = now();
     pid_t pid = vfork();
     if (pid == 0) {
         int fd = open(output, O_WRONLY | O_CREAT | O_TRUNC, 0666);
         if (fd < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
             _exit(127);
-        execvp(argv[0], argv);
+        execvp(s->argv[0], s->argv);
         _exit(127);
     }
-    if (pid < 0 || wait4(pid, &status, 0, &used) != pid)
-        return 127;
-    *ms = now() - begin;
-    if (used.ru_maxrss > *kib)
-        *kib = used.ru_maxrss;
-    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (pid < 0 || wait4(pid, &status, 0, &used) != pid) {
+        perror(s->argv[0]);
+        exit(2);
+    }
+    double ms = now() - begin;
+    if (used.ru_maxrss > s->kib)
+        s->kib = used.ru_maxrss;
+    status = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+    if (status > s->status)
+        s->status = status;
+    return ms;
 }
 
 static int by_size(const void *a, const void *b)
@@ -51,25 +87,66 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
+static double median(double *v, long n)
+{
+    qsort(v, (size_t)n, sizeof *v, by_size);
+    return v[n / 2];
+}
+
+static void measure(struct side *ours, struct side *yard, long batches, long runs)
+{
+    static double ratio[RUNS_MAX];
+    if (batches * runs > 1) {
+        run(ours);
+        if (yard->argv)
+            run(yard);
+    }
+    for (long b = 0; b < batches; b++) {
+        for (long i = 0; i < runs; i++) {
+            ours->ms[b * runs + i] = ours->batch[i] = run(ours);
+            if (yard->argv)
+                yard->ms[b * runs + i] = yard->batch[i] = run(yard);
+        }
+        if (yard->argv)
+            ratio[b] = median(ours->batch, runs) / median(yard->batch, runs);
+    }
+    printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->kib, ours->status);
+    if (yard->argv) {
+        double middle = median(ratio, batches);
+        printf(" %.3f %.4f %.4f %.4f", median(yard->ms, batches * runs), middle, ratio[0], ratio[batches - 1]);
+    }
+    printf("\n");
+}
+
 int main(int argc, char **argv)
 {
-    static double ms[RUNS_MAX];
-    const char *output = "/dev/null";
-    int opt, status = 0;
-    long runs = 7, kib = 0;
-    while ((opt = getopt(argc, argv, "+n:o:")) != -1) {
-        if (opt == 'n')
-            runs = strtol(optarg, NULL, 10);
-        else if (opt == 'o')
-            output = optarg;
+    static struct side ours, yard;
+    int opt;
+    long runs = 7, batches = 1;
+    while ((opt = getopt(argc, argv, "+b:n:o:p:t:")) != -1) {
+        switch (opt) {
+        case 'b': batches = strtol(optarg, NULL, 10); break;
+        case 'n': runs = strtol(optarg, NULL, 10); break;
+        case 'o': output = optarg; break;
+        case 'p': prepare = optarg; break;
+        case 't': touched = strtoul(optarg, NULL, 10); break;
+        default: runs = 0;
+        }
     }
-    if (optind >= argc || runs < 1 || runs > RUNS_MAX) {
-        fprintf(stderr, "usage: runner [-n RUNS] [-o FILE] COMMAND [ARG...]\n");
+    if (optind >= argc || runs < 1 || batches < 1 || runs > RUNS_MAX || batches > RUNS_MAX / runs) {
+        fprintf(stderr, "usage: runner [-b BATCHES] [-n RUNS] [-o FILE] [-p PREPARE] [-t BYTES] "
+                        "COMMAND [ARG...] [-- YARDSTICK [ARG...]]\n");
         return 2;
     }
-    for (long i = 0; i < runs; i++)
-        status = run(argv + optind, output, &ms[i], &kib);
-    qsort(ms, (size_t)runs, sizeof *ms, by_size);
-    printf("%.2f %ld %d\n", ms[runs / 2], kib, status);
+    ours.argv = argv + optind;
+    for (int i = optind; i < argc && !yard.argv; i++) {
+        if (strcmp(argv[i], "--") == 0) {
+            argv[i] = NULL;
+            yard.argv = argv + i + 1;
+        }
+    }
+    measure(&ours, &yard, batches, runs);
+    if (yard.status)
+        fprintf(stderr, "%s: exit status %d\n", yard.argv[0], yard.status);
     return 0;
 }

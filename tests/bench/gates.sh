@@ -1,0 +1,181 @@
+#!/bin/sh
+# bench/gates.sh - what holds on any machine and needs no clock: bytes read and written, system calls, peak memory,
+# instructions. GATES_SHOW=1 shows what was measured; GATES_DOUBT=1 sets each limit one below it, so that each must fail.
+#
+# The contract of memory: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, whatever the size of the file.
+set -u
+B=${B:-build}
+ckpt=$B/ckpt
+bin=$B/tests/bench
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 skipped=0
+tracing=1
+
+skip()
+{
+    skipped=$((skipped + 1))
+    echo "gates skipped: $1"
+}
+
+# gate WHAT VALUE LIMIT - VALUE is at most LIMIT
+gate()
+{
+    limit=$3
+    [ -z "${GATES_DOUBT:-}" ] || limit=$(($2 - 1))
+    if [ "$2" -le "$limit" ]; then
+        passed=$((passed + 1))
+        [ -z "${GATES_SHOW:-}" ] || echo "$1: $2, at most $limit"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $1: $2, at most $limit"
+    fi
+}
+
+# make_file OPTIONS… FILE - sets $metadata to its metadata's size
+make_file() { metadata=$("$bin/mkckpt" "$@" 2>"$tmp/why"); }
+
+# measure WHAT COMMAND… - sets calls, in, out (empty without ptrace) and kib; fails when the command does
+measure()
+{
+    what=$1
+    shift
+    calls= in= out= kib= status=2
+    # shellcheck disable=SC2046
+    if [ "$tracing" ]; then
+        set -- "$bin/count" -o "$tmp/said" "$@"
+        got=$("$@") || return 1
+        set -- $got
+        calls=$1 in=$2 out=$3 kib=$4 status=$5
+    else
+        set -- $("$bin/runner" -n 1 -o "$tmp/said" "$@")
+        kib=$2 status=$3
+    fi
+    if grep -q '^ckpt: unknown ' "$tmp/said"; then
+        skip "$what: $(head -n 1 "$tmp/said")"
+        return 1
+    fi
+    if [ "$status" -gt 1 ]; then
+        failed=$((failed + 1))
+        echo "FAIL $what: exit $status: $(head -n 2 "$tmp/said")"
+        return 1
+    fi
+}
+
+# contract WHAT TENSORS THREADS COMMAND…
+contract()
+{
+    what=$1 room=$((8192 + $2 + 1024 * $3))
+    shift 3
+    measure "$what" "$@" && gate "$what: peak KiB" "$kib" "$room"
+    rm -rf "$tmp"/out*
+}
+
+# instructions COMMAND… - how many it took
+instructions()
+{
+    if command -v valgrind >/dev/null 2>&1; then
+        valgrind --tool=callgrind --callgrind-out-file=/dev/null "$@" 2>&1 >/dev/null |
+            sed -n 's/.*Collected : *\([0-9]*\).*/\1/p'
+    else
+        perf stat -x, -e instructions:u "$@" 2>&1 >/dev/null | sed -n 's/^\([0-9]*\),.*instructions.*/\1/p'
+    fi
+}
+
+# ------------------------------------------------------------------ 100 GB
+
+huge()
+{
+    make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1" || { skip "100 GB .$1: $(cat "$tmp/why")"; return; }
+    if [ "$(du -k "$tmp/huge.$1" | cut -f1)" -gt 65536 ]; then
+        skip "100 GB .$1: this file system keeps no holes"
+        rm -f "$tmp/huge.$1"
+        return
+    fi
+    measure "ls of 100 GB, .$1" "$ckpt" ls "$tmp/huge.$1" || return
+    gate "ls of 100 GB, .$1: peak KiB" "$kib" 16384
+    [ -z "$tracing" ] || gate "ls of 100 GB, .$1: bytes read" "$in" $((2 * metadata + 131072))
+    measure "strip --in-place of 100 GB, .$1" "$ckpt" strip --in-place module. "$tmp/huge.$1" || return
+    gate "strip --in-place of 100 GB, .$1: peak KiB" "$kib" 16384
+    [ -z "$tracing" ] || gate "strip --in-place of 100 GB, .$1: bytes written" "$out" $((2 * metadata + 65536))
+    left=$("$ckpt" ls "$tmp/huge.$1" 2>/dev/null | grep -c '^module[.]')
+    gate "strip --in-place of 100 GB, .$1: names left with the prefix" "$left" 0
+    rm -f "$tmp/huge.$1"
+}
+
+# ------------------------------------------------------------ many tensors
+
+# With $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000.
+many()
+{
+    make_file -n 20000 -b 80M --sparse -p module. "$tmp/many.$1" || exit 2
+    make_file -n 40000 -b 80M --sparse -p module. "$tmp/more.$1" || exit 2
+    measure "ls of 20,000 tensors, .$1" "$ckpt" ls "$tmp/many.$1" || return
+    gate "ls of 20,000 tensors, .$1: peak KiB" "$kib" $((8192 + 20000 + 1024))
+    [ -z "$tracing" ] || gate "ls of 20,000 tensors, .$1: system calls" "$calls" 200
+    if ! command -v valgrind >/dev/null 2>&1 && ! perf stat -e instructions:u true >/dev/null 2>&1; then
+        skip "instructions of ls, .$1: neither valgrind nor perf"
+        return
+    fi
+    one=$(instructions "$ckpt" ls "$tmp/many.$1")
+    two=$(instructions "$ckpt" ls "$tmp/more.$1")
+    gate "ls of 40,000 tensors, .$1: instructions in percent of those for 20,000" $((two * 100 / one)) 220
+    rm -f "$tmp"/many.* "$tmp"/more.*
+}
+
+# ----------------------------------------------------------------- rewrite
+
+# A .pt of 2 GB rewritten: buffers, not tensors, decide how often the kernel is asked; every tensor on 64 bytes.
+rewrite()
+{
+    measure 'strip of 2 GB' "$ckpt" strip --no-sync module. "$tmp/big.pt" -o "$tmp/out.pt" || return
+    gate 'strip of 2 GB: peak KiB' "$kib" $((8192 + 291 + 1024 * 4))
+    bytes=$(wc -c <"$tmp/big.pt")
+    [ -z "$tracing" ] || gate 'strip of 2 GB: system calls' "$calls" $((2 * bytes / 262144 + 20 * 291))
+    "$ckpt" ls --json "$tmp/out.pt" 2>/dev/null | tr ',' '\n' | sed -n 's/.*"file_offset":\([0-9]*\).*/\1/p' >"$tmp/at"
+    gate 'strip of 2 GB: tensors not on 64 bytes' "$(awk '$1 % 64 || !$1' "$tmp/at" | wc -l)" 0
+    gate 'strip of 2 GB: tensors not listed' $((291 - $(wc -l <"$tmp/at"))) 0
+    rm -f "$tmp"/out*
+}
+
+# ---------------------------------------------------------------- contract
+
+every_command()
+{
+    pt=$tmp/big.pt st=$tmp/big.safetensors name=module.model.layers.0.mlp.up_proj.weight
+    contract 'ls' 291 1 "$ckpt" ls "$pt"
+    contract 'ls, safetensors' 291 1 "$ckpt" ls "$st"
+    contract 'info' 291 1 "$ckpt" info "$pt"
+    contract 'show' 291 1 "$ckpt" show "$pt" "$name[0:8]"
+    for j in 1 4; do
+        contract "hash -j $j" 291 $j "$ckpt" hash -j $j "$pt"
+        contract "hash --xxh3 -j $j" 291 $j "$ckpt" hash --xxh3 -j $j "$st"
+        contract "diff -j $j" 582 $j "$ckpt" diff -j $j "$pt" "$st"
+        contract "stat -j $j" 291 $j "$ckpt" stat -j $j "$st"
+        contract "convert to safetensors -j $j" 291 $j "$ckpt" convert -j $j --no-sync "$pt" "$tmp/out.safetensors"
+        contract "convert to .pt -j $j" 291 $j "$ckpt" convert -j $j --no-sync "$st" "$tmp/out.pt"
+        contract "convert --cast -j $j" 291 $j "$ckpt" convert -j $j --no-sync --cast bf16 "$st" "$tmp/out.safetensors"
+    done
+    contract 'convert to shards' 291 4 "$ckpt" convert --no-sync --max-shard-size 500MB "$pt" "$tmp/out.safetensors"
+    contract 'add' 291 4 "$ckpt" add --no-sync x. "$pt" -o "$tmp/out.pt"
+    contract 'rename' 291 4 "$ckpt" rename --no-sync -s '^module=>m' "$pt" -o "$tmp/out.pt"
+    contract 'add --in-place' 291 4 "$ckpt" add --in-place x. "$pt"
+    contract 'strip --in-place' 291 4 "$ckpt" strip --in-place x. "$pt"
+    contract 'rename --in-place' 291 4 "$ckpt" rename --in-place -s '^module=>m' "$st"
+}
+
+"$bin/count" true >/dev/null 2>"$tmp/why"
+if [ $? -eq 77 ]; then
+    tracing=
+    skip "bytes and system calls: no tracing here ($(cat "$tmp/why"))"
+fi
+huge pt
+huge safetensors
+many pt
+many safetensors
+make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2
+make_file -n 291 -b 2G --sparse -p module. "$tmp/big.safetensors" || exit 2
+rewrite
+every_command
+echo "gates: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
