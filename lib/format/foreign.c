@@ -53,9 +53,13 @@ static ckpt_str pointer_line(ckpt_str text, const char *key)
 static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
 {
     ckpt_str oid = pointer_line(head_of(p), "\noid "), size = pointer_line(head_of(p), "\nsize ");
-    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-               "Git LFS pointer, not a checkpoint (the real file has %.*s bytes, %.*s)", STR_ARG(size),
-               STR_ARG(oid));
+    if (oid.len && size.len)
+        (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
+                   "Git LFS pointer, not a checkpoint (the real file has %.*s bytes, %.*s)", STR_ARG(size),
+                   STR_ARG(oid));
+    else
+        (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
+                   "Git LFS pointer without its %s line, not a checkpoint", oid.len ? "size" : "oid");
     fail_hint(err, "git lfs pull --include %s", p->path);
     return CKPT_EUNKNOWN;
 }
