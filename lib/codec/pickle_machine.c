@@ -38,7 +38,7 @@ bool machine_memory(struct machine *m)
     }
     machine_bad(m, CKPT_ELIMIT, "goes beyond the memory that metadata may take (%" PRIu64 " bytes are taken)",
                 arena_used(m->a));
-    fail_hint(m->err, "a program that trusts this file can raise max_metadata, see ckpt_limits in libckpt(3)");
+    fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
     return false;
 }
 
