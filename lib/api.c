@@ -7,8 +7,10 @@
 
 #include "codec/json_scan.h"
 #include "format/format.h"
+#include "format/scan.h"
 #include "io/sink.h"
 #include "op/rename.h"
+#include "op/scan.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
@@ -178,4 +180,28 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
         return st;
     }
     return plan_rename_pairs(plan, n, from, to, err);
+}
+
+ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
+                      int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result,
+                      ckpt_error *err)
+{
+    ckpt_scan_options o = opts ? *opts : (ckpt_scan_options){0};
+    struct scan s = {.opts = &o, .tell = tell, .user = user, .result = result};
+    struct judge *judge = NULL;
+    source *src = NULL;
+    o.max_depth = o.max_depth ? o.max_depth : 4;
+    o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
+    *result = (ckpt_scan_result){0};
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK)
+        st = judge_new(&s, &judge, err);
+    if (st == CKPT_OK)
+        st = format_scan(path, src, &s, err);
+    if (st == CKPT_OK)
+        st = source_file_changed(src, err);
+    judge_free(judge);
+    source_unref(src);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
 }

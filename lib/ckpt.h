@@ -472,3 +472,77 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const
 }
 #endif
 #endif
+/* ------------------------------------------------------------------- scan */
+
+/* What a file would do to whoever loads it, the worst of its pickles. */
+typedef enum {
+    CKPT_SCAN_DATA_ONLY,        /* nothing is imported */
+    CKPT_SCAN_ALLOW_LISTED,     /* every import and call is on the lists */
+    CKPT_SCAN_UNKNOWN_CALLABLE, /* something is on no list */
+    CKPT_SCAN_UNRESOLVED,       /* computed while loading: the file does not tell */
+    CKPT_SCAN_KNOWN_EXEC        /* known to run code */
+} ckpt_scan_verdict;
+CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA-ONLY" … */
+
+typedef enum {
+    CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
+    CKPT_SCAN_INCOMPLETE, /* not looked at: neither good nor bad */
+    CKPT_SCAN_WARNING, CKPT_SCAN_ERROR, CKPT_SCAN_LEVELS
+} ckpt_scan_level;
+CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level); /* "note" … */
+
+typedef struct {
+    const char *id;   /* "PKL002", for good */
+    const char *name; /* "known-exec" */
+    const char *text;
+    ckpt_scan_level level;
+    ckpt_scan_verdict verdict;
+} ckpt_scan_rule;
+CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i); /* NULL past the end */
+
+typedef enum {
+    CKPT_SCAN_PICKLE,  /* a pickle begins: everything up to the next one is of it */
+    CKPT_SCAN_CALL,    /* a call, in order of execution; a finding too when rule is set */
+    CKPT_SCAN_FINDING  /* anything else */
+} ckpt_scan_what;
+
+/* Lives until the callback returns. */
+typedef struct {
+    ckpt_scan_what what;
+    const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
+    ckpt_scan_level level;
+    ckpt_scan_verdict verdict;  /* of this call or import */
+    ckpt_str where;             /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
+    uint64_t offset;            /* there; CKPT_NO_OFFSET: of the whole */
+    uint64_t file_offset;       /* in the file, where it is stored as it is; else CKPT_NO_OFFSET */
+    const char *opcode;         /* "REDUCE", or NULL */
+    uint64_t call;              /* number in order of execution, from 1; 0: no call */
+    ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
+    ckpt_str new_module, new_name; /* as Python 3 imports it */
+    const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
+    int weights_only;           /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
+    uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
+    bool framed;                /* seen only by loaders that read by frames */
+    ckpt_str text;              /* in words, escaped; empty for most calls */
+} ckpt_scan_record;
+
+typedef struct {
+    bool all_calls;       /* tell calls that are on the lists too */
+    uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
+    uint32_t max_depth;   /* of archives in archives: 4 */
+} ckpt_scan_options;
+
+typedef struct {
+    ckpt_scan_verdict verdict;
+    uint64_t found[CKPT_SCAN_LEVELS]; /* findings of each level */
+    uint64_t pickles, calls, members; /* looked at */
+    const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
+    uint64_t bytes, accounted;        /* of the file; of those, known what they are for */
+} ckpt_scan_result;
+
+/* ckpt_scan - follows every pickle in PATH, a file, as a description of what a
+ * loader would do, and tells TELL (nonzero stops with CKPT_ECANCELLED). CKPT_OK
+ * means that it was looked at as far as RESULT says; a file is as it should be
+ * when nothing was found above CKPT_SCAN_NOTE and accounted equals bytes. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts, int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
+

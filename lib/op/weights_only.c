@@ -71,11 +71,10 @@ static int compare(const char *full, ckpt_str module, ckpt_str name)
     return str_compare(str_skip(f, module.len + 1), name);
 }
 
-static enum makes lookup(const ckpt_value *global)
+static enum makes lookup_name(ckpt_str module, ckpt_str name)
 {
-    ckpt_str module = modern(value_module(global)), name = value_name(global);
     size_t lo = 0, hi = sizeof allowed / sizeof *allowed;
-    while (global->type == CKPT_V_GLOBAL && lo < hi) {
+    while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
         int c = compare(allowed[mid].name, module, name);
         if (c == 0)
@@ -87,6 +86,14 @@ static enum makes lookup(const ckpt_value *global)
     }
     return REFUSED;
 }
+
+static enum makes lookup(const ckpt_value *global)
+{
+    return global->type == CKPT_V_GLOBAL ? lookup_name(modern(value_module(global)), value_name(global))
+                                         : REFUSED;
+}
+
+bool weights_only_lists(ckpt_str module, ckpt_str name) { return lookup_name(modern(module), name) != REFUSED; }
 
 /* needs_import - names that torch lists once torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)

@@ -1,0 +1,285 @@
+/* pickle_show.c - see pickle_show.h. A constant of a trace is the place of its
+ * opcode; here its argument is read (pickle_ops.def says what follows which). */
+#include "codec/pickle_show.h"
+
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "codec/pickle_ops.h"
+#include "codec/pickle_text.h"
+
+#define SHOWN_TEXT  1001u /* one more than value_leaf.c shows, so that the cut is seen */
+#define SHOWN_DEPTH 6u
+#define LONGEST     8192u
+
+/* What stands behind an opcode, as far as it is looked at. */
+struct argument {
+    unsigned char bytes[LONGEST];
+    size_t n;
+    uint64_t whole; /* bytes there are */
+};
+
+/* fetch - N bytes at OFF, or those that are there. */
+static void fetch(source *src, uint64_t off, uint64_t n, struct argument *out)
+{
+    uint64_t there = off < src->size ? src->size - off : 0;
+    out->n = (size_t)(n < there ? n : there);
+    if (out->n > LONGEST)
+        out->n = LONGEST;
+    out->whole = n;
+    if (source_read(src, off, out->bytes, out->n, NULL) != CKPT_OK)
+        out->n = 0;
+}
+
+static size_t width_of(uint8_t argument)
+{
+    switch (argument) {
+    case PICKLE_ARG_U1:
+    case PICKLE_ARG_B1: return 1;
+    case PICKLE_ARG_U2: return 2;
+    case PICKLE_ARG_NONE: return 0;
+    case PICKLE_ARG_U8:
+    case PICKLE_ARG_F8:
+    case PICKLE_ARG_B8: return 8;
+    default: return 4;
+    }
+}
+
+/* argument - of the constant REF: a counted one without its length, a line without its newline. */
+static void argument(source *src, trace_ref ref, struct argument *out)
+{
+    const struct pickle_op *op = pickle_op(trace_opcode(ref));
+    uint8_t kind = op ? op->argument : PICKLE_ARG_NONE;
+    uint64_t at = trace_offset(ref) + 1; /* bounded: an opcode stands there */
+    if (kind == PICKLE_ARG_LINE) {
+        fetch(src, at, LONGEST, out);
+        const unsigned char *nl = memchr(out->bytes, '\n', out->n);
+        out->n = nl ? (size_t)(nl - out->bytes) : out->n;
+        out->whole = out->n;
+        return;
+    }
+    size_t width = width_of(kind);
+    fetch(src, at, width, out);
+    if (out->n < width || kind < PICKLE_ARG_B1)
+        return;
+    uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
+    fetch(src, at + width, n, out); /* bounded: behind a length that was read */
+    if (out->whole > out->n && out->n < LONGEST)
+        out->whole = out->n;
+}
+
+static bool is_text(uint8_t op)
+{
+    return op == PICKLE_SHORT_BINUNICODE || op == PICKLE_BINUNICODE || op == PICKLE_BINUNICODE8 ||
+           op == PICKLE_UNICODE || op == PICKLE_STRING || op == PICKLE_BINSTRING ||
+           op == PICKLE_SHORT_BINSTRING;
+}
+
+/* decode - the two text forms of protocol 0, in place: they never get longer than
+ * twice the line. */
+static void decode(uint8_t op, struct argument *arg)
+{
+    static const size_t most = LONGEST / 2;
+    unsigned char line[LONGEST / 2];
+    if (op != PICKLE_UNICODE && op != PICKLE_STRING)
+        return;
+    size_t n = arg->n < most ? arg->n : most;
+    memcpy(line, arg->bytes, n);
+    ckpt_str s = str_of((const char *)line, n);
+    size_t got = op == PICKLE_STRING ? text_string(s, NULL) : text_unicode(s, NULL);
+    if (got == TEXT_BAD || got > LONGEST)
+        return;
+    arg->n = op == PICKLE_STRING ? text_string(s, (char *)arg->bytes) : text_unicode(s, (char *)arg->bytes);
+    arg->whole = arg->n;
+}
+
+bool show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n)
+{
+    struct argument arg;
+    if (trace_node(ref) || !is_text(trace_opcode(ref)))
+        return false;
+    argument(src, ref, &arg);
+    decode(trace_opcode(ref), &arg);
+    *n = arg.n < cap ? arg.n : cap;
+    memcpy(out, arg.bytes, *n);
+    return true;
+}
+
+/* ---------------------------------------------------------------- constants */
+
+static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
+{
+    uint8_t op = trace_opcode(ref);
+    decode(op, arg);
+    size_t n = arg->n < SHOWN_TEXT ? arg->n : SHOWN_TEXT;
+    ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
+                           : is_text(op)           ? CKPT_V_STR
+                                                   : CKPT_V_BYTES;
+    if (arg->whole > n && type == CKPT_V_STR) /* no half character at the cut */
+        while (n && (arg->bytes[n - 1] & 0xc0) == 0x80)
+            n--;
+    ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
+    if (!s.ptr)
+        return NULL;
+    if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
+        type = CKPT_V_STR8;
+    ckpt_value *v = value_new(a, type, trace_offset(ref));
+    if (v)
+        v->u.str = s;
+    return v;
+}
+
+static ckpt_value *big_node(arena *a, trace_ref ref, const unsigned char *at, size_t n)
+{
+    n = integer_trim(at, n);
+    ckpt_value *v = value_new(a, n <= 8 ? CKPT_V_INT : CKPT_V_BIGINT, trace_offset(ref));
+    if (!v)
+        return NULL;
+    if (n <= 8) {
+        v->u.i = n ? integer_small(at, n) : 0;
+        return v;
+    }
+    v->u.str = arena_str(a, str_of((const char *)at, n));
+    return v->u.str.ptr ? v : NULL;
+}
+
+static ckpt_value *int_node(arena *a, trace_ref ref, int64_t i)
+{
+    ckpt_value *v = value_new(a, CKPT_V_INT, trace_offset(ref));
+    if (v)
+        v->u.i = i;
+    return v;
+}
+
+static ckpt_value *float_node(arena *a, trace_ref ref, double f)
+{
+    ckpt_value *v = value_new(a, CKPT_V_FLOAT, trace_offset(ref));
+    if (v)
+        v->u.f = f;
+    return v;
+}
+
+static ckpt_value *bool_node(arena *a, trace_ref ref, bool b)
+{
+    ckpt_value *v = value_new(a, CKPT_V_BOOL, trace_offset(ref));
+    if (v)
+        v->u.b = b;
+    return v;
+}
+
+static ckpt_value *number_line(arena *a, trace_ref ref, const struct argument *arg)
+{
+    ckpt_str s = str_of((const char *)arg->bytes, arg->n);
+    int64_t i;
+    double f;
+    if (trace_opcode(ref) == PICKLE_INT && (str_is(s, "00") || str_is(s, "01")))
+        return bool_node(a, ref, s.ptr[1] == '1');
+    if (s.len && s.ptr[s.len - 1] == 'L')
+        s.len--;
+    if (trace_opcode(ref) == PICKLE_FLOAT)
+        return float_node(a, ref, text_float(s, &f) ? f : 0);
+    return text_int(s, &i) ? int_node(a, ref, i) : value_str(a, arena_str(a, s));
+}
+
+static ckpt_value *constant(source *src, trace_ref ref, arena *a)
+{
+    struct argument arg;
+    uint8_t op = trace_opcode(ref);
+    argument(src, ref, &arg);
+    uint64_t bits;
+    double f;
+    switch (op) {
+    case PICKLE_NONE: return value_new(a, CKPT_V_NONE, trace_offset(ref));
+    case PICKLE_NEWTRUE:
+    case PICKLE_NEWFALSE: return bool_node(a, ref, op == PICKLE_NEWTRUE);
+    case PICKLE_BININT: return int_node(a, ref, (int32_t)load_u32le(arg.bytes));
+    case PICKLE_BININT1: return int_node(a, ref, arg.bytes[0]);
+    case PICKLE_BININT2: return int_node(a, ref, load_u16le(arg.bytes));
+    case PICKLE_LONG1:
+    case PICKLE_LONG4: return big_node(a, ref, arg.bytes, arg.n);
+    case PICKLE_INT:
+    case PICKLE_LONG:
+    case PICKLE_FLOAT: return number_line(a, ref, &arg);
+    case PICKLE_BINFLOAT:
+        bits = load_u64be(arg.bytes);
+        memcpy(&f, &bits, sizeof f);
+        return float_node(a, ref, f);
+    default: return text_node(a, ref, &arg);
+    }
+}
+
+/* -------------------------------------------------------------------- nodes */
+
+struct show {
+    source *src;
+    arena *a;
+    size_t left; /* nodes that may still be made */
+};
+
+static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth);
+
+static bool put_items(struct show *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+{
+    for (uint32_t i = 0; depth && i < n->kept && s->left; i++) {
+        ckpt_value *item = show(s, n->items[i], depth - 1);
+        if (!item || !value_append(s->a, v, item))
+            return false;
+    }
+    return true;
+}
+
+static bool put_pairs(struct show *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+{
+    for (uint32_t i = 0; depth && i + 1 < n->kept && s->left > 1; i += 2) {
+        ckpt_value *key = show(s, n->items[i], depth - 1), *val = show(s, n->items[i + 1], depth - 1);
+        if (!key || !val || !value_put(s->a, v, key, val))
+            return false;
+    }
+    return true;
+}
+
+static ckpt_value *container(struct show *s, const struct trace_node *n, unsigned depth)
+{
+    static const uint8_t types[] = {[TRACE_TUPLE] = CKPT_V_TUPLE,
+                                    [TRACE_LIST] = CKPT_V_LIST,
+                                    [TRACE_DICT] = CKPT_V_DICT,
+                                    [TRACE_SET] = CKPT_V_SET,
+                                    [TRACE_FROZENSET] = CKPT_V_FROZENSET};
+    ckpt_value *v = value_new(s->a, (ckpt_value_type)types[n->kind], 0);
+    bool ok = v && (n->kind == TRACE_DICT ? put_pairs(s, v, n, depth) : put_items(s, v, n, depth));
+    return ok ? v : NULL;
+}
+
+static ckpt_value *call(struct show *s, const struct trace_node *n, unsigned depth)
+{
+    ckpt_value *callable = show(s, n->items[0], depth ? depth - 1 : 0);
+    ckpt_value *args = depth ? show(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
+    return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
+}
+
+/* show - no deeper than SHOWN_DEPTH calls of itself. */
+static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth)
+{
+    const struct trace_node *n = trace_node(ref);
+    const struct trace_global *g = trace_global(ref);
+    s->left -= s->left > 0;
+    if (!n)
+        return constant(s->src, ref, s->a);
+    if (g)
+        return value_global(s->a, g->module, g->name, 0);
+    if (n->kind == TRACE_CALL)
+        return call(s, n, depth);
+    if (n->kind == TRACE_OPAQUE)
+        return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
+    if (n->kind != TRACE_PERSID)
+        return container(s, n, depth);
+    ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
+    if (v)
+        v->u.pid = show(s, n->items[0], depth ? depth - 1 : 0);
+    return v && v->u.pid ? v : NULL;
+}
+
+ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes)
+{
+    struct show s = {src, a, nodes};
+    return show(&s, ref, SHOWN_DEPTH);
+}

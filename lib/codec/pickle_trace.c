@@ -1,0 +1,630 @@
+/* pickle_trace.c - what a pickle would do. pickle_read.c builds what a pickle
+ * means and is as strict as the strictest loader; this builds nothing and is as
+ * lenient as the most lenient one, so that no loader gets further than it does:
+ * text is not decoded, numbers are not parsed, names are taken as they stand.
+ * A constant is its place in the file, so three million of them cost nothing.
+ *
+ * Loaders differ in what a FRAME means (CPython issues 128853, 154848):
+ *   flat     pickletools and loads() read on as if there were none
+ *   framed   the C unpickler before 3.13.15 and 3.14.7, reading from an object without
+ *            peek(), has the frame in its buffer: a number, text or line that
+ *            goes beyond it is read from behind the frame, and what was left
+ *            of the buffer is gone. Counted bytes are put together of both.
+ *   strict   pickle.py, and the C unpickler since: an error
+ * Both of the first two can be followed here; where they part is told.
+ *
+ * Follows Modules/_pickle.c in everything else: marks are fences, POP takes a
+ * mark, MEMOIZE counts entries, STOP drops what lies below its result. An
+ * operand of which the file does not tell what it is (the result of a call, an
+ * extension code) may be anything, and is let through. */
+#include "codec/pickle_trace.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/pickle_ops.h"
+#include "codec/pickle_show.h"
+#include "codec/tracer.h"
+
+#define KEEP_ITEMS  48u  /* of a container: more than any report shows */
+#define KEEP_ARGS   256u /* of a tuple */
+#define PAYLOAD_MIN 16u
+
+#define bad(t, ...) tracer_stop(t, CKPT_EFORMAT, __VA_ARGS__)
+
+static const uint8_t argument_of[256] = {
+#define OP(name, code, protocol, argument) [code] = PICKLE_ARG_##argument,
+#include "codec/pickle_ops.def"
+#undef OP
+};
+
+static const bool known[256] = {
+#define OP(name, code, protocol, argument) [code] = true,
+#include "codec/pickle_ops.def"
+#undef OP
+};
+
+/* -------------------------------------------------------------------- nodes */
+
+static trace_ref ref_of(const void *node) { return (uint64_t)(uintptr_t)node | 1; }
+
+static struct trace_node *node(struct tracer *t, enum trace_kind kind, size_t size)
+{
+    struct trace_node *n = arena_alloc(t->a, size);
+    if (!n) {
+        tracer_memory(t);
+        return NULL;
+    }
+    n->kind = (uint8_t)kind;
+    n->opcode = t->op;
+    return n;
+}
+
+/* add - N items at FROM, the first of which are kept up to MOST. */
+static bool add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most)
+{
+    size_t room = most - v->kept, kept = n < room ? n : room, want = v->kept + kept;
+    if (want > v->cap) {
+        size_t cap = want < 2u * v->cap ? 2u * v->cap : want;
+        cap = cap > most ? most : cap;
+        trace_ref *grown = arena_array(t->a, cap, sizeof *grown);
+        if (!grown)
+            return tracer_memory(t);
+        if (v->kept)
+            memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < cap */
+        v->items = grown;
+        v->cap = (uint16_t)cap;
+    }
+    if (kept)
+        memcpy(v->items + v->kept, from, kept * sizeof *from); /* bounded: want <= cap */
+    v->kept += (uint32_t)kept;
+    v->n += n; /* bounded: as many values were pushed */
+    return true;
+}
+
+/* gathered - the items from FROM on the stack up, as one node in their place. */
+static bool gathered(struct tracer *t, enum trace_kind kind, size_t from)
+{
+    struct trace_node *v = node(t, kind, sizeof *v);
+    uint32_t most = kind == TRACE_TUPLE ? KEEP_ARGS : KEEP_ITEMS;
+    if (!v || !add(t, v, t->stack + from, t->top - from, most))
+        return false;
+    t->top = from;
+    return push(t, ref_of(v));
+}
+
+static bool above_mark(struct tracer *t, enum trace_kind kind)
+{
+    size_t from;
+    if (!tracer_unmark(t, &from))
+        return false;
+    if (kind == TRACE_DICT && (t->top - from) % 2)
+        return bad(t, "finds %zu items above the MARK; keys and values come in pairs", t->top - from);
+    return gathered(t, kind, from);
+}
+
+static bool tuple(struct tracer *t, size_t n) { return need(t, n) && gathered(t, TRACE_TUPLE, t->top - n); }
+
+static bool opaque(struct tracer *t)
+{
+    struct trace_node *v = node(t, TRACE_OPAQUE, sizeof *v);
+    return v && push(t, ref_of(v));
+}
+
+/* ------------------------------------------------------------------ imports */
+
+static trace_ref import(struct tracer *t, struct trace_global *g)
+{
+    struct trace_step s = {.what = TRACE_STEP_IMPORT, .subject = ref_of(g)};
+    return tracer_tell(t, &s) ? ref_of(g) : 0;
+}
+
+static struct trace_global *global_new(struct tracer *t, ckpt_str module, ckpt_str name, bool literal)
+{
+    struct trace_global *g = (struct trace_global *)node(t, TRACE_GLOBAL, sizeof *g);
+    if (!g)
+        return NULL;
+    g->module = arena_str(t->a, module);
+    g->name = arena_str(t->a, name);
+    g->protocol = t->protocol;
+    g->literal = literal;
+    g->verdict = -1;
+    if (g->module.ptr && g->name.ptr)
+        return g;
+    tracer_memory(t);
+    return NULL;
+}
+
+static trace_ref global(struct tracer *t, ckpt_str module, ckpt_str name)
+{
+    size_t hash = module.len * 7 + name.len * 31; /* bounded: a hash may wrap */
+    for (size_t i = 0; i < name.len; i++)
+        hash = hash * 33 + (unsigned char)name.ptr[i]; /* bounded: a hash may wrap */
+    struct trace_global **slot = &t->names[hash % SEEN_NAMES], *g = *slot;
+    if (!g || g->protocol != t->protocol || !str_eq(g->module, module) || !str_eq(g->name, name))
+        g = *slot = global_new(t, module, name, true);
+    return g ? import(t, g) : 0;
+}
+
+/* two_lines - module and name of GLOBAL and INST. */
+static trace_ref two_lines(struct tracer *t)
+{
+    char module[LONGEST_NAME], name[LONGEST_NAME];
+    size_t m, n;
+    if (!tracer_line(t, module, &m) || !tracer_line(t, name, &n))
+        return 0;
+    return global(t, str_of(module, m), str_of(name, n));
+}
+
+/* maybe_any - can a value of this kind be whatever it likes once it is run? */
+static bool maybe_any(trace_ref r)
+{
+    const struct trace_node *n = trace_node(r);
+    return n && (n->kind == TRACE_GLOBAL || n->kind == TRACE_CALL || n->kind == TRACE_PERSID ||
+                 n->kind == TRACE_OPAQUE);
+}
+
+static const char *kind_of(trace_ref r)
+{
+    static const char *const names[] = {
+        "a class or function", "an object", "a persistent object", "a tuple", "a list", "a dict", "a set",
+        "a frozenset",         "an object"};
+    const struct trace_node *n = trace_node(r);
+    const struct pickle_op *op = n ? NULL : pickle_op(trace_opcode(r));
+    return n ? names[n->kind] : op ? op->name : "a constant";
+}
+
+static bool stack_global(struct tracer *t)
+{
+    if (!need(t, 2))
+        return false;
+    trace_ref m = t->stack[t->top - 2], n = t->stack[t->top - 1];
+    char module[LONGEST_NAME], name[LONGEST_NAME];
+    size_t nm = 0, nn = 0, slot = (size_t)((trace_offset(m) * 31 + trace_offset(n)) % SEEN_NAMES);
+    t->top -= 2;
+    if (maybe_any(m) || maybe_any(n)) {
+        if (!maybe_any(m))
+            (void)show_text(t->r.src, m, module, sizeof module, &nm);
+        if (!maybe_any(n))
+            (void)show_text(t->r.src, n, name, sizeof name, &nn);
+        struct trace_global *g = global_new(t, str_of(module, nm), str_of(name, nn), false);
+        return g && push(t, import(t, g));
+    }
+    struct trace_global *met = t->by_refs[slot];
+    if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->protocol)
+        return push(t, import(t, met));
+    if (!show_text(t->r.src, m, module, sizeof module, &nm) ||
+        !show_text(t->r.src, n, name, sizeof name, &nn))
+        return bad(t, "takes the texts of a module and a name, found %s and %s", kind_of(m), kind_of(n));
+    trace_ref r = global(t, str_of(module, nm), str_of(name, nn));
+    t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
+    t->name_refs[slot][0] = m;
+    t->name_refs[slot][1] = n;
+    return push(t, r);
+}
+
+/* -------------------------------------------------------------------- calls */
+
+static bool call(struct tracer *t, trace_ref callable, trace_ref args, trace_ref kwargs)
+{
+    struct trace_node *v = node(t, TRACE_CALL, sizeof *v);
+    const trace_ref parts[3] = {callable, args, kwargs};
+    if (!v || !add(t, v, parts, kwargs ? 3 : 2, 3))
+        return false;
+    struct trace_step s = {.what = TRACE_STEP_CALL, .subject = ref_of(v), .number = ++t->out->calls};
+    return tracer_tell(t, &s) && push(t, ref_of(v));
+}
+
+static bool is_tuple(trace_ref r)
+{
+    const struct trace_node *n = trace_node(r);
+    return maybe_any(r) || (n && n->kind == TRACE_TUPLE);
+}
+
+static bool reduce(struct tracer *t)
+{
+    if (!need(t, 2))
+        return false;
+    trace_ref callable = t->stack[t->top - 2], args = t->stack[t->top - 1];
+    if (!maybe_any(callable))
+        return bad(t, "calls %s; a class, function or object belongs there", kind_of(callable));
+    if (!is_tuple(args))
+        return bad(t, "has %s for arguments; a tuple belongs there", kind_of(args));
+    t->top -= 2;
+    return call(t, callable, args, 0);
+}
+
+static bool newobj_ex(struct tracer *t)
+{
+    if (!need(t, 3))
+        return false;
+    trace_ref callable = t->stack[t->top - 3], args = t->stack[t->top - 2], kwargs = t->stack[t->top - 1];
+    const struct trace_node *k = trace_node(kwargs);
+    if (!maybe_any(callable))
+        return bad(t, "calls %s; a class belongs there", kind_of(callable));
+    if (!is_tuple(args) || !(maybe_any(kwargs) || (k && k->kind == TRACE_DICT)))
+        return bad(t, "has %s and %s for arguments; a tuple and a dict belong there", kind_of(args),
+                   kind_of(kwargs));
+    t->top -= 3;
+    return call(t, callable, args, kwargs);
+}
+
+/* instance - OBJ and INST: what lies above the mark are the arguments. */
+static bool instance(struct tracer *t, trace_ref klass)
+{
+    size_t from;
+    if (!tracer_unmark(t, &from))
+        return false;
+    if (t->op == PICKLE_OBJ && t->top == from)
+        return bad(t, "finds nothing above the MARK; a class belongs there");
+    if (t->op == PICKLE_OBJ) {
+        klass = t->stack[from];
+        if (!maybe_any(klass))
+            return bad(t, "calls %s; a class belongs there", kind_of(klass));
+        from++;
+    }
+    struct trace_node *args = node(t, TRACE_TUPLE, sizeof *args);
+    if (!args || !add(t, args, t->stack + from, t->top - from, KEEP_ARGS))
+        return false;
+    t->top = t->op == PICKLE_OBJ ? from - 1 : from;
+    return call(t, klass, ref_of(args), 0);
+}
+
+static bool inst(struct tracer *t)
+{
+    trace_ref klass = two_lines(t);
+    return klass && instance(t, klass);
+}
+
+static bool persid(struct tracer *t)
+{
+    trace_ref id = constant(t);
+    if (t->op == PICKLE_PERSID ? !tracer_line(t, NULL, NULL) : !need(t, 1))
+        return false;
+    if (t->op == PICKLE_BINPERSID)
+        id = t->stack[--t->top];
+    struct trace_node *v = node(t, TRACE_PERSID, sizeof *v);
+    if (!v || !add(t, v, &id, 1, 1))
+        return false;
+    struct trace_step s = {.what = TRACE_STEP_PERSID, .subject = id, .number = t->out->opcodes};
+    return tracer_tell(t, &s) && push(t, ref_of(v));
+}
+
+/* ------------------------------------------------------------------ changes */
+
+static bool changes(struct tracer *t, trace_ref target, trace_ref with)
+{
+    struct trace_step s = {.what = TRACE_STEP_CHANGE, .subject = target, .with = with};
+    return tracer_tell(t, &s);
+}
+
+static bool build(struct tracer *t)
+{
+    if (!need(t, 2))
+        return false;
+    trace_ref state = t->stack[--t->top];
+    return changes(t, t->stack[t->top - 1], state);
+}
+
+/* put_in - the items from FROM up go into what lies below them: a list (APPEND,
+ * APPENDS), a dict or list (SETITEM, SETITEMS) or a set (ADDITEMS). */
+static bool put_in(struct tracer *t, size_t from)
+{
+    if (from == t->fence)
+        return tracer_underflow(t, t->top - from + 1);
+    trace_ref target = t->stack[from - 1];
+    size_t n = t->top - from;
+    bool pairs = t->op == PICKLE_SETITEM || t->op == PICKLE_SETITEMS;
+    if (pairs && n % 2)
+        return bad(t, "finds %zu items above the MARK; keys and values come in pairs", n);
+    struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
+    bool fits = v && (pairs                      ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
+                      : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
+                                                 : v->kind == TRACE_LIST);
+    t->top = from;
+    if (n == 0)
+        return true;
+    if (maybe_any(target))
+        return changes(t, target, t->stack[from]);
+    if (!fits)
+        return bad(t, "adds to %s, which takes no such items", kind_of(target));
+    return pairs && v->kind == TRACE_LIST ? true : add(t, v, t->stack + from, n, KEEP_ITEMS);
+}
+
+static bool put_above_mark(struct tracer *t)
+{
+    size_t from;
+    return tracer_unmark(t, &from) && put_in(t, from);
+}
+
+/* ---------------------------------------------------------------- constants */
+
+/* push_constant - the place of the opcode tells its argument, unless that was read elsewhere. */
+static bool push_constant(struct tracer *t) { return t->jumped ? opaque(t) : push(t, constant(t)); }
+
+/* payload - do these bytes begin like something that a program would open? Plain,
+ * or in base64 as pickles of protocol 2 to 5 look there. */
+static bool payload(const unsigned char *b)
+{
+    static const char *const magic[] = {"PK\3\4",
+                                        "\x1f\x8b\x08",
+                                        "BZh",
+                                        "7z\xbc\xaf",
+                                        "\xfd"
+                                        "7zX",
+                                        "\x28\xb5\x2f\xfd",
+                                        "\x7f"
+                                        "ELF",
+                                        "gAJ",
+                                        "gAN",
+                                        "gASV",
+                                        "gAWV",
+                                        "8002",
+                                        "8003",
+                                        "8004",
+                                        "8005",
+                                        "UEsDB",
+                                        "H4sI"};
+    if (b[0] == 0x80 && b[1] >= 2 && b[1] <= 5)
+        return true;
+    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
+        if (memcmp(b, magic[i], strlen(magic[i])) == 0)
+            return true;
+    return false;
+}
+
+static bool sniff(struct tracer *t, uint64_t n)
+{
+    if (n < PAYLOAD_MIN || n > left(t))
+        return true;
+    if ((size_t)(t->lim - t->p) < PAYLOAD_MIN && !tracer_fill(t, PAYLOAD_MIN))
+        return false;
+    if (!payload(t->p))
+        return true;
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = constant(t), .start = here(t), .size = n};
+    return tracer_tell(t, &s);
+}
+
+/* counted - text or bytes behind a length of WIDTH bytes. */
+static bool counted(struct tracer *t, size_t width, bool is_signed)
+{
+    const unsigned char *b = take(t, width);
+    if (!b)
+        return false;
+    uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
+    if (is_signed && n > INT32_MAX)
+        return bad(t, "has a length of %" PRId32 "; it cannot be negative", (int32_t)(uint32_t)n);
+    bool bytes = t->op == PICKLE_BINBYTES || t->op == PICKLE_SHORT_BINBYTES || t->op == PICKLE_BINBYTES8 ||
+                 t->op == PICKLE_BYTEARRAY8;
+    if (t->o->payloads && !sniff(t, n))
+        return false;
+    return tracer_skip(t, n, bytes) && push_constant(t);
+}
+
+/* plain - an opcode that pushes a constant: its argument is passed over. */
+static bool plain(struct tracer *t)
+{
+    switch (argument_of[t->op]) {
+    case PICKLE_ARG_NONE: return push(t, constant(t));
+    case PICKLE_ARG_U1: return take(t, 1) && push_constant(t);
+    case PICKLE_ARG_U2: return take(t, 2) && push_constant(t);
+    case PICKLE_ARG_U4:
+    case PICKLE_ARG_I4: return take(t, 4) && push_constant(t);
+    case PICKLE_ARG_F8: return take(t, 8) && push_constant(t);
+    case PICKLE_ARG_LINE: return tracer_line(t, NULL, NULL) && push_constant(t);
+    case PICKLE_ARG_B1: return counted(t, 1, false);
+    case PICKLE_ARG_B4: return counted(t, 4, false);
+    case PICKLE_ARG_BI4: return counted(t, 4, true);
+    default: return counted(t, 8, false);
+    }
+}
+
+/* ------------------------------------------------------------------ running */
+
+static bool frame(struct tracer *t)
+{
+    const unsigned char *b = take(t, 8);
+    if (!b)
+        return false;
+    uint64_t n = load_u64le(b), end = UINT64_MAX;
+    if (t->o->framed) {
+        if (!tracer_cross(t, n))
+            return false;
+        return true;
+    }
+    bool inside = t->buffer != UINT64_MAX && here(t) < t->buffer;
+    if (!checked_add(here(t), n, &end) || end > t->r.end || inside) {
+        t->out->framed_differs = t->out->framed_differs || inside;
+        if (!tracer_note(t, TRACE_STEP_FRAME, n))
+            return false;
+    }
+    if (!inside)
+        t->buffer = end;
+    return true;
+}
+
+static bool pop(struct tracer *t)
+{
+    size_t from;
+    if (t->nmarks && t->fence == t->top)
+        return tracer_unmark(t, &from);
+    if (!need(t, 1))
+        return false;
+    t->top--;
+    return true;
+}
+
+static bool memo_op(struct tracer *t, size_t width, bool (*what)(struct tracer *, uint64_t))
+{
+    const unsigned char *b = take(t, width);
+    return b && what(t, width == 1 ? b[0] : load_u32le(b));
+}
+
+static bool extension(struct tracer *t)
+{
+    const unsigned char *b = take(t, t->op == PICKLE_EXT1 ? 1 : t->op == PICKLE_EXT2 ? 2 : 4);
+    if (!b)
+        return false;
+    uint32_t code = t->op == PICKLE_EXT1 ? b[0] : t->op == PICKLE_EXT2 ? load_u16le(b) : load_u32le(b);
+    return tracer_note(t, TRACE_STEP_EXTENSION, code) && opaque(t);
+}
+
+static bool proto(struct tracer *t)
+{
+    const unsigned char *b = take(t, 1);
+    if (!b)
+        return false;
+    if (*b > 5)
+        return tracer_stop(t, CKPT_EUNSUPPORTED, "says pickle protocol %u; 0 to 5 are known", *b);
+    t->protocol = *b;
+    return true;
+}
+
+static bool pop_mark(struct tracer *t) { return tracer_unmark(t, &t->top); }
+
+/* step - one opcode, STOP excepted. */
+static bool step(struct tracer *t)
+{
+    switch (t->op) {
+    case PICKLE_MARK: return tracer_mark(t);
+    case PICKLE_POP: return pop(t);
+    case PICKLE_POP_MARK: return pop_mark(t);
+    case PICKLE_DUP: return need(t, 1) && push(t, t->stack[t->top - 1]);
+    case PICKLE_PERSID:
+    case PICKLE_BINPERSID: return persid(t);
+    case PICKLE_REDUCE:
+    case PICKLE_NEWOBJ: return reduce(t);
+    case PICKLE_NEWOBJ_EX: return newobj_ex(t);
+    case PICKLE_OBJ: return instance(t, 0);
+    case PICKLE_INST: return inst(t);
+    case PICKLE_BUILD: return build(t);
+    case PICKLE_GLOBAL: return push(t, two_lines(t));
+    case PICKLE_STACK_GLOBAL: return stack_global(t);
+    case PICKLE_EXT1:
+    case PICKLE_EXT2:
+    case PICKLE_EXT4: return extension(t);
+    case PICKLE_APPEND: return need(t, 1) && put_in(t, t->top - 1);
+    case PICKLE_SETITEM: return need(t, 2) && put_in(t, t->top - 2);
+    case PICKLE_APPENDS:
+    case PICKLE_SETITEMS:
+    case PICKLE_ADDITEMS: return put_above_mark(t);
+    case PICKLE_DICT: return above_mark(t, TRACE_DICT);
+    case PICKLE_LIST: return above_mark(t, TRACE_LIST);
+    case PICKLE_TUPLE: return above_mark(t, TRACE_TUPLE);
+    case PICKLE_FROZENSET: return above_mark(t, TRACE_FROZENSET);
+    case PICKLE_EMPTY_DICT: return gathered(t, TRACE_DICT, t->top);
+    case PICKLE_EMPTY_LIST: return gathered(t, TRACE_LIST, t->top);
+    case PICKLE_EMPTY_SET: return gathered(t, TRACE_SET, t->top);
+    case PICKLE_EMPTY_TUPLE: return gathered(t, TRACE_TUPLE, t->top);
+    case PICKLE_TUPLE1: return tuple(t, 1);
+    case PICKLE_TUPLE2: return tuple(t, 2);
+    case PICKLE_TUPLE3: return tuple(t, 3);
+    case PICKLE_GET:
+    case PICKLE_PUT: return tracer_memo_line(t);
+    case PICKLE_BINGET: return memo_op(t, 1, tracer_get);
+    case PICKLE_LONG_BINGET: return memo_op(t, 4, tracer_get);
+    case PICKLE_BINPUT: return memo_op(t, 1, tracer_put);
+    case PICKLE_LONG_BINPUT: return memo_op(t, 4, tracer_put);
+    case PICKLE_MEMOIZE: return tracer_put(t, t->memo_count);
+    case PICKLE_PROTO: return proto(t);
+    case PICKLE_FRAME: return frame(t);
+    case PICKLE_NEXT_BUFFER: return tracer_note(t, TRACE_STEP_BUFFER, 0) && opaque(t);
+    case PICKLE_READONLY_BUFFER: return need(t, 1);
+    default: return known[t->op] ? plain(t) : bad(t, "byte 0x%02x is no pickle opcode", t->op);
+    }
+}
+
+/* crossed - flat: the opcode that just ran goes beyond the end of its frame. */
+static bool crossed(struct tracer *t)
+{
+    bool inside = t->at < t->buffer;
+    t->buffer = UINT64_MAX;
+    if (!inside)
+        return true;
+    t->out->framed_differs = true;
+    return tracer_note(t, TRACE_STEP_FRAME, 0);
+}
+
+static bool run(struct tracer *t)
+{
+    for (;;) {
+        t->at = here(t);
+        if (t->at == t->r.end) {
+            t->op = 0;
+            return tracer_stop(t, CKPT_ETRUNCATED, "the pickle ends without STOP");
+        }
+        const unsigned char *b = take(t, 1);
+        if (!b)
+            return false;
+        if (t->o->framed)
+            t->at = here(t) - 1;
+        t->op = *b;
+        t->jumped = false;
+        t->out->opcodes++;
+        if (t->at < t->out->first_use[t->op])
+            t->out->first_use[t->op] = t->at;
+        if (t->op == PICKLE_STOP)
+            break;
+        if (!step(t) || (!t->o->framed && here(t) > t->buffer && t->op != PICKLE_FRAME && !crossed(t)))
+            return false;
+    }
+    size_t below = t->top ? t->top - 1 : 0;
+    if (!need(t, 1))
+        return false;
+    t->out->stopped = true;
+    return below + t->nmarks == 0 || tracer_note(t, TRACE_STEP_LEFT, below + t->nmarks);
+}
+
+static ckpt_value *value(const struct trace *of, trace_ref r, arena *a, size_t nodes)
+{
+    return show_value(((const struct tracer *)of)->r.src, r, a, nodes);
+}
+
+static bool begin(struct tracer *t, source *src, uint64_t pos, uint64_t end)
+{
+    uint64_t length = end > pos ? end - pos : 0, budget;
+    if (!checked_mul(length, 16, &budget) || budget < (uint64_t)64 << 20)
+        budget = (uint64_t)64 << 20;
+    t->max_memory = t->o->max_memory ? t->o->max_memory : budget;
+    memset(t->out->first_use, 0xff, sizeof t->out->first_use);
+    t->buffer = t->o->framed ? pos : UINT64_MAX;
+    t->a = arena_new(t->max_memory);
+    if (!t->a) {
+        t->status = fail_memory(t->err);
+        return false;
+    }
+    t->status = reader_init(&t->r, src, pos, end, t->err);
+    t->p = t->lim = t->r.win;
+    t->lim_pos = t->start = t->at = pos;
+    t->want = 4096;
+    return t->status == CKPT_OK;
+}
+
+ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct trace_options *opts,
+                         struct trace_end *out, ckpt_error *err)
+{
+    struct tracer *t = calloc(1, sizeof *t);
+    *out = (struct trace_end){.next = pos};
+    if (!t)
+        return fail_memory(err);
+    t->t.value = value;
+    t->o = opts;
+    t->out = out;
+    t->err = err;
+    if (begin(t, src, pos, end)) {
+        (void)run(t);
+        out->next = out->stopped ? here(t) : t->at;
+    }
+    ckpt_status st = t->status;
+    reader_free(&t->r);
+    map_free(t->sparse);
+    arena_free(t->a);
+    free(t->far);
+    free(t->memo);
+    free(t->marks);
+    free(t->stack);
+    free(t);
+    return st;
+}

@@ -1,0 +1,47 @@
+/* scan.h - where findings go: formats take files apart and hand over the pickles,
+ * op/scan.c judges what those do, both report here. */
+#ifndef CORE_SCAN_H
+#define CORE_SCAN_H
+
+#include "core/trace.h"
+
+enum scan_rule {
+#define RULE(id, level, verdict, name, text) SCAN_##id,
+#include "core/scan_rules.def"
+#undef RULE
+    SCAN_RULES
+};
+
+/* One pickle that is about to be followed, and where it stands. */
+struct scan_pickle {
+    ckpt_str where; /* member of the archive; empty: the file itself */
+    source *src;
+    uint64_t pos;
+    bool framed; /* the second of two readings */
+};
+
+struct scan {
+    const ckpt_scan_options *opts;
+    int (*tell)(void *user, const ckpt_scan_record *record);
+    void *user;
+    bool cancelled;
+    ckpt_scan_result *result;
+    /* Of op/scan.c: begin a pickle, which then takes steps. WEIGH only finds out how it
+     * ends; then TELL goes over it again, knowing that. */
+    bool (*step)(void *judge, const struct trace_step *step);
+    ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool tell, uint64_t error_offset);
+    /* end - is there something to tell? */
+    bool (*end)(void *judge, const struct trace_end *end);
+    void *judge;
+};
+
+/* scan_rule - what is known of a rule. */
+const ckpt_scan_rule *scan_rule(enum scan_rule rule);
+/* scan_record - hands RECORD out and counts it; of a finding, level and verdict
+ * are the rule's unless they are set. False: the caller wants no more. */
+bool scan_record(struct scan *s, ckpt_scan_record *record);
+/* scan_found - a finding at OFFSET of SRC (may be NULL), in words. */
+bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
+                const char *fmt, ...) CKPT_PRINTF(6, 7);
+
+#endif

@@ -1,0 +1,213 @@
+/*
+ * scan.c - what a stretch of bytes is, by its content alone, and what scans it.
+ *
+ * Names and suffixes decide nothing: a pickle called model.txt is loaded just as
+ * well. What is not recognized is not clean, it is INCOMPLETE; only the folders in
+ * which torch keeps numbers may hold whatever they like.
+ */
+#include "format/scan.h"
+
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/utf8.h"
+
+#define CHUNK 65536u
+
+ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name)
+{
+    if (!name.ptr)
+        return name;
+    if (!outer.len)
+        return arena_str(x->a, name);
+    return arena_printf(x->a, "%.*s!%.*s", (int)(outer.len > 4096 ? 4096 : outer.len), outer.ptr,
+                        (int)(name.len > 4096 ? 4096 : name.len), name.ptr);
+}
+
+static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
+
+/* behind_last - the first byte behind all storages of F. */
+static uint64_t behind_last(const ckpt_file *f)
+{
+    uint64_t last = 0;
+    for (size_t i = 0; i < f->table.nstorages; i++) {
+        const struct storage *s = &f->table.storages[i];
+        uint64_t end;
+        if (checked_add(s->off, s->s.nbytes, &end) && end > last)
+            last = end;
+    }
+    return last;
+}
+
+ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const char *format, uint64_t *end,
+                        ckpt_error *err)
+{
+    ckpt_file *f;
+    ckpt_error why;
+    const struct format *only = format ? format_by_name(format) : NULL;
+    ckpt_status st = format_open(x->path, source_ref(src), NULL, only, &f, &why);
+    if (st == CKPT_OK) {
+        if (end)
+            *end = behind_last(f);
+        if (!x->format || x->depth == 0)
+            x->format = f->format->name;
+        file_free(f);
+        return CKPT_OK;
+    }
+    if (st == CKPT_ENOMEM || st == CKPT_EIO) {
+        if (err)
+            *err = why;
+        return st;
+    }
+    if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
+        return CKPT_OK; /* nothing to object to: it is only not ours to read */
+    return told(scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "%s%s%s", why.where,
+                           why.where[0] ? ": " : "", why.what));
+}
+
+/* ------------------------------------------------------------ what it may be */
+
+struct look {
+    unsigned char head[512];
+    size_t n;
+};
+
+static bool begins(const struct look *l, size_t at, const char *magic, size_t n)
+{
+    return l->n >= at + n && memcmp(l->head + at, magic, n) == 0;
+}
+#define BEGINS(l, magic) begins(l, 0, magic, sizeof(magic) - 1)
+
+static bool is_zip(source *src, const struct look *l, enum scan_role role)
+{
+    unsigned char tail[22];
+    if (BEGINS(l, "PK\3\4") || BEGINS(l, "PK\5\6") || BEGINS(l, "PK00PK\3\4"))
+        return true;
+    return role == SCAN_FILE && src->size >= sizeof tail &&
+           source_read(src, src->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
+           memcmp(tail, "PK\5\6", 4) == 0;
+}
+
+static bool is_legacy(const struct look *l)
+{
+    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    return l->n > 24 && l->head[0] == 0x80 &&
+           (begins(l, 2, magic, sizeof magic - 1) || begins(l, 11, magic, sizeof magic - 1));
+}
+
+static bool is_safetensors(source *src, const struct look *l)
+{
+    return l->n > 8 && l->head[8] == '{' && load_u64le(l->head) <= src->size - 8;
+}
+
+/* is_text - UTF-8 without characters that text has no use for. */
+static bool is_text(source *src)
+{
+    char *chunk = malloc(CHUNK);
+    bool ok = chunk != NULL;
+    uint64_t at = 0;
+    while (ok && at < src->size) {
+        size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK, cut = 0;
+        ok = source_read(src, at, chunk, n, NULL) == CKPT_OK;
+        if (at + n < src->size) /* bounded: n is what is left, at most */
+            while (cut < 4 && cut < n && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
+                cut++;
+        cut += cut && cut < n;
+        ok = ok && utf8_check(str_of(chunk, n - cut), false, NULL);
+        for (size_t i = 0; ok && i < n; i++)
+            ok = (unsigned char)chunk[i] >= 32 || strchr("\t\n\r\f\x1b", chunk[i]);
+        for (size_t i = 0; ok && i < n; i++)
+            ok = chunk[i] != '\0';
+        at += n - cut; /* bounded: inside the source */
+    }
+    free(chunk);
+    return ok;
+}
+
+static const char *packed(const struct look *l)
+{
+    static const struct {
+        size_t at;
+        const char *magic, *what;
+    } known[] = {
+        {0, "\x1f\x8b", "gzip"},
+        {0, "BZh", "bzip2"},
+        {0,
+         "\xfd"
+         "7zXZ",
+         "xz"},
+        {0, "\x28\xb5\x2f\xfd", "zstd"},
+        {0, "7z\xbc\xaf\x27\x1c", "7-Zip"},
+        {0, "Rar!", "RAR"},
+        {0, "\x04\x22\x4d\x18", "lz4"},
+        {257, "ustar", "tar"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (begins(l, known[i].at, known[i].magic, strlen(known[i].magic)))
+            return known[i].what;
+    bool zlib = l->n > 2 && (l->head[0] & 0x8f) == 8 && (l->head[0] * 256u + l->head[1]) % 31 == 0;
+    return zlib ? "zlib" : NULL;
+}
+
+static ckpt_status all_of(struct scanner *x, source *src, const char *format, uint64_t *known)
+{
+    *known += src->size; /* bounded: counted once */
+    if (x->depth == 0 && !x->format)
+        x->format = format;
+    return CKPT_OK;
+}
+
+static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
+                               ckpt_error *err)
+{
+    uint64_t before = x->s->result->found[CKPT_SCAN_WARNING];
+    CKPT_TRY(scan_strict(x, src, where, "safetensors", NULL, err));
+    return x->s->result->found[CKPT_SCAN_WARNING] == before ? all_of(x, src, "safetensors", known) : CKPT_OK;
+}
+
+ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
+                       ckpt_error *err)
+{
+    struct look l = {.n = src->size < sizeof l.head ? (size_t)src->size : sizeof l.head};
+    CKPT_TRY(source_read(src, 0, l.head, l.n, err));
+    if (src->size == 0)
+        return role == SCAN_FILE
+                   ? told(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file"))
+                   : CKPT_OK;
+    if (is_zip(src, &l, role))
+        return scan_zip(x, src, where, known, err);
+    if (is_legacy(&l)) {
+        x->format = x->depth ? x->format : "torch-legacy";
+        return scan_legacy(x, src, where, known, err);
+    }
+    if (scan_is_pickle(src, 0, src->size)) {
+        x->format = x->depth ? x->format : "pickle";
+        return scan_pickles(x, src, where, known, err);
+    }
+    if (role == SCAN_STORAGE)
+        return all_of(x, src, NULL, known);
+    if (is_safetensors(src, &l))
+        return safetensors(x, src, where, known, err);
+    if (packed(&l))
+        return told(scan_found(x->s, SCAN_ARC002, where, src, 0, "%s data, which cannot be unpacked here",
+                               packed(&l)));
+    if (is_text(src))
+        return all_of(x, src, "text", known);
+    if (role == SCAN_VALUE)
+        return all_of(x, src, NULL, known);
+    return told(scan_found(x->s, SCAN_FMT001, where, src, 0, "%llu bytes of no format known here",
+                           (unsigned long long)src->size));
+}
+
+ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
+{
+    struct scanner x = {.s = s, .path = path, .a = arena_new((uint64_t)256 << 20)};
+    uint64_t known = 0;
+    ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
+    s->result->format = x.format;
+    s->result->bytes = src->size;
+    s->result->accounted = known < src->size ? known : src->size;
+    arena_free(x.a);
+    return st;
+}

@@ -1,0 +1,46 @@
+/* scan.h - takes a file apart for `ckpt scan`: down to every pickle, and to bytes
+ * that are nothing else than data. Private to format/scan*.c and api.c. */
+#ifndef FORMAT_SCAN_H
+#define FORMAT_SCAN_H
+
+#include "core/scan.h"
+#include "format/format.h"
+
+enum scan_role {
+    SCAN_FILE,    /* what the caller named */
+    SCAN_MEMBER,  /* of an archive */
+    SCAN_STORAGE, /* where an archive of torch keeps the numbers of a tensor */
+    SCAN_VALUE    /* a text or bytes value of a pickle */
+};
+
+struct scanner {
+    struct scan *s;
+    arena *a;          /* names, archives */
+    const char *path;  /* of the file, for the readers that are asked too */
+    uint32_t depth;    /* archives around what is scanned now */
+    uint64_t unpacked; /* bytes that archives gave so far */
+    const char *format;
+};
+
+/* Each takes SRC apart, tells what it finds at WHERE, and adds to *KNOWN how many of
+ * its bytes it knows the purpose of. A status other than CKPT_OK means that
+ * scanning itself failed (memory, disk, cancelled); it is no finding. */
+ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
+                       ckpt_error *err);
+ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+
+/* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? */
+bool scan_is_pickle(source *src, uint64_t pos, uint64_t end);
+/* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
+ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
+/* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if it
+ * refuses. *END, may be NULL, is the first byte behind the last storage it knows. */
+ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const char *format, uint64_t *end,
+                        ckpt_error *err);
+
+/* format_scan - SRC, which is called PATH. */
+ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
+
+#endif

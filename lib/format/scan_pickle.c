@@ -1,0 +1,221 @@
+/*
+ * scan_pickle.c - streams of pickles, each followed twice: once to see how it
+ * ends and whether there is something to tell, and again to tell it, so that
+ * each call can be said to run before an error that comes later.
+ *
+ * A file may hold several pickles, one behind the other, and a loader that is
+ * called again reads the next one. What follows the last is told.
+ */
+#include <inttypes.h>
+
+#include "codec/pickle_trace.h"
+#include "format/scan.h"
+
+#define PAYLOADS   64u    /* values that are looked into, of one pickle */
+#define PICKLES    65536u /* in one stream */
+#define TRIAL_SIZE (1u << 20)
+
+struct payload {
+    uint64_t start, size;
+};
+
+struct follow {
+    struct scanner *x;
+    struct payload payloads[PAYLOADS];
+    size_t npayloads;
+    bool telling;
+};
+
+static bool take_step(void *user, const struct trace_step *s)
+{
+    struct follow *f = user;
+    struct scan *to = f->x->s;
+    if (s->what != TRACE_STEP_PAYLOAD)
+        return to->step(to->judge, s);
+    if (!f->telling && f->npayloads < PAYLOADS)
+        f->payloads[f->npayloads++] = (struct payload){s->start, s->size};
+    return true;
+}
+
+/* explain - a finding for how a pickle broke off; other failures are passed on. */
+static ckpt_status explain(struct scanner *x, const struct scan_pickle *p, const struct trace_end *end,
+                           const ckpt_error *why)
+{
+    if (why->status == CKPT_EIO || why->status == CKPT_ENOMEM || why->status == CKPT_ECANCELLED)
+        return why->status;
+    enum scan_rule rule = why->status == CKPT_ELIMIT ? SCAN_PKL013 : SCAN_PKL006;
+    return scan_found(x->s, rule, p->where, p->src, end->next, "%s", why->what) ? CKPT_OK : CKPT_ECANCELLED;
+}
+
+/* once - one reading of the pickle P: weighed, then told. */
+static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct trace_end *end, ckpt_error *err)
+{
+    struct scan *s = f->x->s;
+    struct trace_options o = {.framed = p->framed, .payloads = !p->framed, .step = take_step, .user = f};
+    ckpt_error why;
+    ckpt_status st = s->begin(s->judge, p, false, CKPT_NO_OFFSET);
+    if (st != CKPT_OK)
+        return fail_memory(err);
+    f->telling = false;
+    why.status = pickle_trace(p->src, p->pos, p->src->size, &o, end, &why);
+    ckpt_error first = why;
+    if (s->end(s->judge, end)) {
+        struct trace_end again;
+        uint64_t broken = first.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
+        (void)s->begin(s->judge, p, true, broken);
+        f->telling = true;
+        if (pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why) == CKPT_ECANCELLED)
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+        (void)s->end(s->judge, &again);
+    }
+    if (first.status == CKPT_OK || p->framed)
+        return CKPT_OK;
+    st = explain(f->x, p, end, &first);
+    if (st != CKPT_OK && err)
+        *err = first;
+    return st;
+}
+
+static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, ckpt_error *err)
+{
+    struct scanner *x = f->x;
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < f->npayloads; i++) {
+        source *part = NULL;
+        uint64_t known = 0;
+        const struct payload *v = &f->payloads[i];
+        if (x->depth >= x->s->opts->max_depth) {
+            (void)scan_found(x->s, SCAN_ARC002, p->where, p->src, v->start,
+                             "a value that begins like a file lies too deep to be looked into");
+            continue;
+        }
+        ckpt_str where = scan_join(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
+        if (!where.ptr)
+            return fail_memory(err);
+        st = source_slice(p->src, v->start, v->size, &part, err);
+        x->depth++;
+        if (st == CKPT_OK)
+            st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+        x->depth--;
+        source_unref(part);
+    }
+    return st;
+}
+
+/* follow_one - the pickle at *POS in all its readings; *POS moves behind it. */
+static ckpt_status follow_one(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
+                              ckpt_error *err)
+{
+    struct follow *f = arena_alloc(x->a, sizeof *f);
+    struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
+    struct trace_end end, other;
+    if (!f)
+        return fail_memory(err);
+    f->x = x;
+    x->s->result->pickles++;
+    ckpt_scan_record begins = {.what = CKPT_SCAN_PICKLE,
+                               .where = where,
+                               .offset = *pos,
+                               .weights_only = -1,
+                               .file_offset = source_pos(src, *pos),
+                               .error_offset = CKPT_NO_OFFSET};
+    if (!scan_record(x->s, &begins))
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+    CKPT_TRY(once(f, &p, &end, err));
+    *stopped = end.stopped;
+    if (end.framed_differs) {
+        p.framed = true;
+        CKPT_TRY(once(f, &p, &other, err));
+    }
+    *pos = end.next;
+    return open_payloads(f, &p, err);
+}
+
+/* ------------------------------------------------------- is it one at all? */
+
+struct trial {
+    uint64_t imports, calls;
+};
+
+static bool odd(ckpt_str name)
+{
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.ptr[i];
+        if (c < 0x80 && c != '_' && c != '.' && !(c >= '0' && c <= '9') &&
+            !((c | 0x20) >= 'a' && (c | 0x20) <= 'z'))
+            return true;
+    }
+    return name.len == 0;
+}
+
+/* try_step - false where a name is none that Python would take: chance, not a pickle. */
+static bool try_step(void *user, const struct trace_step *s)
+{
+    struct trial *t = user;
+    const struct trace_global *g = trace_global(s->subject);
+    if (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)))
+        return false;
+    t->imports += s->what == TRACE_STEP_IMPORT;
+    t->calls += s->what == TRACE_STEP_CALL;
+    return true;
+}
+
+bool scan_is_pickle(source *src, uint64_t pos, uint64_t end)
+{
+    struct trial t = {0};
+    struct trace_options o = {.step = try_step, .user = &t};
+    struct trace_end e;
+    unsigned char head[2], last = 0;
+    if (end - pos < 2 || source_read(src, pos, head, 2, NULL) != CKPT_OK)
+        return false;
+    if (head[0] == 0x80 && head[1] <= 5)
+        return true;
+    ckpt_status st = pickle_trace(src, pos, end, &o, &e, NULL);
+    if (e.stopped && e.next + 1 == end) /* bounded: before the end */
+        (void)source_read(src, e.next, &last, 1, NULL);
+    if (st == CKPT_ECANCELLED)
+        return t.calls > 0;
+    return t.calls > 0 || (e.stopped && (t.imports || e.next == end || last == '\n'));
+}
+
+/* ------------------------------------------------------------------ streams */
+
+/* behind - what follows the last pickle at POS. */
+static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos)
+{
+    uint64_t n = src->size - pos;
+    return scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s behind STOP", n,
+                      n == 1 ? "" : "s")
+               ? CKPT_OK
+               : CKPT_ECANCELLED;
+}
+
+ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+{
+    uint64_t pos = 0;
+    bool stopped = true;
+    for (uint32_t i = 0; i < PICKLES && stopped && pos < src->size; i++) {
+        if (i && !scan_is_pickle(src, pos, src->size))
+            break;
+        CKPT_TRY(follow_one(x, src, where, &pos, &stopped, err));
+    }
+    *known += pos; /* bounded: inside the source */
+    return stopped && pos < src->size ? behind(x, src, where, pos) : CKPT_OK;
+}
+
+/* scan_legacy - five pickles, then the storages: torch/serialization.py, _legacy_save. */
+ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+{
+    uint64_t pos = 0, end = 0;
+    bool stopped = true;
+    for (int i = 0; i < 5 && stopped && pos < src->size; i++)
+        CKPT_TRY(follow_one(x, src, where, &pos, &stopped, err));
+    *known += pos; /* bounded: inside the source */
+    if (!stopped)
+        return CKPT_OK;
+    CKPT_TRY(scan_strict(x, src, where, "torch-legacy", &end, err));
+    if (end < pos)
+        end = pos;
+    *known += end - pos; /* bounded: both inside the source */
+    return end < src->size ? behind(x, src, where, end) : CKPT_OK;
+}

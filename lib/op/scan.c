@@ -1,0 +1,403 @@
+/*
+ * scan.c - what the imports and calls of a pickle amount to.
+ *
+ * Names are harmless by list, never by not being known as bad: a checkpoint
+ * needs few (a typical one fewer than fifteen), while millions of callables
+ * exist and one that resolves names reopens all. The lists are torch's own
+ * (weights_only.def) and that of numpy (scan_names.def), compared as exact
+ * pairs of module and name; a name with a dot is on neither, since from
+ * protocol 4 on it is followed attribute by attribute.
+ *
+ * A name alone does not tell all: _codecs.encode looks its second argument up
+ * among modules, _rebuild_from_type_v2 calls its first. What else a listed name
+ * is given cannot do harm by itself; what it was made from has been judged.
+ */
+#include "op/scan.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/map.h"
+#include "op/weights_only.h"
+
+#define NAMES_MAX   ((uint64_t)16 << 20) /* memory for names that were met */
+#define ARGS_MAX    ((uint64_t)1 << 20)
+#define ARGS_NODES  64u
+#define MEMO_TOLD   1u
+#define LEFT_TOLD   2u
+#define PERSID_TOLD 4u
+
+struct judge {
+    struct scan *s;
+    struct scan_pickle p;
+    bool telling;
+    uint64_t error_offset;
+    bool worth; /* something is to be told */
+    unsigned told;
+    arena *names;
+    map *called, *imported; /* names on no list: called somewhere, told as imported */
+};
+
+/* -------------------------------------------------------------------- names */
+
+struct pair {
+    ckpt_str module, name;
+};
+
+/* modern - the pair as Python 3 imports it. */
+static struct pair modern(const struct trace_global *g)
+{
+    static const struct {
+        const char *module, *name, *to_module, *to_name;
+    } names[] = {
+#define MODULE(old, new)
+#define NAME(module, name, to_module, to_name) {module, name, to_module, to_name},
+#include "op/python2.def"
+#undef NAME
+#undef MODULE
+    };
+    static const struct {
+        const char *module, *to;
+    } modules[] = {
+#define MODULE(old, new) {old, new},
+#define NAME(module, name, to_module, to_name)
+#include "op/python2.def"
+#undef NAME
+#undef MODULE
+    };
+    struct pair p = {g->module, g->name};
+    for (size_t i = 0; g->protocol < 3 && i < sizeof names / sizeof *names; i++)
+        if (str_is(p.name, names[i].name) && str_is(p.module, names[i].module))
+            return (struct pair){str_c(names[i].to_module), str_c(names[i].to_name)};
+    for (size_t i = 0; g->protocol < 3 && i < sizeof modules / sizeof *modules; i++)
+        if (str_is(p.module, modules[i].module))
+            p.module = str_c(modules[i].to);
+    return p;
+}
+
+/* listed - 1: harmless, 2: known to run code, 0: neither. */
+static int listed(ckpt_str module, ckpt_str name)
+{
+    static const struct {
+        const char *module, *name;
+        int answer;
+    } known[] = {
+#define HARMLESS(module, name) {module, name, 1},
+#define EXEC(module, name)     {module, name, 2},
+#include "op/scan_names.def"
+#undef EXEC
+#undef HARMLESS
+    };
+    int answer = 0;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (str_is(module, known[i].module) &&
+            (str_is(name, known[i].name) || str_is(STR_LIT("*"), known[i].name)))
+            answer = answer == 1 ? 1 : known[i].answer;
+    return answer;
+}
+
+static bool dotted(ckpt_str name) { return memchr(name.ptr, '.', name.len) != NULL; }
+
+static ckpt_scan_verdict judge_name(const struct trace_global *g)
+{
+    struct pair p = modern(g);
+    if (!g->literal)
+        return CKPT_SCAN_UNRESOLVED;
+    if (!dotted(p.name) && p.name.len && p.module.len &&
+        (weights_only_lists(p.module, p.name) || listed(p.module, p.name) == 1))
+        return CKPT_SCAN_ALLOW_LISTED;
+    ckpt_str first = p.name;
+    for (size_t i = 0; i < first.len; i++)
+        if (first.ptr[i] == '.')
+            first.len = i;
+    return listed(p.module, first) == 2 ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
+}
+
+/* verdict_of - of a global, asked once. */
+static ckpt_scan_verdict verdict_of(const struct trace_global *g)
+{
+    struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* its verdict is ours */
+    if (cache->verdict < 0)
+        cache->verdict = (int32_t)judge_name(g);
+    return (ckpt_scan_verdict)cache->verdict;
+}
+
+static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
+{
+    switch (v) {
+    case CKPT_SCAN_UNKNOWN_CALLABLE: return scan_rule(SCAN_PKL001);
+    case CKPT_SCAN_UNRESOLVED: return scan_rule(SCAN_PKL003);
+    case CKPT_SCAN_KNOWN_EXEC: return scan_rule(SCAN_PKL002);
+    default: return NULL;
+    }
+}
+
+/* key - "module\nname" in the arena; .ptr NULL: no room, which only costs a line more. */
+static ckpt_str key_of(struct judge *j, const struct trace_global *g)
+{
+    return arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
+                        g->name.ptr);
+}
+
+/* met - was G put into M before? Puts it there. */
+static bool met(struct judge *j, map *m, const struct trace_global *g)
+{
+    uint32_t old = MAP_NONE;
+    ckpt_str key = key_of(j, g);
+    return key.ptr && map_put(m, key, 1, &old) && old != MAP_NONE;
+}
+
+/* ------------------------------------------------------------------- calls */
+
+static trace_ref item(trace_ref tuple, uint32_t i)
+{
+    const struct trace_node *n = trace_node(tuple);
+    return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
+}
+
+/* text_is - is R the constant text WANT? */
+static bool text_is(const struct trace_step *s, trace_ref r, const char *want)
+{
+    arena *a = arena_new(ARGS_MAX);
+    ckpt_value *v = a && r && !trace_node(r) ? s->t->value(s->t, r, a, 1) : NULL;
+    ckpt_str text;
+    bool same = v && value_text(v, &text) && str_is(text, want);
+    arena_free(a);
+    return same;
+}
+
+/* unusual - what speaks against these arguments of a listed callable; NULL: nothing. */
+static const char *unusual(const struct trace_step *s, const struct trace_global *g, trace_ref args)
+{
+    const struct trace_node *n = trace_node(args);
+    struct pair p = modern(g);
+    if (!n || n->kind != TRACE_TUPLE)
+        return "its arguments are computed while loading";
+    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(s, item(args, 1), "latin1") &&
+        !text_is(s, item(args, 1), "latin-1"))
+        return "only the latin1 codec is used by pickles";
+    if (str_is(p.name, "_rebuild_from_type_v2")) {
+        const struct trace_global *f = trace_global(item(args, 0));
+        if (!f || verdict_of(f) != CKPT_SCAN_ALLOW_LISTED)
+            return "it calls its first argument, which is on no list";
+    }
+    return NULL;
+}
+
+/* describe - fills in names, arguments and torch's view of a call. */
+static void describe(const struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                     trace_ref args, arena *a, ckpt_scan_record *r)
+{
+    r->where = j->p.where;
+    r->offset = s->offset;
+    r->file_offset = source_pos(j->p.src, s->offset);
+    r->opcode = s->opname;
+    r->error_offset = j->error_offset;
+    r->framed = j->p.framed;
+    r->weights_only = 0;
+    if (g) {
+        struct pair p = modern(g);
+        r->module = g->module;
+        r->name = g->name;
+        r->new_module = p.module;
+        r->new_name = p.name;
+        bool op = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
+        r->weights_only = op && g->literal && weights_only_lists(g->module, g->name);
+    }
+    if (a && args)
+        r->args = s->t->value(s->t, args, a, ARGS_NODES);
+}
+
+static bool tell_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                      trace_ref args, ckpt_scan_verdict verdict, const ckpt_scan_rule *rule, const char *why)
+{
+    arena *a = arena_new(ARGS_MAX);
+    ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
+    describe(j, s, g, args, a, &r);
+    if (why)
+        r.text = str_c(why);
+    bool go = scan_record(j->s, &r);
+    arena_free(a);
+    return go;
+}
+
+static bool call(struct judge *j, const struct trace_step *s)
+{
+    const struct trace_node *c = trace_node(s->subject);
+    const struct trace_global *g = trace_global(c->items[0]);
+    trace_ref args = c->kept > 1 ? c->items[1] : 0;
+    ckpt_scan_verdict v = g ? verdict_of(g) : CKPT_SCAN_UNRESOLVED;
+    const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
+    const ckpt_scan_rule *rule = rule_for(v);
+    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual(s, g, args)) != NULL) {
+        rule = scan_rule(SCAN_PKL005);
+        v = rule->verdict;
+    }
+    if (!j->telling) {
+        j->worth = j->worth || rule;
+        if (rule && g)
+            (void)met(j, j->called, g);
+        return true;
+    }
+    if (!rule && !j->s->opts->all_calls)
+        return true;
+    return tell_call(j, s, g, args, v, rule, why);
+}
+
+static bool import(struct judge *j, const struct trace_step *s)
+{
+    const struct trace_global *g = trace_global(s->subject);
+    ckpt_scan_verdict v = verdict_of(g);
+    if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
+        j->s->result->verdict = v;
+    if (v == CKPT_SCAN_ALLOW_LISTED)
+        return true;
+    if (!j->telling) {
+        j->worth = true;
+        return true;
+    }
+    ckpt_str key = key_of(j, g);
+    if ((key.ptr && map_get(j->called, key) != MAP_NONE) || met(j, j->imported, g))
+        return true; /* the call says it all, or it was said */
+    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = rule_for(v), .verdict = v};
+    describe(j, s, g, 0, NULL, &r);
+    r.text = g->literal ? STR_LIT("imported, and not called here")
+                        : STR_LIT("module and name are computed while loading");
+    return scan_record(j->s, &r);
+}
+
+/* ------------------------------------------------------------- all the rest */
+
+/* finding - RULE at the step, in words, with the name of G (may be NULL). */
+static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule rule,
+                    const struct trace_global *g, trace_ref args, const char *text)
+{
+    if (!j->telling) {
+        j->worth = true;
+        return true;
+    }
+    arena *a = arena_new(ARGS_MAX);
+    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
+    describe(j, s, g, args, a, &r);
+    r.weights_only = -1;
+    r.text = str_c(text);
+    bool go = scan_record(j->s, &r);
+    arena_free(a);
+    return go;
+}
+
+static bool once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
+                 const char *text)
+{
+    if (j->told & flag)
+        return true;
+    j->told |= flag;
+    return finding(j, s, rule, NULL, 0, text);
+}
+
+/* change - BUILD, APPEND … on something that is no plain container. What a listed
+ * call made may be filled; an import belongs to the program that loads. */
+static bool change(struct judge *j, const struct trace_step *s)
+{
+    const struct trace_node *n = trace_node(s->subject);
+    const struct trace_global *g = trace_global(s->subject);
+    if (g)
+        return finding(j, s, SCAN_PKL004, g, s->with,
+                       "writes to it: every later user of the module is affected");
+    if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
+        return finding(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
+    return true;
+}
+
+/* persid - torch's ids: ('storage', …), ('module', …), numbers. */
+static bool persid(struct judge *j, const struct trace_step *s)
+{
+    const struct trace_node *n = trace_node(s->subject);
+    trace_ref first = item(s->subject, 0);
+    if (s->opcode == 'P' || !n || (n->kind == TRACE_TUPLE && n->n == 0))
+        return true; /* text and numbers name tensors of torch 0.1 and of other loaders */
+    if (first && (text_is(s, first, "storage") || text_is(s, first, "module")))
+        return true;
+    return once(j, s, PERSID_TOLD, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
+}
+
+static bool step(void *user, const struct trace_step *s)
+{
+    struct judge *j = user;
+    switch (s->what) {
+    case TRACE_STEP_IMPORT: return import(j, s);
+    case TRACE_STEP_CALL: return call(j, s);
+    case TRACE_STEP_CHANGE: return change(j, s);
+    case TRACE_STEP_PERSID: return persid(j, s);
+    case TRACE_STEP_EXTENSION:
+        return finding(j, s, SCAN_PKL003, NULL, 0,
+                       "an extension code: a name in a registry of the loading program");
+    case TRACE_STEP_BUFFER:
+        return finding(j, s, SCAN_PKL013, NULL, 0, "asks for data that were sent beside the pickle");
+    case TRACE_STEP_MEMO:
+        return once(j, s, MEMO_TOLD, SCAN_PKL008, "a memo entry is put again with another value");
+    case TRACE_STEP_LEFT: return once(j, s, LEFT_TOLD, SCAN_PKL009, "values or marks are left on the stack");
+    case TRACE_STEP_FRAME:
+        return finding(j, s, SCAN_PKL007, NULL, 0,
+                       "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
+    case TRACE_STEP_PAYLOAD: return true;
+    }
+    return true;
+}
+
+static void forget(struct judge *j)
+{
+    map_free(j->called);
+    map_free(j->imported);
+    arena_free(j->names);
+    j->called = j->imported = NULL;
+    j->names = NULL;
+}
+
+static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uint64_t error_offset)
+{
+    struct judge *j = user;
+    j->p = *p;
+    j->telling = tell;
+    j->error_offset = error_offset;
+    j->told = 0;
+    if (tell)
+        return CKPT_OK;
+    forget(j);
+    j->worth = false;
+    j->called = map_new(0);
+    j->imported = map_new(0);
+    j->names = arena_new(NAMES_MAX);
+    return j->called && j->imported && j->names ? CKPT_OK : CKPT_ENOMEM;
+}
+
+static bool end(void *user, const struct trace_end *e)
+{
+    struct judge *j = user;
+    if (!j->telling && !j->p.framed)
+        j->s->result->calls += e->calls;
+    return j->worth || (j->s->opts->all_calls && e->calls);
+}
+
+ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
+{
+    struct judge *j = calloc(1, sizeof *j);
+    if (!j)
+        return fail_memory(err);
+    j->s = s;
+    s->step = step;
+    s->begin = begin;
+    s->end = end;
+    s->judge = j;
+    *out = j;
+    return CKPT_OK;
+}
+
+void judge_free(struct judge *j)
+{
+    if (!j)
+        return;
+    forget(j);
+    free(j);
+}

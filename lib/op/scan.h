@@ -1,0 +1,14 @@
+/* scan.h - the judge of what pickles do: names against lists, calls against what
+ * their writers give them. */
+#ifndef OP_SCAN_H
+#define OP_SCAN_H
+
+#include "core/scan.h"
+
+struct judge;
+
+/* judge_new - makes a judge that tells S, and puts itself there. */
+ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err);
+void judge_free(struct judge *j); /* NULL is allowed */
+
+#endif
