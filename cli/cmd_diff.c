@@ -23,6 +23,7 @@ static const struct opt options[] = {
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "be git's external diff: its seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in a file is wrong"},
+    UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "answer by exit code alone"},
     {0},
@@ -47,6 +48,7 @@ static ckpt_status compare(struct report *r, ckpt_error *err)
 {
     how.globs = globs.at;
     how.nglobs = globs.n;
+    how.threads = ui_jobs();
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &how, collect, r, &r->totals, err);
     progress_end();

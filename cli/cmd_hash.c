@@ -12,6 +12,7 @@ static const struct opt options[] = {
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, not against forgery"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    UI_JOBS,
     UI_JSON,
     UI_QUIET,
     {0},
@@ -31,25 +32,11 @@ struct job {
 
 static ckpt_status digest_all(struct job *j, ckpt_error *err)
 {
-    uint64_t done = 0, all = 0;
-    uint32_t n = ckpt_tensor_count(j->f);
-    for (uint32_t i = 0; i < n; i++)
-        all += ckpt_tensor_at(j->f, i)->has_data ? ckpt_tensor_at(j->f, i)->nbytes : 0;
+    ckpt_work how = {ui_jobs(), progress_step, NULL};
     progress_begin("hashing");
-    for (uint32_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(j->f, i);
-        if (!t->has_data)
-            continue;
-        ckpt_status s = ckpt_digest_tensor(j->f, i, j->alg, j->digests + (size_t)i * CKPT_DIGEST_MAX, err);
-        if (s != CKPT_OK) {
-            progress_end();
-            return s;
-        }
-        done += t->nbytes;
-        progress_step((void *)(uintptr_t)t->name.ptr, done, all);
-    }
+    ckpt_status s = ckpt_digest_tensors(j->f, j->alg, &how, j->digests, err);
     progress_end();
-    return ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err);
+    return s == CKPT_OK ? ckpt_digest_file(j->f, j->alg, j->digests, j->whole, err) : s;
 }
 
 static void print_text(const struct job *j, const uint32_t *rows, size_t n)

@@ -26,6 +26,8 @@ static unsigned terminal_width(void)
     return 80;
 }
 
+unsigned ui_jobs(void) { return ui.jobs < UINT_MAX ? (unsigned)ui.jobs : UINT_MAX; }
+
 void ui_init(void)
 {
     static char block[262144]; /* of its own accord stdout writes 4 KiB at a time */

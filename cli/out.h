@@ -8,12 +8,17 @@
 
 struct ui {
     bool json, quiet;
+    uint64_t jobs;           /* threads; 0: the library decides */
     bool tty, color;         /* stdout */
     bool err_tty, err_color; /* stderr */
     unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
 };
 extern struct ui ui;
 
+#define UI_JOBS                                                                                              \
+    {                                                                                                        \
+        'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"            \
+    }
 #define UI_JSON                                                                                              \
     {                                                                                                        \
         0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"                               \
@@ -24,6 +29,7 @@ extern struct ui ui;
     }
 
 void ui_init(void);
+unsigned ui_jobs(void); /* ui.jobs as the library takes it */
 
 /* How a stretch of text is meant; a terminal with colours shows it. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };

@@ -9,7 +9,8 @@
  *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
  *  - What a file or plan hands out by pointer belongs to it and lives until it
  *    is closed. Nothing handed out may be freed or changed by the caller.
- *  - One ckpt_file may be read by one thread at a time; different files are
+ *  - One ckpt_file may be used by one thread at a time (a call may use several of its
+ *    own, as ckpt_work says); different files are
  *    independent: all they share is a lock-free list of temporary files, for
  *    ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
@@ -337,6 +338,15 @@ typedef struct {
 /* ckpt_inspect - fills OUT; its strings live in FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
 
+/* ------------------------------------------------------------------- work */
+
+/* How to go about reading much data. Results do not depend on it. */
+typedef struct {
+    unsigned threads; /* 0: as many as there are processors, at most 4 */
+    int (*progress)(void *user, uint64_t done, uint64_t total); /* bytes; nonzero: stop. On the calling thread */
+    void *user;
+} ckpt_work;
+
 /* ----------------------------------------------------------------- digest */
 
 typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
@@ -345,6 +355,9 @@ typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 /* ckpt_digest_tensor - over the row-major contiguous little-endian bytes alone.
  * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+/* ckpt_digest_tensors - ckpt_digest_tensor of every row that has data, row I's at
+ * DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 /* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
  * rows, with kind and note where bytes do not tell all; DIGESTS holds ckpt_tensor_count() digests of
  * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
@@ -440,6 +453,7 @@ typedef struct {
     const char *ignore_prefix; /* taken off names on both sides, after root; NULL: none */
     const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
     size_t nglobs;
+    unsigned threads; /* as in ckpt_work */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_diff_options;
@@ -468,10 +482,6 @@ typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_to
  * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
 
-#ifdef __cplusplus
-}
-#endif
-#endif
 /* ------------------------------------------------------------------- scan */
 
 /* What a file would do to whoever loads it, the worst of its pickles. */
@@ -546,3 +556,7 @@ typedef struct {
  * when nothing was found above CKPT_SCAN_NOTE and accounted equals bytes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts, int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
 
+#ifdef __cplusplus
+}
+#endif
+#endif

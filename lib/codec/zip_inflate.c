@@ -258,7 +258,7 @@ ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t s
     inflated *m = calloc(1, sizeof *m);
     if (!m)
         return fail_memory(err);
-    m->s = (source){.ops = &inflated_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1};
+    m->s = (source){.ops = &inflated_ops, .size = size, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
     m->f = f;
     m->index = index;
     m->pos = pos;

@@ -513,7 +513,11 @@ ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
     member *m = ARENA_NEW(z->a, member);
     if (!m)
         return fail_memory(err);
-    m->s = (source){.ops = &member_ops, .size = e->usize, .base = CKPT_NO_OFFSET, .refs = 1};
+    m->s = (source){.ops = &member_ops,
+                    .size = e->usize,
+                    .base = CKPT_NO_OFFSET,
+                    .refs = 1,
+                    .serial = z->src->serial};
     if (e->data_known)
         m->s.base = source_pos(z->src, e->data);
     m->z = z;

@@ -25,6 +25,7 @@ struct source {
     uint64_t base; /* absolute offset of byte 0 in the outermost file, or
                       CKPT_NO_OFFSET when the bytes there are encoded */
     int refs;
+    bool serial; /* reading moves a state of its own: for one thread at a time */
 };
 
 /* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */

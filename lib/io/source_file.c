@@ -147,7 +147,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         free(f);
         return fail_memory(err);
     }
-    f->s = (source){&file_ops, 0, 0, 1};
+    f->s = (source){&file_ops, 0, 0, 1, false};
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")
                                : file_begin(f, is_stdin, err);

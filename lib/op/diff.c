@@ -1,8 +1,8 @@
 /* Two files side by side: rows are joined by name, then compared. */
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "core/dtype.h"
+#include "core/sweep.h"
 #include "op/compare.h"
 
 struct named {
@@ -21,6 +21,7 @@ struct pair {
     ckpt_str name;
     uint32_t a, b;
     uint32_t twin; /* of a row only in A: the pair of the row only in B that has its bytes */
+    uint32_t item; /* of the sweep that compares its values; CKPT_NO_TENSOR: they are not compared */
 };
 
 struct diff {
@@ -30,7 +31,10 @@ struct diff {
     void *user;
     struct pair *pairs;
     size_t npairs;
-    uint64_t done, total; /* bytes, for progress */
+    size_t told; /* pairs that event has heard of */
+    struct sweep_item *items;
+    struct comparison *compared; /* by item */
+    size_t nitems;
     ckpt_diff_totals *totals;
 };
 
@@ -122,7 +126,8 @@ static ckpt_status join(struct diff *d, const struct list *a, const struct list 
         *p = (struct pair){.name = c <= 0 ? a->rows[i].name : b->rows[j].name,
                            .a = CKPT_NO_TENSOR,
                            .b = CKPT_NO_TENSOR,
-                           .twin = CKPT_NO_TENSOR};
+                           .twin = CKPT_NO_TENSOR,
+                           .item = CKPT_NO_TENSOR};
         if (c <= 0)
             p->a = a->rows[i++].row;
         if (c >= 0)
@@ -250,12 +255,7 @@ static ckpt_status find_renamed(struct diff *d, ckpt_error *err)
 
 /* ---- one pair */
 
-static int tick(void *user, uint64_t bytes)
-{
-    struct diff *d = user;
-    d->done += bytes;
-    return d->o->progress(d->o->user, d->done < d->total ? d->done : d->total, d->total);
-}
+static int tick(void *user, uint64_t bytes) { return !sweep_moved(user, bytes); }
 
 static bool same_shape(const ckpt_tensor *a, const ckpt_tensor *b)
 {
@@ -272,27 +272,34 @@ static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
     return a->kind != CKPT_QUANTIZED || str_eq(a->note, b->note);
 }
 
-static ckpt_status values(struct diff *d, const struct pair *p, ckpt_diff_event *e, ckpt_error *err)
+/* compare_item - the values of one pair, on any thread. */
+static ckpt_status compare_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
-    struct comparison c;
-    struct compare_progress progress = {d->o->progress ? tick : NULL, d};
-    ckpt_status st = compare_rows(d->a, p->a, d->b, p->b, d->o, &progress, &c, err);
-    if (st != CKPT_OK) {
-        fail_where(err, "%.*s", STR_ARG(p->name));
+    struct diff *d = user;
+    const struct sweep_item *x = &d->items[i];
+    struct compare_progress progress = {tick, run};
+    ckpt_status st =
+        compare_rows(d->a, x->row, d->b, x->other_row, d->o, &progress, &d->compared[i], err);
+    if (st == CKPT_OK)
         return st;
-    }
-    e->compared = true;
-    e->elements = row_a(d, p)->elements;
-    e->differing = c.differing;
-    e->max_abs = c.max_abs;
-    e->max_rel = c.max_rel;
-    e->mean_abs = c.mean_abs;
-    e->values_differ |= c.differing != 0;
-    e->within_tolerance = !c.identical && !e->values_differ && !e->dtype_differs;
-    return CKPT_OK;
+    fail_where(err, "%.*s", STR_ARG(d->pairs[x->tag].name));
+    return st;
 }
 
-static ckpt_status both(struct diff *d, const struct pair *p, ckpt_diff_event *e, ckpt_error *err)
+static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
+{
+    const struct comparison *c = &d->compared[p->item];
+    e->compared = true;
+    e->elements = row_a(d, p)->elements;
+    e->differing = c->differing;
+    e->max_abs = c->max_abs;
+    e->max_rel = c->max_rel;
+    e->mean_abs = c->mean_abs;
+    e->values_differ |= c->differing != 0;
+    e->within_tolerance = !c->identical && !e->values_differ && !e->dtype_differs;
+}
+
+static void both(struct diff *d, const struct pair *p, ckpt_diff_event *e)
 {
     const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
     e->dtype_differs = a->dtype != b->dtype;
@@ -300,52 +307,87 @@ static ckpt_status both(struct diff *d, const struct pair *p, ckpt_diff_event *e
     if (!d->o->keys_only) {
         bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
         e->values_differ = !numbers && !same_form(a, b);
-        if (!e->shape_differs && compare_possible(a, b))
-            CKPT_TRY(values(d, p, e, err));
+        if (p->item != CKPT_NO_TENSOR)
+            values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
     bool changed = e->dtype_differs || e->shape_differs || e->values_differ;
     e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
     (*(changed ? &d->totals->changed : &d->totals->same))++;
-    return CKPT_OK;
 }
 
-static ckpt_status emit(struct diff *d, const ckpt_diff_event *e, ckpt_error *err)
+static bool emit(const struct diff *d, const ckpt_diff_event *e)
 {
-    return d->event && d->event(d->user, e) ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request")
-                                            : CKPT_OK;
+    return !d->event || d->event(d->user, e) == 0;
 }
 
-static ckpt_status one_pair(struct diff *d, const struct pair *p, ckpt_error *err)
+/* one_pair - false: the caller has heard enough. */
+static bool one_pair(struct diff *d, const struct pair *p)
 {
     ckpt_diff_event e = {.name = p->name, .other = p->name, .a = p->a, .b = p->b};
     if (p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR) {
-        CKPT_TRY(both(d, p, &e, err));
-        return emit(d, &e, err);
+        both(d, p, &e);
+        return emit(d, &e);
     }
     e.what = p->b == CKPT_NO_TENSOR ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
     (*(e.what == CKPT_DIFF_ONLY_A ? &d->totals->only_a : &d->totals->only_b))++;
-    CKPT_TRY(emit(d, &e, err));
+    if (!emit(d, &e))
+        return false;
     if (p->twin == CKPT_NO_TENSOR)
-        return CKPT_OK;
+        return true;
     e.what = CKPT_DIFF_RENAMED;
     e.b = d->pairs[p->twin].b;
     e.other = d->pairs[p->twin].name;
     d->totals->renamed++;
-    return emit(d, &e, err);
+    return emit(d, &e);
 }
 
-static void measure(struct diff *d)
+/* tell - events of all pairs before UPTO; false: the caller has heard enough. */
+static bool tell(struct diff *d, size_t upto)
 {
+    while (d->told < upto)
+        if (!one_pair(d, &d->pairs[d->told++]))
+            return false;
+    return true;
+}
+
+static int told_item(void *user, size_t i)
+{
+    struct diff *d = user;
+    return !tell(d, (size_t)d->items[i].tag + 1);
+}
+
+static ckpt_status list_items(struct diff *d, ckpt_error *err)
+{
+    d->items = calloc(d->npairs + 1, sizeof *d->items);
+    if (!d->items)
+        return fail_memory(err);
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
-        const struct pair *p = &d->pairs[i];
+        struct pair *p = &d->pairs[i];
         if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || !compare_possible(row_a(d, p), row_b(d, p)))
             continue;
-        if (!checked_add(d->total, row_a(d, p)->nbytes, &d->total) ||
-            !checked_add(d->total, row_b(d, p)->nbytes, &d->total))
-            d->total = UINT64_MAX;
+        p->item = (uint32_t)d->nitems;
+        d->items[d->nitems++] = (struct sweep_item){
+            .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
     }
+    d->compared = calloc(d->nitems + 1, sizeof *d->compared);
+    return d->compared ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status compare_all(struct diff *d, ckpt_error *err)
+{
+    struct sweep s = {.threads = d->o->threads,
+                      .work = compare_item,
+                      .done = told_item,
+                      .progress = d->o->progress,
+                      .user = d,
+                      .progress_user = d->o->user};
+    CKPT_TRY(list_items(d, err));
+    s.items = d->items;
+    s.n = d->nitems;
+    CKPT_TRY(sweep_run(&s, err));
+    return tell(d, d->npairs) ? CKPT_OK : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
 
 /* no_match - a mistyped glob must not make two files equal. */
@@ -375,10 +417,7 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
     CKPT_TRY(st);
     if (!d->o->keys_only)
         CKPT_TRY(find_renamed(d, err));
-    measure(d);
-    for (size_t i = 0; i < d->npairs; i++)
-        CKPT_TRY(one_pair(d, &d->pairs[i], err));
-    return CKPT_OK;
+    return compare_all(d, err);
 }
 
 ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
@@ -396,5 +435,7 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     *d.totals = (ckpt_diff_totals){0};
     ckpt_status st = run(&d, err);
     free(d.pairs);
+    free(d.items);
+    free(d.compared);
     return st;
 }

@@ -26,7 +26,7 @@
 #include <stdlib.h>
 
 #include "core/dtype.h"
-#include "core/file.h"
+#include "core/sweep.h"
 #include "op/hash_xxh3.h"
 
 struct hash {
@@ -87,18 +87,66 @@ static ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIG
     return st;
 }
 
+/* A tensor's hash on its way; run: NULL outside of a sweep. */
+struct taking {
+    struct hash h;
+    struct sweep_run *run;
+};
+
 static int take(void *user, const void *bytes, size_t n)
 {
-    hash_put(user, bytes, n);
-    return 0;
+    struct taking *t = user;
+    hash_put(&t->h, bytes, n);
+    return t->run && !sweep_moved(t->run, n);
+}
+
+static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, struct sweep_run *run,
+                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    struct taking t = {.run = run};
+    CKPT_TRY(hash_begin(&t.h, alg, err));
+    return hash_end(&t.h, ckpt_tensor_stream(file, i, take, &t, err), out, err);
 }
 
 ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
                                ckpt_error *err)
 {
-    struct hash h;
-    CKPT_TRY(hash_begin(&h, alg, err));
-    return hash_end(&h, ckpt_tensor_stream(file, i, take, &h, err), out, err);
+    return digest_row(file, i, alg, NULL, out, err);
+}
+
+/* All rows of a file that have bytes. */
+struct digests {
+    ckpt_algorithm alg;
+    const struct sweep_item *items;
+    uint8_t *out;
+};
+
+static ckpt_status digest_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    const struct digests *d = user;
+    const struct sweep_item *x = &d->items[i];
+    return digest_row(x->file, x->row, d->alg, run, d->out + (size_t)x->row * CKPT_DIGEST_MAX, err);
+}
+
+ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
+                                ckpt_error *err)
+{
+    struct sweep_item *items = calloc(file->table.nrows + 1, sizeof *items);
+    struct digests d = {alg, items, digests};
+    struct sweep s = {.items = items, .work = digest_item, .user = &d};
+    if (!items)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < file->table.nrows; i++)
+        if (file->table.rows[i].t.has_data)
+            items[s.n++] = (struct sweep_item){.file = file, .row = i};
+    if (how) {
+        s.threads = how->threads;
+        s.progress = how->progress;
+        s.progress_user = how->user;
+    }
+    ckpt_status st = sweep_run(&s, err);
+    free(items);
+    return st;
 }
 
 static int by_name(const void *a, const void *b)

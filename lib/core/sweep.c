@@ -1,0 +1,259 @@
+/* sweep.c - see sweep.h. A task of the pool is a group of items: those whose
+ * storages have a CRC-32 that one of them checks for the others. */
+#include "core/sweep.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "io/pool.h"
+
+#define SMALL (8u << 20) /* a thread costs more than it saves below */
+
+struct group {
+    uint32_t first, count; /* of order */
+};
+
+struct state {
+    const struct sweep *s;
+    uint32_t *order; /* items, group by group */
+    struct group *groups;
+    uint64_t *weights;
+    size_t ngroups;
+    atomic_bool *ready; /* by item: worked on, waits for done */
+    size_t next;        /* first item that done has not seen */
+    _Atomic uint64_t moved;
+    uint64_t total;
+    bool stop; /* done or progress said so */
+};
+
+/* What one item reports to. */
+struct sweep_run {
+    struct state *st;
+    struct pool *pool;
+    size_t task;
+    bool caller;
+};
+
+/* ------------------------------------------------------------------- groups */
+
+struct joins {
+    uint32_t *parent;          /* of item */
+    uint32_t *owner, *owner_b; /* storage -> first item that looks at it */
+};
+
+static uint32_t leader(uint32_t *parent, uint32_t i)
+{
+    while (parent[i] != i) {
+        parent[i] = parent[parent[i]];
+        i = parent[i];
+    }
+    return i;
+}
+
+/* join - item I looks at ROW of F: it belongs to whoever looked at that storage. */
+static void join(struct joins *j, uint32_t *owner, uint32_t i, const ckpt_file *f, uint32_t row)
+{
+    uint32_t at = f->table.rows[row].t.storage;
+    if (at == CKPT_NO_STORAGE || at >= f->table.nstorages)
+        return;
+    const struct storage *st = &f->table.storages[at];
+    if (!st->s.has_crc || st->crc_checked)
+        return;
+    if (owner[at] == UINT32_MAX) {
+        owner[at] = i;
+        return;
+    }
+    uint32_t a = leader(j->parent, owner[at]), b = leader(j->parent, i);
+    j->parent[a > b ? a : b] = a > b ? b : a;
+}
+
+static uint32_t *no_owners(const ckpt_file *f)
+{
+    size_t n = f ? f->table.nstorages : 0;
+    uint32_t *owner = malloc((n + 1) * sizeof *owner);
+    for (size_t i = 0; owner && i < n; i++)
+        owner[i] = UINT32_MAX;
+    return owner;
+}
+
+/* list_groups - counts, then places: groups by their first item, items in order. */
+static void list_groups(struct state *t, uint32_t *parent)
+{
+    uint32_t n = (uint32_t)t->s->n, at = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        uint32_t l = leader(parent, i);
+        if (l == i)
+            t->groups[t->ngroups++] = (struct group){0, 0};
+        t->order[i] = l == i ? (uint32_t)t->ngroups - 1 : t->order[l];
+        t->groups[t->order[i]].count++;
+    }
+    for (size_t g = 0; g < t->ngroups; g++) {
+        t->groups[g].first = at;
+        at += t->groups[g].count;
+        t->groups[g].count = 0;
+    }
+    for (uint32_t i = 0; i < n; i++) /* parent serves as the other array */
+        parent[i] = t->order[i];
+    for (uint32_t i = 0; i < n; i++) {
+        struct group *g = &t->groups[parent[i]];
+        t->order[g->first + g->count++] = i;
+    }
+}
+
+static uint64_t item_bytes(const struct sweep_item *x)
+{
+    uint64_t a = x->file->table.rows[x->row].t.nbytes;
+    uint64_t b = x->other ? x->other->table.rows[x->other_row].t.nbytes : 0;
+    return checked_add(a, b, &a) ? a : UINT64_MAX;
+}
+
+static void weigh(struct state *t)
+{
+    for (size_t g = 0; g < t->ngroups; g++)
+        for (uint32_t k = 0; k < t->groups[g].count; k++) {
+            uint64_t n = item_bytes(&t->s->items[t->order[t->groups[g].first + k]]);
+            if (!checked_add(t->weights[g], n, &t->weights[g]))
+                t->weights[g] = UINT64_MAX;
+            if (!checked_add(t->total, n, &t->total))
+                t->total = UINT64_MAX;
+        }
+}
+
+/* make_groups - all items have the same file, and the same other. */
+static ckpt_status make_groups(struct state *t, ckpt_error *err)
+{
+    const struct sweep *s = t->s;
+    ckpt_file *file = s->n ? s->items[0].file : NULL, *other = s->n ? s->items[0].other : NULL;
+    struct joins j = {calloc(s->n + 1, sizeof *j.parent), no_owners(file), no_owners(other)};
+    ckpt_status st = j.parent && j.owner && j.owner_b ? CKPT_OK : fail_memory(err);
+    for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++)
+        j.parent[i] = i;
+    for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++) {
+        join(&j, j.owner, i, file, s->items[i].row);
+        if (other)
+            join(&j, other == file ? j.owner : j.owner_b, i, other, s->items[i].other_row);
+    }
+    if (st == CKPT_OK) {
+        list_groups(t, j.parent);
+        weigh(t);
+    }
+    free(j.parent);
+    free(j.owner);
+    free(j.owner_b);
+    return st;
+}
+
+/* ------------------------------------------------------------------ threads */
+
+/* parallel - may storages of F be read by several threads? Where each lies has
+ * to be found out before. */
+static bool parallel(ckpt_file *f)
+{
+    if (!f)
+        return true;
+    if (f->ignore_crc || table_locate(&f->table, NULL) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < f->table.nstorages; i++)
+        if (f->table.storages[i].src && f->table.storages[i].src->serial)
+            return false;
+    return true;
+}
+
+static unsigned threads_for(const struct state *t)
+{
+    const struct sweep *s = t->s;
+    unsigned n = pool_threads(s->threads);
+    if (n == 1 || t->total < SMALL || !parallel(s->items[0].file) || !parallel(s->items[0].other))
+        return 1;
+    return n;
+}
+
+/* hand_ready - what is ready goes to done, in order. */
+static void hand_ready(struct state *t)
+{
+    for (; !t->stop && t->next < t->s->n && atomic_load(&t->ready[t->next]); t->next++)
+        t->stop = t->s->done && t->s->done(t->s->user, t->next);
+}
+
+static void hand_on(struct state *t, struct pool *p)
+{
+    hand_ready(t);
+    if (t->stop)
+        pool_cancel(p);
+}
+
+static void show_progress(struct state *t, struct pool *p)
+{
+    uint64_t moved = atomic_load_explicit(&t->moved, memory_order_relaxed);
+    const struct sweep *s = t->s;
+    if (!t->stop && s->progress && s->progress(s->progress_user, moved < t->total ? moved : t->total, t->total))
+        t->stop = true;
+    if (t->stop)
+        pool_cancel(p);
+}
+
+static void idle(void *user, struct pool *p)
+{
+    show_progress(user, p);
+    hand_on(user, p);
+}
+
+bool sweep_moved(struct sweep_run *run, uint64_t bytes)
+{
+    atomic_fetch_add_explicit(&run->st->moved, bytes, memory_order_relaxed);
+    if (run->caller)
+        show_progress(run->st, run->pool);
+    return !pool_stopped(run->pool, run->task);
+}
+
+static ckpt_status task(void *user, struct pool *p, size_t g, bool caller, ckpt_error *err)
+{
+    struct state *t = user;
+    struct sweep_run run = {t, p, g, caller};
+    for (uint32_t k = 0; k < t->groups[g].count; k++) {
+        size_t i = t->order[t->groups[g].first + k];
+        if (pool_stopped(p, g))
+            return CKPT_ECANCELLED;
+        CKPT_TRY(t->s->work(t->s->user, i, &run, err));
+        atomic_store(&t->ready[i], true);
+        if (caller)
+            hand_on(t, p);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status go(struct state *t, ckpt_error *err)
+{
+    struct pool_job job = {.n = t->ngroups, .weight = t->weights, .task = task, .idle = idle, .user = t};
+    job.threads = threads_for(t);
+    ckpt_status st = pool_run(&job, err);
+    /* Those that were ready last; in front of a failure too, as one thread would. */
+    hand_ready(t);
+    if (st == CKPT_OK && t->stop)
+        st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return st;
+}
+
+ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)
+{
+    ckpt_error own;
+    struct state t = {.s = s};
+    if (s->n == 0)
+        return CKPT_OK;
+    if (s->n >= UINT32_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", s->n);
+    t.order = calloc(s->n, sizeof *t.order);
+    t.groups = calloc(s->n, sizeof *t.groups);
+    t.weights = calloc(s->n, sizeof *t.weights);
+    t.ready = calloc(s->n, sizeof *t.ready);
+    atomic_init(&t.moved, 0);
+    ckpt_status st = t.order && t.groups && t.weights && t.ready ? make_groups(&t, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = go(&t, err ? err : &own);
+    free(t.order);
+    free(t.groups);
+    free(t.weights);
+    free(t.ready);
+    return st;
+}

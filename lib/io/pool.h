@@ -1,0 +1,33 @@
+/* pool.h - independent tasks on several threads, with the outcome of one: of
+ * all failures the one that a single thread would have met first is reported. */
+#ifndef IO_POOL_H
+#define IO_POOL_H
+
+#include "base/error.h"
+
+struct pool;
+
+struct pool_job {
+    size_t n;               /* tasks, in the order in which one thread does them */
+    const uint64_t *weight; /* of each, such as its bytes */
+    unsigned threads;       /* by pool_threads */
+    /* task - number I, on any thread; CALLER: on the one that called pool_run. */
+    ckpt_status (*task)(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err);
+    /* idle - on the calling thread while it waits for the others, about ten times
+     * a second; may stop them by pool_cancel. NULL: nothing to do. */
+    void (*idle)(void *user, struct pool *p);
+    void *user;
+};
+
+/* pool_threads - how many threads to use when WANTED are asked for: 0 means as
+ * many as there are processors, at most 4, beyond which disks are not faster. */
+unsigned pool_threads(unsigned wanted);
+/* pool_run - does all tasks. Each thread begins with a share of neighbours, so
+ * that files are read in long runs, and then helps the others. ERR is never NULL. */
+ckpt_status pool_run(const struct pool_job *job, ckpt_error *err);
+/* pool_stopped - is there no use in going on with task I? */
+bool pool_stopped(const struct pool *p, size_t i);
+/* pool_cancel - ends it all: pool_run returns CKPT_ECANCELLED. */
+void pool_cancel(struct pool *p);
+
+#endif

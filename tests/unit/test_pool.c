@@ -1,0 +1,179 @@
+/* Tasks on threads: each once, the first failure wins, and sweeps over rows give
+ * the same for any number of threads. */
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/sweep.h"
+#include "flat.h"
+#include "io/pool.h"
+#include "unit.h"
+
+#define TASKS 500
+
+struct counts {
+    atomic_int did[TASKS];
+    size_t bad[3]; /* tasks that fail */
+    size_t cancel; /* task that stops it all */
+    atomic_int began;
+};
+
+static ckpt_status count(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err)
+{
+    struct counts *c = user;
+    (void)caller;
+    atomic_fetch_add(&c->did[i], 1);
+    atomic_fetch_add(&c->began, 1);
+    if (i == c->cancel)
+        pool_cancel(p);
+    for (int k = 0; k < 3; k++)
+        if (i == c->bad[k])
+            return fail(err, CKPT_EFORMAT, i, "task %zu", i);
+    return CKPT_OK;
+}
+
+static ckpt_status run(struct counts *c, unsigned threads, ckpt_error *err)
+{
+    uint64_t weight[TASKS];
+    for (size_t i = 0; i < TASKS; i++)
+        weight[i] = i % 7 == 0 ? UINT64_MAX / 2 : i;
+    struct pool_job job = {.n = TASKS, .weight = weight, .threads = threads, .task = count, .user = c};
+    return pool_run(&job, err);
+}
+
+static void each_task_once(void)
+{
+    for (unsigned threads = 1; threads <= 9; threads++) {
+        struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = TASKS};
+        ckpt_error err;
+        int wrong = 0;
+        CU_ASSERT_EQUAL(run(&c, threads, &err), CKPT_OK);
+        for (size_t i = 0; i < TASKS; i++)
+            wrong += atomic_load(&c.did[i]) != 1;
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+}
+
+static void the_first_failure_is_told(void)
+{
+    for (int round = 0; round < 20; round++)
+        for (unsigned threads = 1; threads <= 7; threads += 2) {
+            struct counts c = {.bad = {411, 37, 300}, .cancel = TASKS};
+            ckpt_error err = {0};
+            CU_ASSERT_EQUAL(run(&c, threads, &err), CKPT_EFORMAT);
+            CU_ASSERT_EQUAL(err.offset, 37);
+            CU_ASSERT_STRING_EQUAL(err.what, "task 37");
+        }
+}
+
+static void a_stop_stops(void)
+{
+    struct counts c = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(run(&c, 1, &err), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(atomic_load(&c.began), 4);
+    struct counts d = {.bad = {TASKS, TASKS, TASKS}, .cancel = 3};
+    CU_ASSERT_EQUAL(run(&d, 4, &err), CKPT_ECANCELLED);
+}
+
+static void asks_for_sensible_numbers(void)
+{
+    CU_ASSERT(pool_threads(0) >= 1 && pool_threads(0) <= 4);
+    CU_ASSERT_EQUAL(pool_threads(7), 7);
+    CU_ASSERT(pool_threads(4000000000u) <= 256);
+}
+
+/* ---- sweeps: 40 rows of 256 KiB in one file, beyond the size that gets threads */
+
+enum { ROWS = 40, ROW = 256 * 1024 };
+
+static ckpt_file *many_rows(unsigned char *data)
+{
+    static char header[ROWS * 80];
+    size_t n = 0;
+    for (int i = 0; i < ROWS; i++)
+        n += (size_t)snprintf(header + n, sizeof header - n,
+                              "%s\"r%d\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[%d,%d]}",
+                              i ? "," : "{", i, ROW, i * ROW, (i + 1) * ROW);
+    (void)snprintf(header + n, sizeof header - n, "}");
+    uint32_t x = 1;
+    for (size_t i = 0; i < (size_t)ROWS * ROW; i++) {
+        x = x * 1664525u + 1013904223u;
+        data[i] = (unsigned char)(x >> 24);
+    }
+    return flat_open(header, (const char *)data, (size_t)ROWS * ROW);
+}
+
+static void digests_do_not_depend_on_threads(void)
+{
+    unsigned char *data = malloc((size_t)ROWS * ROW);
+    ckpt_file *f = many_rows(data);
+    uint8_t one[ROWS * CKPT_DIGEST_MAX], many[ROWS * CKPT_DIGEST_MAX];
+    ckpt_work how = {.threads = 1};
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, one, NULL), CKPT_OK);
+    for (how.threads = 2; how.threads <= 7; how.threads++) {
+        memset(many, 0, sizeof many);
+        CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, many, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(one, many, sizeof one), 0);
+    }
+    uint8_t row[CKPT_DIGEST_MAX];
+    CU_ASSERT_EQUAL(ckpt_digest_tensor(f, ROWS - 1, CKPT_XXH3, row, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(row, one + (ROWS - 1) * CKPT_DIGEST_MAX, sizeof row), 0);
+    flat_close();
+    free(data);
+}
+
+struct order {
+    size_t next, stop, fail;
+    bool wrong;
+};
+
+static ckpt_status work(void *user, size_t i, struct sweep_run *s, ckpt_error *err)
+{
+    const struct order *o = user;
+    if (i >= o->fail)
+        return fail(err, CKPT_EFORMAT, i, "row %zu", i);
+    (void)sweep_moved(s, 1);
+    return CKPT_OK;
+}
+
+static int done(void *user, size_t i)
+{
+    struct order *o = user;
+    o->wrong |= i != o->next++;
+    return o->next == o->stop;
+}
+
+static void done_comes_in_order(void)
+{
+    unsigned char *data = malloc((size_t)ROWS * ROW);
+    ckpt_file *f = many_rows(data);
+    struct sweep_item items[ROWS];
+    for (uint32_t i = 0; i < ROWS; i++)
+        items[i] = (struct sweep_item){.file = f, .row = i};
+    for (unsigned threads = 1; threads <= 7; threads++) {
+        struct order all = {.fail = ROWS}, few = {.stop = 5, .fail = ROWS}, bad = {.fail = 23};
+        struct sweep s = {.items = items, .n = ROWS, .threads = threads, .work = work, .done = done, .user = &all};
+        ckpt_error err;
+        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_OK);
+        CU_ASSERT(all.next == ROWS && !all.wrong);
+        s.user = &few;
+        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_ECANCELLED);
+        CU_ASSERT(few.next == 5 && !few.wrong);
+        s.user = &bad;
+        CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_EFORMAT);
+        CU_ASSERT(bad.next == 23 && !bad.wrong && err.offset == 23);
+    }
+    flat_close();
+    free(data);
+}
+
+void suite_pool(void)
+{
+    UNIT(each_task_once);
+    UNIT(the_first_failure_is_told);
+    UNIT(a_stop_stops);
+    UNIT(asks_for_sensible_numbers);
+    UNIT(digests_do_not_depend_on_threads);
+    UNIT(done_comes_in_order);
+}
