@@ -1,0 +1,359 @@
+/*
+ * convert.c - elements of one type as another, as torch 2.15's Tensor.to makes them.
+ *
+ * Everything goes by way of float32, as it does there (c10/util/Half.h, BFloat16.h,
+ * Float8_*.h): a float64 on its way to 16 or 8 bits is rounded twice. Only float64 from
+ * integers goes straight.
+ *
+ * float8_e4m3fn has no Inf: what is beyond 448 stays 448 (older torch made NaN of it); the two
+ * fnuz types have neither Inf nor a negative zero, and make NaN.
+ *
+ * A NaN stays one, quiet, with its sign and the bits of its payload that fit. torch
+ * keeps less of it, and not the same on every CPU.
+ */
+#include "core/convert.h"
+
+#include <math.h>
+
+#include "base/cursor.h"
+
+#define BLOCK 2048u /* floats between two steps: 8 KiB */
+
+#define INF32 0x7f800000u
+#define ABS32 0x7fffffffu
+
+static float as_float(uint32_t bits)
+{
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
+
+static uint32_t as_bits(float f)
+{
+    uint32_t bits;
+    memcpy(&bits, &f, sizeof bits);
+    return bits;
+}
+
+static void store16(unsigned char *b, uint32_t v)
+{
+    b[0] = (unsigned char)v;
+    b[1] = (unsigned char)(v >> 8);
+}
+
+static void store32(unsigned char *b, uint32_t v)
+{
+    store16(b, v);
+    store16(b + 2, v >> 16);
+}
+
+static void store64(unsigned char *b, uint64_t v)
+{
+    store32(b, (uint32_t)v);
+    store32(b + 4, (uint32_t)(v >> 32));
+}
+
+/* ------------------------------------------------------------ one element */
+
+/* A subnormal result is rounded by an addition: the sum's last bit is its last. */
+static uint32_t half_of(uint32_t f)
+{
+    uint32_t sign = f >> 16 & 0x8000u, a = f & ABS32;
+    if (a > INF32)
+        return sign | 0x7e00u | (a >> 13 & 0x3ffu);
+    if (a >= 0x477ff000u)
+        return sign | 0x7c00u;
+    if (a < 0x38800000u)
+        return sign | (as_bits(as_float(a) + 0.5f) - 0x3f000000u);
+    return sign | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
+}
+
+static uint32_t brain_of(uint32_t f)
+{
+    if ((f & ABS32) > INF32)
+        return f >> 16 | 0x40u;
+    return (f + 0x7fffu + (f >> 16 & 1u)) >> 16; /* unsigned: -Inf is the largest, and its low bits are 0 */
+}
+
+static uint32_t byte_of(const struct narrow *to, uint32_t f)
+{
+    uint32_t sign = f >> 24 & 0x80u, a = f & ABS32, r;
+    if (a > INF32)
+        return (sign & to->sign_mask) | to->nan;
+    if (a >= to->beyond)
+        return (sign & to->sign_mask) | to->over;
+    if (a < to->min_normal)
+        r = as_bits(as_float(a) + as_float(to->magic)) - to->magic;
+    else
+        r = (a + to->rebias + (1u << (to->shift - 1)) - 1u + (a >> to->shift & 1u)) >> to->shift;
+    return r == 0 && to->no_minus_zero ? 0 : sign | r;
+}
+
+static uint32_t float_of_half(uint32_t h)
+{
+    uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
+    if (rest > 0x7c00u)
+        return sign | 0x7fc00000u | (rest & 0x3ffu) << 13;
+    if (rest == 0x7c00u)
+        return sign | INF32;
+    if (rest >= 0x0400u)
+        return sign | ((rest << 13) + 0x38000000u);
+    return sign | as_bits((float)rest * 0x1p-24f);
+}
+
+static uint32_t float_of_double(uint64_t d)
+{
+    double v;
+    if ((d & ~(1ull << 63)) > 0x7ff0000000000000ull)
+        return (uint32_t)(d >> 32 & 0x80000000u) | 0x7fc00000u | (uint32_t)(d >> 29 & 0x3fffffu);
+    memcpy(&v, &d, sizeof v);
+    return as_bits((float)v);
+}
+
+static uint64_t double_of_float(uint32_t f)
+{
+    double v = (double)as_float(f);
+    uint64_t d;
+    if ((f & ABS32) > INF32)
+        return (uint64_t)(f & 0x80000000u) << 32 | 0x7ff8000000000000ull | (uint64_t)(f & 0x3fffffu) << 29;
+    memcpy(&d, &v, sizeof d);
+    return d;
+}
+
+/* ---------------------------------------------------------------- kernels */
+
+static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        store16(out + 2 * i, half_of(load_u32le(in + 4 * i)));
+}
+
+static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        store16(out + 2 * i, brain_of(load_u32le(in + 4 * i)));
+}
+
+static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (unsigned char)byte_of(to, load_u32le(in + 4 * i));
+}
+
+static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        store32(out + 4 * i, float_of_half(load_u16le(in + 2 * i)));
+}
+
+static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        store32(out + 4 * i, (uint32_t)load_u16le(in + 2 * i) << 16);
+}
+
+static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++)
+        store32(out + 4 * i, float_of_double(load_u64le(in + 8 * i)));
+}
+
+static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+{
+    uint64_t found = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t a = load_u32le(in + 4 * i) & ABS32;
+        found += a >= low && a < high;
+    }
+    return found;
+}
+
+const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8, f16_to_f32,
+                                               bf16_to_f32, f64_to_f32,  count};
+
+/* ------------------------------------------------------------- conversion */
+
+static const struct narrow e4m3fn = {20, 0x3c800000, 0x46800000, 0xc4000000, 0x43e80001, 0x7e, 0x7f, 0x80,
+                                     false};
+static const struct narrow e5m2 = {21, 0x38800000, 0x43000000, 0xc8000000, 0x47700000, 0x7c, 0x7f, 0x80,
+                                   false};
+static const struct narrow e4m3fnuz = {20, 0x3c000000, 0x46000000, 0xc4800000, 0x43780000, 0x80, 0x80, 0,
+                                       true};
+static const struct narrow e5m2fnuz = {21, 0x38000000, 0x42800000, 0xc8800000, 0x47700000, 0x80, 0x80, 0,
+                                       true};
+
+static const struct narrow *narrow_to(ckpt_dtype dt)
+{
+    return dt == CKPT_DT_F8_E4M3       ? &e4m3fn
+           : dt == CKPT_DT_F8_E5M2     ? &e5m2
+           : dt == CKPT_DT_F8_E4M3FNUZ ? &e4m3fnuz
+           : dt == CKPT_DT_F8_E5M2FNUZ ? &e5m2fnuz
+                                       : NULL;
+}
+
+const char *convert_overflow_name(ckpt_dtype to)
+{
+    const struct narrow *n = narrow_to(to);
+    return !n || n->over == 0x7c ? "inf" : n->over == 0x80 ? "nan" : "448";
+}
+
+/* A byte without its special values: EXP bits biased by BIAS, MAN bits. */
+static uint32_t tiny(uint32_t b, uint32_t exp, uint32_t man, int bias)
+{
+    uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
+    float v = e ? ldexpf((float)(m | 1u << man), (int)e - bias - (int)man)
+                : ldexpf((float)m, 1 - bias - (int)man);
+    return as_bits(v) | (b & 0x80u) << 24;
+}
+
+static uint32_t float_of_byte(ckpt_dtype from, uint32_t b)
+{
+    switch (from) {
+    case CKPT_DT_F8_E4M3: return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : tiny(b, 4, 3, 7);
+    case CKPT_DT_F8_E5M2: return float_of_half(b << 8);
+    case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : tiny(b, 4, 3, 8);
+    case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : tiny(b, 5, 2, 16);
+    case CKPT_DT_F8_E8M0: return b == 0xffu ? 0x7fc00000u : b ? b << 23 : 0x00400000u;
+    case CKPT_DT_I8: return as_bits((float)(int8_t)b);
+    case CKPT_DT_BOOL: return b ? 0x3f800000u : 0;
+    default: return as_bits((float)b);
+    }
+}
+
+static bool is_float(ckpt_dtype dt)
+{
+    return dt == CKPT_DT_F64 || dt == CKPT_DT_F32 || dt == CKPT_DT_F16 || dt == CKPT_DT_BF16 ||
+           narrow_to(dt);
+}
+
+bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
+{
+    const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
+    const struct narrow *n = narrow_to(to);
+    bool whole = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
+    if (!is_float(to) || !(is_float(from) || whole || from == CKPT_DT_F8_E8M0))
+        return false;
+    *c = (struct conversion){.from = from, .to = to, .in_width = a->block_bytes, .out_width = b->block_bytes};
+    c->k = convert_simd();
+    c->end = INF32;
+    if (n) {
+        c->narrow = *n;
+        c->beyond = n->beyond;
+        c->end = n->over == 0x7cu ? INF32 : INF32 + 1;
+    } else {
+        c->beyond = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
+    }
+    for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
+        c->wide[i] = float_of_byte(from, i);
+    return true;
+}
+
+/* An integer of more than one byte, by its low 64 bits and whether they are signed. */
+static uint64_t integer_at(const struct conversion *c, const unsigned char *in, bool *is_signed)
+{
+    *is_signed = dtype_info(c->from)->klass == 'i';
+    switch (c->in_width) {
+    case 8: return load_u64le(in);
+    case 4: return *is_signed ? (uint64_t)(int64_t)(int32_t)load_u32le(in) : load_u32le(in);
+    default: return *is_signed ? (uint64_t)(int64_t)(int16_t)load_u16le(in) : load_u16le(in);
+    }
+}
+
+static void integers_to_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool is_signed;
+        uint64_t v = integer_at(c, in + i * c->in_width, &is_signed);
+        store32(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
+    }
+}
+
+static void integers_to_f64(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        bool is_signed;
+        uint64_t v = integer_at(c, in + i * c->in_width, &is_signed), bits;
+        double d = is_signed ? (double)(int64_t)v : (double)v;
+        memcpy(&bits, &d, sizeof bits);
+        store64(out + 8 * i, bits);
+    }
+}
+
+static void widen(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+{
+    if (c->from == CKPT_DT_F64)
+        c->k->f64_to_f32(in, n, out);
+    else if (c->from == CKPT_DT_F16)
+        c->k->f16_to_f32(in, n, out);
+    else if (c->from == CKPT_DT_BF16)
+        c->k->bf16_to_f32(in, n, out);
+    else if (c->in_width > 1)
+        integers_to_f32(c, in, n, out);
+    else
+        for (size_t i = 0; i < n; i++)
+            store32(out + 4 * i, c->wide[in[i]]);
+}
+
+static void narrow(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+{
+    if (c->to == CKPT_DT_F16)
+        c->k->f32_to_f16(in, n, out);
+    else if (c->to == CKPT_DT_BF16)
+        c->k->f32_to_bf16(in, n, out);
+    else if (c->to == CKPT_DT_F64)
+        for (size_t i = 0; i < n; i++)
+            store64(out + 8 * i, double_of_float(load_u32le(in + 4 * i)));
+    else
+        c->k->f32_to_f8(&c->narrow, in, n, out);
+}
+
+/* Doubles that are no Inf and become one on the way. */
+static uint64_t lost_doubles(const struct conversion *c, const unsigned char *in, size_t n,
+                             const unsigned char *floats)
+{
+    uint64_t lost = 0;
+    if (c->from != CKPT_DT_F64 || c->end > INF32 || !c->k->count(floats, n, INF32, INF32 + 1))
+        return 0;
+    for (size_t i = 0; i < n; i++)
+        lost += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
+                (load_u64le(in + 8 * i) & ~(1ull << 63)) != 0x7ff0000000000000ull;
+    return lost;
+}
+
+static void block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
+                  struct convert_tally *t)
+{
+    unsigned char floats[BLOCK * 4];
+    const unsigned char *from = in;
+    if (c->from != CKPT_DT_F32) {
+        unsigned char *to = c->to == CKPT_DT_F32 ? out : floats;
+        widen(c, in, n, to);
+        from = to;
+    }
+    t->overflowed += lost_doubles(c, in, n, from);
+    if (c->beyond < c->end)
+        t->overflowed += c->k->count(from, n, c->beyond, c->end);
+    if (c->to != CKPT_DT_F32)
+        narrow(c, from, n, out);
+    else if (c->from == CKPT_DT_F32)
+        memcpy(out, in, n * 4);
+}
+
+void convert_run(const struct conversion *c, const void *in, size_t n, void *out, struct convert_tally *t)
+{
+    const unsigned char *from = in;
+    unsigned char *to = out;
+    bool straight = c->to == CKPT_DT_F64 && c->in_width > 1 && dtype_info(c->from)->klass != 'f';
+    if (straight || c->from == c->to) {
+        straight ? integers_to_f64(c, from, n, to) : (void)memcpy(to, from, n * c->in_width);
+        return;
+    }
+    while (n) {
+        size_t now = n < BLOCK ? n : BLOCK;
+        block(c, from, now, to, t);
+        from += now * c->in_width;
+        to += now * c->out_width;
+        n -= now;
+    }
+}

@@ -1,0 +1,168 @@
+/* convert_simd.c - the kernels of convert.c on AVX2 and F16C, chosen at run time; each
+ * gives the scalar one its tail, and the same bits. */
+#include "core/convert.h"
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#include <cpuid.h>
+#include <immintrin.h>
+#include <stdatomic.h>
+
+#define AVX2 __attribute__((target("avx2,f16c")))
+
+#define ABS32 0x7fffffff
+#define INF32 0x7f800000
+
+AVX2 static inline __m256i load(const unsigned char *p)
+{
+    return _mm256_loadu_si256((const __m256i *)(const void *)p);
+}
+AVX2 static inline void store(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+
+/* pick - YES where MASK, else NO. */
+AVX2 static inline __m256i pick(__m256i mask, __m256i yes, __m256i no)
+{
+    return _mm256_blendv_epi8(no, yes, mask);
+}
+
+AVX2 static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m128i a = _mm256_cvtps_ph(_mm256_castsi256_ps(load(in + 4 * i)), _MM_FROUND_TO_NEAREST_INT);
+        __m128i b = _mm256_cvtps_ph(_mm256_castsi256_ps(load(in + 4 * i + 32)), _MM_FROUND_TO_NEAREST_INT);
+        store(out + 2 * i, _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
+    }
+    convert_scalar.f32_to_f16(in + 4 * i, n - i, out + 2 * i);
+}
+
+AVX2 static inline __m256i brain(__m256i f)
+{
+    __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32)), high = _mm256_srli_epi32(f, 16);
+    __m256i up = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
+    __m256i r = _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
+    __m256i nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32));
+    return pick(nan, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), r);
+}
+
+AVX2 static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m256i r = _mm256_packus_epi32(brain(load(in + 4 * i)), brain(load(in + 4 * i + 32)));
+        store(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
+    }
+    convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
+}
+
+AVX2 static inline __m256i byte_of(const struct narrow *to, __m256i f)
+{
+    const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi32(0x80);
+    __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), minus);
+    __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32));
+    __m128i by = _mm_cvtsi32_si128((int)to->shift);
+    __m256i odd = _mm256_and_si256(_mm256_srl_epi32(a, by), _mm256_set1_epi32(1));
+    __m256i half = _mm256_set1_epi32((int)(to->rebias + (1u << (to->shift - 1)) - 1u));
+    __m256i r = _mm256_srl_epi32(_mm256_add_epi32(_mm256_add_epi32(a, half), odd), by);
+    __m256i magic = _mm256_set1_epi32((int)to->magic);
+    __m256 sum = _mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(magic));
+    __m256i small = _mm256_sub_epi32(_mm256_castps_si256(sum), magic);
+    r = pick(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)to->min_normal), a), small, r);
+    if (to->no_minus_zero)
+        sign = _mm256_andnot_si256(_mm256_cmpeq_epi32(r, zero), sign);
+    r = _mm256_or_si256(r, sign);
+    sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), _mm256_set1_epi32((int)to->sign_mask));
+    __m256i over = _mm256_or_si256(sign, _mm256_set1_epi32((int)to->over));
+    __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi32((int)to->nan));
+    r = pick(_mm256_cmpgt_epi32(a, _mm256_set1_epi32((int)to->beyond - 1)), over, r);
+    return pick(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32)), nan, r);
+}
+
+AVX2 static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
+{
+    const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
+    size_t i = 0;
+    for (; i + 32 <= n; i += 32) {
+        const unsigned char *p = in + 4 * i;
+        __m256i a = _mm256_packus_epi32(byte_of(to, load(p)), byte_of(to, load(p + 32)));
+        __m256i b = _mm256_packus_epi32(byte_of(to, load(p + 64)), byte_of(to, load(p + 96)));
+        store(out + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
+    }
+    convert_scalar.f32_to_f8(to, in + 4 * i, n - i, out + i);
+}
+
+AVX2 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
+        store(out + 4 * i, _mm256_castps_si256(_mm256_cvtph_ps(h)));
+    }
+    convert_scalar.f16_to_f32(in + 2 * i, n - i, out + 4 * i);
+}
+
+AVX2 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
+        store(out + 4 * i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+    }
+    convert_scalar.bf16_to_f32(in + 2 * i, n - i, out + 4 * i);
+}
+
+AVX2 static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+{
+    size_t i = 0;
+    for (; i + 4 <= n; i += 4) {
+        __m128 f = _mm256_cvtpd_ps(_mm256_castsi256_pd(load(in + 8 * i)));
+        _mm_storeu_si128((__m128i *)(void *)(out + 4 * i), _mm_castps_si128(f));
+    }
+    convert_scalar.f64_to_f32(in + 8 * i, n - i, out + 4 * i);
+}
+
+/* HIGH is at most Inf + 1, so that signed comparisons serve; N at most 2^32. */
+AVX2 static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+{
+    const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);
+    __m256i sum = _mm256_setzero_si256();
+    size_t i = 0;
+    uint32_t part[8];
+    for (; i + 8 <= n; i += 8) {
+        __m256i a = _mm256_and_si256(load(in + 4 * i), _mm256_set1_epi32(ABS32));
+        __m256i hit = _mm256_and_si256(_mm256_cmpgt_epi32(a, below), _mm256_cmpgt_epi32(end, a));
+        sum = _mm256_sub_epi32(sum, hit);
+    }
+    store((unsigned char *)part, sum);
+    uint64_t found = convert_scalar.count(in + 4 * i, n - i, low, high);
+    for (unsigned k = 0; k < 8; k++)
+        found += part[k];
+    return found;
+}
+
+static const struct convert_kernels avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8, f16_to_f32,
+                                            bf16_to_f32, f64_to_f32,  count};
+
+static const struct convert_kernels *choose(void)
+{
+    unsigned a, b, c = 0, d; /* clang 14 knows no "f16c" to ask for */
+    bool f16c = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+    return f16c ? &avx2 : &convert_scalar;
+}
+
+/* The answer is kept: virtual machines take 30 us to give it. */
+const struct convert_kernels *convert_simd(void)
+{
+    static _Atomic(const struct convert_kernels *) chosen;
+    const struct convert_kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
+    if (!k) {
+        k = choose();
+        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+    }
+    return k;
+}
+
+#else
+
+const struct convert_kernels *convert_simd(void) { return &convert_scalar; }
+
+#endif

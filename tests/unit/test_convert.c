@@ -1,0 +1,256 @@
+/* Rounding against its definition, and every kernel against the scalar ones: all
+ * halves, all bytes, 2^24 floats, every length to 256, odd addresses. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/convert.h"
+#include "core/number.h"
+#include "unit.h"
+
+static const ckpt_dtype targets[] = {CKPT_DT_F16,    CKPT_DT_BF16,       CKPT_DT_F8_E4M3,
+                                     CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E5M2FNUZ};
+enum { TARGETS = sizeof targets / sizeof *targets, SOME = 1 << 16 };
+
+static uint64_t convert1(ckpt_dtype from, ckpt_dtype to, const void *in, void *out)
+{
+    struct conversion c;
+    struct convert_tally t = {0};
+    CU_ASSERT_TRUE_FATAL(conversion_init(&c, from, to));
+    convert_run(&c, in, 1, out, &t);
+    return t.overflowed;
+}
+
+static double value(ckpt_dtype dt, unsigned bits)
+{
+    unsigned char b[2] = {(unsigned char)bits, (unsigned char)(bits >> 8)};
+    double d;
+    number_decode(dt, b, 1, &d);
+    return d;
+}
+
+static unsigned rounded(ckpt_dtype to, double d, uint64_t *over)
+{
+    unsigned char b[2] = {0, 0}, d8[8], f4[4];
+    float f = (float)d;
+    memcpy(d8, &d, 8);
+    memcpy(f4, &f, 4);
+    *over = convert1(CKPT_DT_F32, to, f4, b);
+    unsigned r = b[0] | (unsigned)b[1] << 8;
+    unsigned char again[2] = {0, 0};
+    (void)convert1(CKPT_DT_F64, to, d8, again); /* all values here are floats, too */
+    CU_ASSERT_EQUAL(r, again[0] | (unsigned)again[1] << 8);
+    return r;
+}
+
+/* Each value stays, halfway to the next goes to the even one, a hair off to the nearer. */
+static void neighbours(void)
+{
+    for (unsigned k = 0; k < TARGETS; k++) {
+        unsigned n = ckpt_dtype_bits(targets[k]) == 16 ? 0x8000 : 0x80, wrong = 0;
+        uint64_t over, overs = 0;
+        for (unsigned b = 0; b + 1 < n; b++) {
+            double v = value(targets[k], b), up = value(targets[k], b + 1), mid = (v + up) / 2;
+            if (!isfinite(v) || !isfinite(up))
+                continue;
+            wrong += rounded(targets[k], v, &over) != b;
+            overs += over;
+            wrong += rounded(targets[k], mid, &over) != b + (b & 1);
+            overs += over;
+            wrong += rounded(targets[k], (double)nextafterf((float)mid, 0), &over) != b;
+            overs += over;
+            wrong += rounded(targets[k], -(double)nextafterf((float)mid, INFINITY), &over) != (b + 1) + n;
+            overs += over;
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+        CU_ASSERT_EQUAL(overs, 0);
+    }
+}
+
+static void beyond(void)
+{
+    static const struct {
+        ckpt_dtype to;
+        double last, first;       /* that fits, that does not */
+        unsigned over, inf, over_inf, nan;
+    } of[] = {
+        {CKPT_DT_F16, 65519.996, 65520, 0x7c00, 0x7c00, 0, 0x7e00},
+        {CKPT_DT_BF16, 0x1.fefffep127, 0x1.ffp127, 0x7f80, 0x7f80, 0, 0x7fc0},
+        {CKPT_DT_F8_E4M3, 464, 464.00004, 0x7e, 0x7e, 1, 0x7f},
+        {CKPT_DT_F8_E5M2, 61439.996, 61440, 0x7c, 0x7c, 0, 0x7f},
+        {CKPT_DT_F8_E4M3FNUZ, 247.99998, 248, 0x80, 0x80, 1, 0x80},
+        {CKPT_DT_F8_E5M2FNUZ, 61439.996, 61440, 0x80, 0x80, 1, 0x80},
+    };
+    for (unsigned k = 0; k < TARGETS; k++) {
+        uint64_t over;
+        CU_ASSERT_TRUE(isfinite(value(of[k].to, rounded(of[k].to, of[k].last, &over))));
+        CU_ASSERT_EQUAL(over, 0);
+        CU_ASSERT_EQUAL(rounded(of[k].to, of[k].first, &over), of[k].over);
+        CU_ASSERT_EQUAL(over, 1);
+        CU_ASSERT_EQUAL(rounded(of[k].to, (double)INFINITY, &over), of[k].inf);
+        CU_ASSERT_EQUAL(over, of[k].over_inf);
+        CU_ASSERT_EQUAL(rounded(of[k].to, (double)NAN, &over), of[k].nan);
+        CU_ASSERT_EQUAL(over, 0);
+    }
+    uint64_t over;
+    CU_ASSERT_EQUAL(rounded(CKPT_DT_F8_E4M3FNUZ, -0.0, &over), 0);
+    CU_ASSERT_EQUAL(rounded(CKPT_DT_F8_E4M3, -0.0, &over), 0x80);
+}
+
+/* A float64 that is rounded twice, as torch does it; one that is too large for a float32. */
+static void doubles(void)
+{
+    unsigned char in[8], out[8];
+    double d = 1 + 0x1p-8 + 0x1p-40;
+    memcpy(in, &d, 8);
+    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 0);
+    CU_ASSERT_EQUAL(out[0] | out[1] << 8, 0x3f80);
+    d = -1e300;
+    memcpy(in, &d, 8);
+    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 1);
+    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
+    CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
+    CU_ASSERT_EQUAL(out[0], 0xfe);
+    int64_t i = (INT64_C(1) << 53) + 3;
+    memcpy(in, &i, 8);
+    CU_ASSERT_EQUAL(convert1(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
+    memcpy(&d, out, 8);
+    CU_ASSERT_EQUAL(d, 0x1p53 + 4);
+}
+
+/* Values of every small type survive float32 and float64. */
+static void widening(void)
+{
+    static const ckpt_dtype from[] = {
+        CKPT_DT_F16,         CKPT_DT_BF16,    CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ,
+        CKPT_DT_F8_E5M2FNUZ, CKPT_DT_F8_E8M0, CKPT_DT_I8,      CKPT_DT_U8,      CKPT_DT_I16,
+        CKPT_DT_U16};
+    for (size_t k = 0; k < sizeof from / sizeof *from; k++) {
+        unsigned n = ckpt_dtype_bits(from[k]) == 16 ? 0x10000 : 0x100, wrong = 0;
+        for (unsigned b = 0; b < n; b++) {
+            unsigned char in[2] = {(unsigned char)b, (unsigned char)(b >> 8)}, out[8];
+            double want = value(from[k], b), d;
+            float f;
+            convert1(from[k], CKPT_DT_F32, in, out);
+            memcpy(&f, out, 4);
+            convert1(from[k], CKPT_DT_F64, in, out);
+            memcpy(&d, out, 8);
+            wrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
+                                 : (double)f != want || d != want || !signbit(f) != !signbit(want);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+}
+
+static void legal(void)
+{
+    struct conversion c;
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F32, CKPT_DT_F8_E8M0));
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F32, CKPT_DT_I64));
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_C64, CKPT_DT_F32));
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_QI8, CKPT_DT_F32));
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_F4, CKPT_DT_F32));
+    CU_ASSERT_FALSE(conversion_init(&c, CKPT_DT_NONE, CKPT_DT_F32));
+}
+
+/* ------------------------------------------------------- kernels on this CPU */
+
+static unsigned char in[SOME * 8 + 16], a[SOME * 4 + 16], b[SOME * 4 + 16];
+
+static int same_narrow(size_t n, const unsigned char *from)
+{
+    const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
+    unsigned wrong = 0;
+    s->f32_to_f16(from, n, a);
+    k->f32_to_f16(from, n, b + 1);
+    wrong += memcmp(a, b + 1, n * 2) != 0;
+    s->f32_to_bf16(from, n, a);
+    k->f32_to_bf16(from, n, b + 1);
+    wrong += memcmp(a, b + 1, n * 2) != 0;
+    for (unsigned i = 2; i < TARGETS; i++) {
+        struct conversion c;
+        CU_ASSERT_TRUE(conversion_init(&c, CKPT_DT_F32, targets[i]));
+        s->f32_to_f8(&c.narrow, from, n, a);
+        k->f32_to_f8(&c.narrow, from, n, b + 1);
+        wrong += memcmp(a, b + 1, n) != 0;
+        if (i == 2)
+            wrong += s->count(from, n, c.beyond, c.end) != k->count(from, n, c.beyond, c.end);
+    }
+    return wrong == 0;
+}
+
+static int same_widen(size_t n, const unsigned char *from)
+{
+    const struct convert_kernels *k = convert_simd(), *s = &convert_scalar;
+    unsigned wrong = 0;
+    s->f16_to_f32(from, n, a);
+    k->f16_to_f32(from, n, b + 1);
+    wrong += memcmp(a, b + 1, n * 4) != 0;
+    s->bf16_to_f32(from, n, a);
+    k->bf16_to_f32(from, n, b + 1);
+    wrong += memcmp(a, b + 1, n * 4) != 0;
+    s->f64_to_f32(from, n, a);
+    k->f64_to_f32(from, n, b + 1);
+    return wrong == 0 && memcmp(a, b + 1, n * 4) == 0;
+}
+
+static void put32(size_t i, uint32_t v) { memcpy(in + 4 * i, &v, 4); }
+
+/* 2^24 floats: each of the 2^16 upper halves with 256 lower ones, ties among them. */
+static void many_floats(void)
+{
+    unsigned wrong = 0;
+    for (uint32_t low = 0; low < 256; low++) {
+        uint32_t bits = low < 8 ? (const uint32_t[]){0, 1, 0x7fff, 0x8000, 0x8001, 0xffff, 0xfff, 0x1000}[low]
+                                : low * 0x9e37u % 0x10000u;
+        for (uint32_t high = 0; high < SOME; high++)
+            put32(high, high << 16 | bits);
+        wrong += !same_narrow(SOME, in);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+static void many_small(void)
+{
+    uint64_t r = 1;
+    for (unsigned i = 0; i < SOME; i++) {
+        in[2 * i] = (unsigned char)i;
+        in[2 * i + 1] = (unsigned char)(i >> 8);
+    }
+    CU_ASSERT_TRUE(same_widen(SOME, in)); /* all halves; the doubles behind them are zeros */
+    for (unsigned pass = 0; pass < 16; pass++) {
+        for (unsigned i = 0; i < SOME; i++) {
+            r = r * 6364136223846793005u + 1442695040888963407u;
+            uint64_t d = pass & 1 ? r : (r & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
+            memcpy(in + 8 * i, &d, 8);
+        }
+        CU_ASSERT_TRUE(same_widen(SOME, in));
+    }
+}
+
+static void tails(void)
+{
+    unsigned wrong = 0;
+    uint32_t r = 1;
+    for (size_t i = 0; i < 4096; i++)
+        in[i] = (unsigned char)((r = r * 1664525u + 1013904223u) >> 24);
+    for (size_t n = 0; n <= 256; n++)
+        for (size_t at = 0; at < 8; at++) {
+            memset(b, 0x5a, 2048);
+            wrong += !same_narrow(n, in + at) || !same_widen(n, in + at);
+            wrong += b[0] != 0x5a || b[1 + 4 * n] != 0x5a;
+        }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+void suite_convert(void)
+{
+    UNIT(neighbours);
+    UNIT(beyond);
+    UNIT(doubles);
+    UNIT(widening);
+    UNIT(legal);
+    UNIT(many_floats);
+    UNIT(many_small);
+    UNIT(tails);
+}
