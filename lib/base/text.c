@@ -2,6 +2,7 @@
  * expect. */
 #include "base/text.h"
 
+#include "base/cursor.h"
 #include "base/utf8.h"
 
 static const char hex[] = "0123456789abcdef";
@@ -75,16 +76,26 @@ void text_put(struct text_sink *sink, const char *piece, size_t n)
 
 void text_word(struct text_sink *sink, const char *z) { text_put(sink, z, strlen(z)); }
 
+#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+
+/* suspect - does one of eight bytes perhaps not stand for itself? What sets the
+ * high bit of a byte: one below 0x20, the zero that a backslash or an apostrophe
+ * becomes, 0x7f and one more, and what had it set already. */
+static bool suspect(uint64_t x)
+{
+    uint64_t low = x - EACH(0x20), slash = (x ^ EACH('\\')) - EACH(1), quote = (x ^ EACH('\'')) - EACH(1);
+    return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
+}
+
 /* How many bytes from POS on stand for themselves in any style. */
 static size_t plain_run(ckpt_str s, size_t pos)
 {
-    size_t n = 0;
-    while (pos + n < s.len) {
-        unsigned char c = (unsigned char)s.ptr[pos + n];
-        if (c < 0x20 || c > 0x7e || c == '\\' || c == '\'')
-            break;
+    size_t n = 0, left = s.len - pos;
+    const unsigned char *p = (const unsigned char *)s.ptr + pos;
+    while (left - n >= 8 && !suspect(load_u64le(p + n)))
+        n += 8;
+    while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
         n++;
-    }
     return n;
 }
 
@@ -158,8 +169,13 @@ static ckpt_str number(ckpt_str s, size_t *pos)
 static size_t shared(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
-    while (i + 8 <= n && memcmp(a.ptr + i, b.ptr + i, 8) == 0)
-        i += 8;
+    uint64_t differ = 0;
+    for (; n - i >= 8; i += 8)
+        if ((differ = load_u64le((const unsigned char *)a.ptr + i) ^
+                      load_u64le((const unsigned char *)b.ptr + i)))
+            break;
+    for (; differ && !(differ & 0xff); differ >>= 8)
+        i++;
     while (i < n && a.ptr[i] == b.ptr[i])
         i++;
     while (i && digit(a, i - 1))

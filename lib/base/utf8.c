@@ -42,7 +42,7 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     return cp;
 }
 
-/* How many bytes from POS are ASCII, in steps of 8. */
+/* How many bytes from POS are ASCII. */
 static size_t ascii_run(ckpt_str s, size_t pos)
 {
     size_t n = 0;
@@ -51,6 +51,8 @@ static size_t ascii_run(ckpt_str s, size_t pos)
         if (word & 0x8080808080808080u)
             break;
     }
+    while (n < s.len - pos && (unsigned char)s.ptr[pos + n] < 0x80)
+        n++;
     return n;
 }
 
