@@ -1,0 +1,138 @@
+/* census.c - see census.h. */
+#include "core/census.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "core/number.h"
+
+#ifdef __clang__
+#pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
+#endif
+
+static bool is_f6(ckpt_dtype dt) { return dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2; }
+
+bool census_takes(ckpt_dtype dt)
+{
+    return is_f6(dt) || (number_lanes(dt) && dtype_info(dt)->block_bytes == 1);
+}
+
+/* Four tables: the same byte twice in a row does not wait for itself. */
+static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
+{
+    uint32_t part[4][256] = {{0}};
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        uint64_t w;
+        memcpy(&w, p + i, sizeof w);
+        for (unsigned k = 0; k < 8; k++)
+            part[k & 3][w >> (8 * k) & 255]++;
+    }
+    for (; i < n; i++)
+        part[0][p[i]]++;
+    for (unsigned b = 0; b < 256; b++)
+        count[b] += (uint64_t)part[0][b] + part[1][b] + part[2][b] + part[3][b];
+}
+
+static void count_sixes(uint64_t *count, const unsigned char *p, size_t n)
+{
+    for (size_t i = 0; i + 3 <= n; i += 3, p += 3) {
+        uint32_t block = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
+        for (unsigned k = 0; k < 4; k++)
+            count[block >> (6 * k) & 63]++;
+    }
+}
+
+void census_add(struct census *c, ckpt_dtype dt, const unsigned char *p, size_t n)
+{
+    const struct dtype_info *d = dtype_info(dt);
+    for (size_t left = n / d->block_elems * d->block_bytes; left;) {
+        size_t some = left < 3u << 28 ? left : 3u << 28; /* counts of 32 bits, whole blocks */
+        if (is_f6(dt))
+            count_sixes(c->count, p, some);
+        else
+            count_bytes(c->count, p, some);
+        p += some;
+        left -= some;
+    }
+}
+
+/* values - the numbers that pattern B stands for; returns how many. */
+static size_t values(ckpt_dtype dt, unsigned b, double out[4])
+{
+    unsigned char block[3] = {(unsigned char)b};
+    number_decode(dt, block, dtype_info(dt)->block_elems, out);
+    return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * number_lanes(dt);
+}
+
+struct each {
+    unsigned b;
+    size_t k, n;
+    double x[4];
+};
+
+/* next - the next value of a finite number that occurs, and how often. */
+static uint64_t next(struct each *e, const struct census *c, ckpt_dtype dt, double *x)
+{
+    for (;; e->b++, e->k = e->n = 0) {
+        if (e->b == 256)
+            return 0;
+        if (!c->count[e->b])
+            continue;
+        if (!e->n)
+            e->n = values(dt, e->b, e->x);
+        for (; e->k < e->n; e->k++) {
+            if (!isfinite(e->x[e->k]))
+                continue;
+            *x = e->x[e->k++];
+            return c->count[e->b];
+        }
+    }
+}
+
+static void count_others(struct moments *m, const struct census *c, ckpt_dtype dt)
+{
+    double x[4];
+    for (unsigned b = 0; b < 256; b++) {
+        size_t n = c->count[b] ? values(dt, b, x) : 0;
+        for (size_t k = 0; k < n; k++) {
+            m->nan += isnan(x[k]) ? c->count[b] : 0;
+            m->inf += isinf(x[k]) ? c->count[b] : 0;
+        }
+    }
+}
+
+struct moments census_moments(const struct census *c, ckpt_dtype dt)
+{
+    struct moments m = {.min = (double)INFINITY, .max = -(double)INFINITY};
+    double x, sum = 0;
+    uint64_t n;
+    count_others(&m, c, dt);
+    for (struct each e = {0}; (n = next(&e, c, dt, &x));) {
+        m.finite += n;
+        m.zeros += x == 0 ? n : 0;
+        m.min = x < m.min ? x : m.min;
+        m.max = x > m.max ? x : m.max;
+        m.squares += (double)n * (x * x);
+        sum += (double)n * x;
+    }
+    if (!m.finite) {
+        m.min = m.max = 0;
+        return m;
+    }
+    m.min += 0.0; /* minus zero is zero */
+    m.max += 0.0;
+    m.mean = sum / (double)m.finite + 0.0;
+    for (struct each e = {0}; (n = next(&e, c, dt, &x));)
+        m.m2 += (double)n * ((x - m.mean) * (x - m.mean));
+    return m;
+}
+
+void census_bins(const struct census *c, ckpt_dtype dt, uint64_t *bins,
+                 size_t (*bin_of)(const void *user, double x), const void *user)
+{
+    double x;
+    uint64_t n;
+    for (struct each e = {0}; (n = next(&e, c, dt, &x));)
+        bins[bin_of(user, x)] += n;
+}

@@ -1,0 +1,72 @@
+/* A census of small types says what adding them up one by one says. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/census.h"
+#include "core/number.h"
+#include "unit.h"
+
+static size_t only(const void *user, double x)
+{
+    (void)x;
+    return *(const size_t *)user;
+}
+
+static bool close_to(double a, double b, double scale) { return fabs(a - b) <= 1e-12 * scale; }
+
+static void same(ckpt_dtype dt, const unsigned char *p, size_t n)
+{
+    struct census c = {{0}};
+    struct moments want = {0};
+    size_t half = n / 8 * 4, bytes = half / dtype_info(dt)->block_elems * dtype_info(dt)->block_bytes, bin = 3;
+    uint64_t bins[4] = {0};
+    census_add(&c, dt, p, half);
+    census_add(&c, dt, p + bytes, n - half);
+    moments_add(&want, dt, p, n);
+    struct moments m = census_moments(&c, dt);
+    CU_ASSERT(m.finite == want.finite && m.nan == want.nan && m.inf == want.inf && m.zeros == want.zeros);
+    CU_ASSERT(m.min == want.min && m.max == want.max && signbit(m.min) == signbit(want.min));
+    double mean_square = want.finite ? want.squares / (double)want.finite : 0;
+    CU_ASSERT(close_to(m.mean, want.mean, sqrt(mean_square)) && close_to(m.squares, want.squares, want.squares));
+    CU_ASSERT(close_to(m.m2, want.m2, want.squares));
+    census_bins(&c, dt, bins, only, &bin);
+    CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
+}
+
+static void every_small_type(void)
+{
+    unsigned taken = 0;
+    for (ckpt_dtype dt = CKPT_DT_NONE; dt < CKPT_DT_COUNT; dt++) {
+        if (!census_takes(dt))
+            continue;
+        taken++;
+        unsigned char all[768];
+        for (unsigned i = 0; i < sizeof all; i++)
+            all[i] = (unsigned char)(i * 37 + i / 256);
+        size_t per = dtype_info(dt)->block_elems, width = dtype_info(dt)->block_bytes;
+        for (size_t n = 0; n * width <= sizeof all; n++) {
+            unsigned char *at = unit_guard(all, n * width);
+            same(dt, at, n * per);
+            unit_guard_free(at, n * width);
+        }
+    }
+    /* fp8, f4 and f6: 8; int8, uint8, bool, three quantised bytes, two packed, four of bits */
+    CU_ASSERT_EQUAL(taken, 8 + 3 + 2 + 2 + 4);
+    CU_ASSERT(!census_takes(CKPT_DT_F16) && !census_takes(CKPT_DT_NP) && !census_takes(CKPT_DT_QI32));
+}
+
+static void of_one_value(void)
+{
+    unsigned char p[1000];
+    struct census c = {{0}};
+    memset(p, 0x2d, sizeof p); /* 0.8125 */
+    census_add(&c, CKPT_DT_F8_E4M3, p, sizeof p);
+    struct moments m = census_moments(&c, CKPT_DT_F8_E4M3);
+    CU_ASSERT(m.mean == 0.40625 && m.m2 == 0 && m.finite == 1000 && m.squares == 1000 * 0.40625 * 0.40625);
+}
+
+void suite_census(void)
+{
+    UNIT(every_small_type);
+    UNIT(of_one_value);
+}

@@ -1,0 +1,317 @@
+/* Moments: every kernel gives the bits of plain C, and plain C is right. */
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/moments.h"
+#include "core/number.h"
+#include "unit.h"
+
+static const ckpt_dtype direct[] = {CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16};
+#define DIRECT (sizeof direct / sizeof *direct)
+
+static uint64_t seed = 1;
+static uint64_t random64(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+/* N elements of any bits, or (TAME) of moderate size. */
+static void fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame)
+{
+    size_t width = ckpt_dtype_bits(dt) / 8;
+    for (size_t i = 0; i < n * width; i++)
+        p[i] = (unsigned char)(random64() >> 24);
+    for (size_t i = 0; tame && i < n; i++) {
+        unsigned char *top = p + i * width + width - 1;
+        *top = (unsigned char)((*top & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
+    }
+}
+
+static bool same_as_plain(const struct moments_kernels *k, ckpt_dtype dt, const unsigned char *p, size_t n)
+{
+    struct moments a = {0}, b = {0};
+    moments_add_by(&moments_plain, &a, dt, p, n);
+    moments_add_by(k, &b, dt, p, n);
+    return memcmp(&a, &b, sizeof a) == 0;
+}
+
+static bool all_same(ckpt_dtype dt, const unsigned char *p, size_t n)
+{
+    const struct moments_kernels *k;
+    bool same = same_as_plain(moments_best(), dt, p, n);
+    for (unsigned i = 0; (k = moments_simd(i)); i++)
+        same = same && same_as_plain(k, dt, p, n);
+    return same;
+}
+
+static void every_length_and_place(void)
+{
+    static unsigned char bytes[8 * 260 + 8];
+    for (size_t d = 0; d < DIRECT; d++) {
+        size_t width = ckpt_dtype_bits(direct[d]) / 8, wrong = 0;
+        for (size_t n = 0; n <= 256; n++) {
+            size_t shift = n % 7;
+            fill(direct[d], bytes + shift, n, n % 3 != 0);
+            unsigned char *at = unit_guard(bytes, shift + n * width);
+            wrong += !all_same(direct[d], at + shift, n);
+            unit_guard_free(at, shift + n * width);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+}
+
+static void block_ends(void)
+{
+    size_t most = 3 * MOMENTS_BLOCK + 9;
+    unsigned char *bytes = malloc(8 * most);
+    for (size_t d = 0; d < DIRECT; d++) {
+        fill(direct[d], bytes, most, true);
+        for (size_t n = MOMENTS_BLOCK - 1; n <= most; n += MOMENTS_BLOCK / 2 + 1)
+            CU_ASSERT(all_same(direct[d], bytes, n));
+        fill(direct[d], bytes, most, false);
+        CU_ASSERT(all_same(direct[d], bytes, most));
+    }
+    free(bytes);
+}
+
+/* ---------------------------------------------------------------- patterns */
+
+/* Every kernel on 2^16 patterns that begin with FIRST, each 16 times over, so that
+ * one wrong bit shows in a block of its own. */
+static void halves(void)
+{
+    unsigned char bytes[32];
+    size_t wrong = 0;
+    for (uint32_t bits = 0; bits < 65536; bits++) {
+        for (size_t i = 0; i < 16; i++) {
+            bytes[2 * i] = (unsigned char)bits;
+            bytes[2 * i + 1] = (unsigned char)(bits >> 8);
+        }
+        wrong += !all_same(CKPT_DT_F16, bytes, 16);
+        wrong += !all_same(CKPT_DT_BF16, bytes, 16);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* 2^24 patterns of 32 bits, from all over. */
+static void floats(void)
+{
+    static unsigned char bytes[4 * MOMENTS_BLOCK];
+    size_t wrong = 0;
+    for (uint32_t i = 0; i < 1u << 24; i++) {
+        uint32_t bits = i * 256u + (i >> 7 & 255u);
+        for (size_t k = 0; k < 4; k++)
+            bytes[i % MOMENTS_BLOCK * 4 + k] = (unsigned char)(bits >> (8 * k));
+        if (i % MOMENTS_BLOCK == MOMENTS_BLOCK - 1)
+            wrong += !all_same(CKPT_DT_F32, bytes, MOMENTS_BLOCK);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* ------------------------------------------------------------------- truth */
+
+struct truth {
+    uint64_t finite, nan, inf, zeros;
+    long double min, max, mean, m2, squares;
+};
+
+static struct truth truth_of(const double *x, size_t n)
+{
+    struct truth t = {.min = INFINITY, .max = -INFINITY};
+    for (size_t i = 0; i < n; i++) {
+        t.nan += isnan(x[i]) != 0;
+        t.inf += isinf(x[i]) != 0;
+        if (!isfinite(x[i]))
+            continue;
+        t.finite++;
+        t.zeros += x[i] == 0;
+        t.min = x[i] < t.min ? x[i] : t.min;
+        t.max = x[i] > t.max ? x[i] : t.max;
+        t.mean += x[i];
+        t.squares += (long double)x[i] * x[i];
+    }
+    t.mean /= t.finite ? t.finite : 1;
+    for (size_t i = 0; i < n; i++)
+        if (isfinite(x[i]))
+            t.m2 += (x[i] - t.mean) * (x[i] - t.mean);
+    return t;
+}
+
+static long double within = 1e-11L;
+
+static bool near(double got, long double want, long double scale)
+{
+    return fabsl(got - want) <= within * scale + (long double)DBL_MIN;
+}
+
+/* M against a straightforward reckoning over the same elements. */
+static void hold(const struct moments *m, ckpt_dtype dt, const unsigned char *p, size_t n)
+{
+    double *x = malloc((n * 2 + 1) * sizeof *x);
+    struct truth t = truth_of(x, moments_decode(dt, p, n, x));
+    free(x);
+    CU_ASSERT(m->finite == t.finite && m->nan == t.nan && m->inf == t.inf && m->zeros == t.zeros);
+    if (!t.finite)
+        return;
+    CU_ASSERT(m->min == (double)t.min && m->max == (double)t.max && !(m->min == 0 && signbit(m->min)));
+    CU_ASSERT(near(m->mean, t.mean, sqrtl(t.squares / t.finite)));
+    CU_ASSERT(near(m->m2, t.m2, t.m2));
+    CU_ASSERT(near(m->squares, t.squares, t.squares));
+    CU_ASSERT(m->mean >= m->min && m->mean <= m->max);
+}
+
+static void check(ckpt_dtype dt, const void *p, size_t n)
+{
+    struct moments m = {0};
+    moments_add(&m, dt, p, n);
+    hold(&m, dt, p, n);
+    CU_ASSERT(number_is_complex(dt) || all_same(dt, p, n));
+}
+
+static void every_dtype(void)
+{
+    static unsigned char bytes[16 * 5000];
+    for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
+        size_t n = 5000 / 4 * 4;
+        for (size_t i = 0; i < sizeof bytes; i++)
+            bytes[i] = (unsigned char)(random64() >> 16);
+        /* exponents beyond 2^500 are a test of their own */
+        for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
+            bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
+        check(dt, bytes, n);
+        check(dt, bytes, 4);
+        check(dt, bytes, 0);
+    }
+    struct moments none = {0}, m = {0};
+    moments_add(&m, CKPT_DT_NP, bytes, 7);
+    moments_add(&m, CKPT_DT_NONE, bytes, 7);
+    CU_ASSERT(memcmp(&m, &none, sizeof m) == 0);
+}
+
+/* Where the spread is a billionth of the mean, or the differences are taken from an
+ * outlier, digits are lost: a few. */
+static void far_from_zero(void)
+{
+    within = 1e-9L;
+    static double x[10000];
+    static float y[10000];
+    for (size_t i = 0; i < 10000; i++) {
+        x[i] = 1e9 + (double)(random64() >> 40) * 0x1p-24;
+        y[i] = 4096.0f + (float)(random64() & 3) * 0x1p-11f;
+    }
+    check(CKPT_DT_F64, x, 10000);
+    check(CKPT_DT_F32, y, 10000);
+    x[0] = 1e300; /* what all differences are taken from */
+    y[0] = 1e38f;
+    check(CKPT_DT_F32, y, 10000);
+    x[0] = 1e60;
+    check(CKPT_DT_F64, x, 10000);
+    within = 1e-11L;
+}
+
+static void of_one_value(void)
+{
+    static double x[9001];
+    for (size_t n = 1; n <= 9001; n += 1500) {
+        struct moments m = {0};
+        for (size_t i = 0; i < n; i++)
+            x[i] = 0.1;
+        moments_add(&m, CKPT_DT_F64, (unsigned char *)x, n);
+        CU_ASSERT(m.mean == 0.1 && m.m2 == 0 && m.min == 0.1 && m.max == 0.1 && m.finite == n);
+    }
+}
+
+static void small_integers_are_exact(void)
+{
+    static const int32_t x[] = {1, 2, 2, -4};
+    static int32_t many[10000];
+    struct moments m = {0}, all = {0};
+    moments_add(&m, CKPT_DT_I32, (const unsigned char *)x, 4);
+    CU_ASSERT(m.squares == 25 && m.mean == 0.25 && m.m2 == 24.75 && m.min == -4 && m.max == 2);
+    for (int32_t i = 0; i < 10000; i++)
+        many[i] = i;
+    moments_add(&all, CKPT_DT_I32, (const unsigned char *)many, 10000);
+    CU_ASSERT(all.mean == 4999.5 && all.squares == 333283335000.0 && all.zeros == 1);
+}
+
+static void no_finite_ones(void)
+{
+    static const float x[] = {NAN, INFINITY, -INFINITY, -NAN}, zeros[] = {-0.0f, 0.0f, -0.0f};
+    struct moments m = {0};
+    check(CKPT_DT_F32, x, 4);
+    moments_add(&m, CKPT_DT_F32, (const unsigned char *)x, 4);
+    CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares == 0);
+    moments_add(&m, CKPT_DT_F32, (const unsigned char *)zeros, 3);
+    CU_ASSERT(m.finite == 3 && m.zeros == 3 && !signbit(m.min) && !signbit(m.max) && !signbit(m.mean));
+}
+
+/* Squares that no double holds: the mean is right, the sums of squares infinite. */
+static void largest_doubles(void)
+{
+    static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
+    struct moments m = {0}, s = {0};
+    moments_add(&m, CKPT_DT_F64, (const unsigned char *)x, 4);
+    CU_ASSERT(m.finite == 4 && m.inf == 0 && isinf(m.m2) && isinf(m.squares));
+    CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, 0.5, 1e-15);
+    moments_add(&s, CKPT_DT_F64, (const unsigned char *)same, 3);
+    CU_ASSERT(s.mean == -DBL_MAX && s.m2 == 0 && isinf(s.squares));
+    moments_merge(&m, &s);
+    CU_ASSERT(m.finite == 7 && isinf(m.m2) && m.min == -DBL_MAX && m.max == DBL_MAX);
+    CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, -1.0 / 7, 1e-15);
+    double large[] = {1e160, 3e160};
+    struct moments l = {0};
+    moments_add(&l, CKPT_DT_F64, (const unsigned char *)large, 2);
+    CU_ASSERT_DOUBLE_EQUAL(l.mean / 1e160, 2, 1e-15);
+}
+
+static void joined_parts_are_the_whole(void)
+{
+    static float x[20000];
+    struct moments parts = {0}, whole = {0}, none = {0};
+    for (size_t i = 0; i < 20000; i++)
+        x[i] = (float)(random64() >> 40) * 0x1p-24f - 0.25f;
+    for (size_t i = 0; i < 20000; i += 1000) {
+        struct moments m = {0};
+        moments_add(&m, CKPT_DT_F32, (const unsigned char *)(x + i), 1000);
+        moments_merge(&parts, &m);
+        moments_merge(&parts, &none);
+    }
+    hold(&parts, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    moments_add(&whole, CKPT_DT_F32, (const unsigned char *)x, MOMENTS_BLOCK);
+    moments_add(&whole, CKPT_DT_F32, (const unsigned char *)(x + MOMENTS_BLOCK), 20000 - MOMENTS_BLOCK);
+    struct moments once = {0};
+    moments_add(&once, CKPT_DT_F32, (const unsigned char *)x, 20000);
+    CU_ASSERT(memcmp(&once, &whole, sizeof once) == 0);
+}
+
+static void magnitudes(void)
+{
+    static const double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
+    static const float y[][2] = {{3, -4}, {0, 2}};
+    double x[5];
+    CU_ASSERT_EQUAL(moments_decode(CKPT_DT_C128, (const unsigned char *)z, 5, x), 5);
+    CU_ASSERT(x[0] == 5 && x[1] == 0 && isnan(x[2]) && isinf(x[3]));
+    CU_ASSERT_DOUBLE_EQUAL(x[4] / 1e200, 5, 1e-14);
+    struct moments m = {0};
+    moments_add(&m, CKPT_DT_C64, (const unsigned char *)y, 2);
+    CU_ASSERT(m.min == 2 && m.max == 5 && m.squares == 29 && m.finite == 2);
+}
+
+void suite_moments(void)
+{
+    UNIT(every_length_and_place);
+    UNIT(block_ends);
+    UNIT(halves);
+    UNIT(floats);
+    UNIT(every_dtype);
+    UNIT(far_from_zero);
+    UNIT(of_one_value);
+    UNIT(small_integers_are_exact);
+    UNIT(no_finite_ones);
+    UNIT(largest_doubles);
+    UNIT(joined_parts_are_the_whole);
+    UNIT(magnitudes);
+}
