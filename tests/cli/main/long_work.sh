@@ -1,0 +1,59 @@
+# Long work: SIGUSR1 tells how far it is, terminal or not; a signal in the middle leaves no file and ends the process as
+# signals do; on a terminal one line comes after half a second, at most ten times a second, and is gone at the end.
+script -qec true /dev/null >/dev/null 2>&1 || { echo 'no pseudo-terminal to be had'; exit 77; }
+
+# sparse FILE MIB - a safetensors file of 8 tensors, all holes
+sparse()
+{
+    n=$(($2 * 131072))
+    for i in 0 1 2 3 4 5 6 7; do
+        printf '%s"t%d":{"dtype":"U8","shape":[%d],"data_offsets":[%d,%d]}' \
+            "$([ $i = 0 ] && echo '{' || echo ,)" $i $n $((i * n)) $((i * n + n))
+    done >header
+    { printf '\350\003\0\0\0\0\0\0'; printf '%-1000s' "$(cat header)}"; } >"$1"
+    truncate -s $((1008 + 8 * n)) "$1"
+}
+
+# until_asked PID - asks until it answers; false: it has ended
+until_asked()
+{
+    while ! grep -q ' of ' err; do
+        kill -USR1 "$1" 2>/dev/null || return 1
+        sleep 0.02
+    done
+}
+
+sparse hash.safetensors 2048
+sparse write.safetensors 256
+mkdir out
+trap '' USR1 # what has not begun to listen yet
+
+# end SIGNAL COMMAND… - what it says when asked, and then when it is ended by SIGNAL
+end()
+{
+    sig=$1
+    shift
+    : >err
+    env --default-signal=INT "$@" >o 2>err & # what a shell starts with & ignores Ctrl-C
+    pid=$!
+    until_asked $pid || { echo "$1 $2 was done before it was asked"; exit 77; }
+    kill -"$sig" $pid
+    { wait $pid; } 2>/dev/null
+    echo "$1 $2 $sig: $?"
+    sed 's/\([a-z]\)  .* of [0-9.]* [KMG]iB.*/\1  … of …/' err | uniq
+    ls -A out
+}
+end INT ckpt hash hash.safetensors
+end INT ckpt convert write.safetensors out/w.pt
+end TERM ckpt convert write.safetensors out/w.pt
+end HUP ckpt strip --auto write.safetensors -o out/w.safetensors
+
+# The pseudo-terminal's log as lines: what was drawn, and what stood there at the end. One processor, to take long enough.
+cpu=$(taskset -cp $$ | sed 's/.*: *\([0-9]*\).*/\1/')
+before=$(date +%s)
+TERM=xterm script -qec "taskset -c $cpu ckpt hash -t hash.safetensors" /dev/null >log
+after=$(date +%s)
+drawn=$(tr '\r' '\n' <log | grep -c hashing)
+[ "$drawn" -le $((10 * (after - before + 1))) ] && echo 'at most ten times a second'
+tr '\r' '\n' <log | grep 'hashing' | head -n 1 | sed "s/$(printf '\033')\[K/wiped: /; s/  .* of 2.0 GiB  .*/  … of 2.0 GiB  …/"
+tr '\r' '\n' <log | grep -v '^$' | tail -n 1 | sed "s/$(printf '\033')\[K/wiped: /; s/[0-9a-f]\{64\}/DIGEST/"
