@@ -216,11 +216,12 @@ void table_cell(struct table *t)
 {
     if (t->ncells == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 64;
-        t->cells = mem_grow(t->cells, t->cap, sizeof *t->cells);
+        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
     }
     size_t n = t->text.len - t->begun, *widest = &t->width[t->ncells % t->columns];
     size_t wide = n ? text_columns(t->text.ptr + t->begun, n) : 0;
-    t->cells[t->ncells++] = (struct cell){(uint32_t)n, (uint32_t)wide};
+    t->fancy |= wide != n;
+    t->bytes[t->ncells++] = (uint32_t)n;
     t->begun = t->text.len;
     *widest = wide > *widest ? wide : *widest;
 }
@@ -233,10 +234,15 @@ static void pad(struct text *line, size_t n)
     text_bytes(line, blanks, n);
 }
 
-/* The first cell, broken into lines of WIDTH columns; returns what the last takes. */
-static size_t add_first(struct text *line, const char *p, struct cell c, size_t width)
+static size_t columns(const struct table *t, const char *p, size_t n)
 {
-    size_t n = c.bytes, left = c.columns;
+    return t->fancy ? text_columns(p, n) : n;
+}
+
+/* The first cell, broken into lines of WIDTH columns; returns what the last takes. */
+static size_t add_first(struct text *line, const struct table *t, const char *p, size_t n, size_t width)
+{
+    size_t left = columns(t, p, n);
     while (left > width) {
         size_t k = text_fit(p, n, width);
         text_bytes(line, p, k);
@@ -244,28 +250,28 @@ static size_t add_first(struct text *line, const char *p, struct cell c, size_t 
         n -= k;
         if (n)
             text_add(line, "\n");
-        left = text_columns(p, n);
+        left = columns(t, p, n);
     }
     text_bytes(line, p, n);
     return left;
 }
 
-/* The row of CELLS, whose text begins at P; returns where it ends. */
-static const char *add_row(struct text *line, const struct table *t, const struct cell *cells, const char *p,
+/* The row of cells of these BYTES, whose text begins at P; returns where it ends. */
+static const char *add_row(struct text *line, const struct table *t, const uint32_t *bytes, const char *p,
                            const size_t *width)
 {
-    size_t owed = width[0] - add_first(line, p, cells[0], width[0]);
+    size_t owed = width[0] - add_first(line, t, p, bytes[0], width[0]);
     for (unsigned c = 1; c < t->columns; c++) {
-        p += cells[c - 1].bytes;
+        p += bytes[c - 1];
         if (!width[c])
             continue;
-        size_t n = cells[c].bytes, blank = width[c] - cells[c].columns;
+        size_t n = bytes[c], blank = width[c] - columns(t, p, n);
         if (n)
             pad(line, owed + 2 + (t->right[c] ? blank : 0));
         owed = n ? (t->right[c] ? 0 : blank) : owed + 2 + blank;
         text_bytes(line, p, n);
     }
-    return p + cells[t->columns - 1].bytes;
+    return p + bytes[t->columns - 1];
 }
 
 void table_print(const struct table *t, FILE *to, bool header)
@@ -283,10 +289,12 @@ void table_print(const struct table *t, FILE *to, bool header)
     }
     for (size_t r = 0; r < t->nrows; r++) {
         text_clear(&line);
-        text_add(&line, style_on(t->mark[r]));
-        p = add_row(&line, t, t->cells + r * t->columns, p, width);
-        text_add(&line, style_off(t->mark[r]));
-        text_add(&line, "\n");
+        if (t->mark[r] != PLAIN)
+            text_add(&line, style_on(t->mark[r]));
+        p = add_row(&line, t, t->bytes + r * t->columns, p, width);
+        if (t->mark[r] != PLAIN)
+            text_add(&line, style_off(t->mark[r]));
+        text_byte(&line, '\n');
         if (r || header)
             fwrite(line.ptr, 1, line.len, to);
     }
@@ -296,7 +304,7 @@ void table_print(const struct table *t, FILE *to, bool header)
 void table_free(struct table *t)
 {
     text_free(&t->text);
-    free(t->cells);
+    free(t->bytes);
     free(t->mark);
     *t = (struct table){0};
 }

@@ -59,16 +59,14 @@ int finish_output(int status);
 /* A table whose columns line up. Cells are added row by row; the last column is
  * never padded, and the first is wrapped on a terminal when it is too wide. */
 #define TABLE_COLUMNS 12
-struct cell {
-    uint32_t bytes, columns;
-};
 struct table {
     struct text text; /* of all cells, one behind the other */
     size_t begun;     /* where the text of the next cell begins */
-    struct cell *cells;
+    uint32_t *bytes;  /* of each cell */
     enum style *mark; /* of each row */
     size_t ncells, cap, nrows;
     unsigned columns;
+    bool fancy; /* some cell takes fewer columns than bytes */
     bool right[TABLE_COLUMNS];   /* numbers stand right */
     size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
 };

@@ -43,14 +43,19 @@ void text_clear(struct text *t)
         t->ptr[0] = '\0';
 }
 
-static void room(struct text *t, size_t more)
+static void grow(struct text *t, size_t more)
 {
     if (more >= SIZE_MAX / 4 - t->len)
         no_memory();
-    if (t->len + more < t->cap)
-        return;
     t->cap = (t->len + more + 64) * 2;
     t->ptr = mem_grow(t->ptr, t->cap, 1);
+}
+
+/* room - for MORE bytes and a NUL. */
+static inline void room(struct text *t, size_t more)
+{
+    if (t->cap - t->len <= more)
+        grow(t, more);
 }
 
 void text_bytes(struct text *t, const char *p, size_t n)
@@ -59,6 +64,13 @@ void text_bytes(struct text *t, const char *p, size_t n)
     if (n)
         memcpy(t->ptr + t->len, p, n);
     t->len += n;
+    t->ptr[t->len] = '\0';
+}
+
+void text_byte(struct text *t, char c)
+{
+    room(t, 1);
+    t->ptr[t->len++] = c;
     t->ptr[t->len] = '\0';
 }
 
@@ -151,12 +163,13 @@ void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
 
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
 {
-    text_add(t, "[");
+    text_byte(t, '[');
     for (uint32_t i = 0; i < n; i++) {
-        text_add(t, i ? between : "");
+        if (i)
+            text_add(t, between);
         text_uint(t, dims[i]);
     }
-    text_add(t, "]");
+    text_byte(t, ']');
 }
 
 void text_shape(struct text *t, const ckpt_tensor *x)
@@ -239,18 +252,24 @@ static size_t one_char(const char *p, size_t n, size_t *columns)
     return len;
 }
 
+static bool is_ascii(const char *p, size_t n)
+{
+    uint64_t eight, seen = 0;
+    for (; n >= sizeof eight; n -= sizeof eight, p += sizeof eight) {
+        memcpy(&eight, p, sizeof eight);
+        seen |= eight;
+    }
+    while (n)
+        seen |= (unsigned char)p[--n];
+    return !(seen & UINT64_C(0x8080808080808080));
+}
+
 size_t text_columns(const char *p, size_t n)
 {
-    size_t sum = 0, one, i = 0;
-    uint64_t eight;
-    for (; n - i >= sizeof eight; i += sizeof eight) { /* plain ASCII, mostly */
-        memcpy(&eight, p + i, sizeof eight);
-        if (eight & UINT64_C(0x8080808080808080))
-            break;
-    }
-    while (i < n && (unsigned char)p[i] < 0x80)
-        i++;
-    for (sum = i; i < n; sum += one)
+    size_t sum = 0, one;
+    if (is_ascii(p, n))
+        return n;
+    for (size_t i = 0; i < n; sum += one)
         i += one_char(p + i, n - i, &one);
     return sum;
 }

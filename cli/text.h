@@ -15,6 +15,7 @@ void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
 void text_free(struct text *t);
 void text_clear(struct text *t);
 void text_bytes(struct text *t, const char *p, size_t n);
+void text_byte(struct text *t, char c);
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - bytes from a file, made harmless. */
