@@ -205,6 +205,8 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     struct row *r = &m->row;
     r->t.path = copy_path(w, p->depth);
     r->t.npath = p->depth;
+    if (p->depth == 1 && !w->path[0].is_int)
+        r->t.name = w->path[0].str; /* text of a pickle has a NUL behind it */
     r->t.part_of = p->part_of;
     if (!steps || !r->t.path)
         return fail_memory(w->g.err);
