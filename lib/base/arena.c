@@ -16,7 +16,8 @@
 #define FIRST_CHUNK ((size_t)8 << 10)
 #define PAGE        ((size_t)64 << 10) /* a multiple of any that is in use */
 #define LAST_SMALL  ((size_t)128 << 10)
-#define HUGE        ((size_t)2 << 20)  /* page, and size of every chunk after LAST_SMALL */
+#define HUGE        ((size_t)2 << 20)  /* page, and size of the chunk after LAST_SMALL */
+#define LAST_HUGE   ((size_t)16 << 20) /* chunks double up to it: address space, only what is used is memory */
 
 struct chunk {
     struct chunk *next;
@@ -122,9 +123,11 @@ static struct chunk *chunk_resize(struct chunk *c, size_t bytes)
  * that they can be moved whole. */
 static struct chunk *chunk_for(arena *a, size_t n, bool grow)
 {
-    const size_t huge = HUGE - sizeof(struct chunk);
+    const size_t header = sizeof(struct chunk), huge = HUGE - header;
     bool many = n > LAST_SMALL, own = many ? grow || n > huge : n > a->next_size / 4;
-    struct chunk *c = chunk_new(own ? n : many ? huge : a->next_size);
+    if (many && !own && a->next_size < huge)
+        a->next_size = huge;
+    struct chunk *c = chunk_new(own ? n : a->next_size);
     if (!c)
         return NULL;
     struct chunk **list = own ? &a->own : &a->head;
@@ -132,8 +135,10 @@ static struct chunk *chunk_for(arena *a, size_t n, bool grow)
         list = &(*list)->next;
     c->next = *list;
     *list = c;
-    if (!own)
-        a->next_size = many || a->next_size >= LAST_SMALL ? huge : 2 * a->next_size;
+    if (!own && a->next_size < huge)
+        a->next_size = a->next_size >= LAST_SMALL ? huge : 2 * a->next_size;
+    else if (!own && a->next_size + header < LAST_HUGE)
+        a->next_size = 2 * (a->next_size + header) - header; /* bounded: below LAST_HUGE */
     return c;
 }
 
