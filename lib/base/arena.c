@@ -77,9 +77,10 @@ void arena_fail_at(arena *a, uint64_t n) { a->fail_in = n; }
 static struct chunk *chunk_map(size_t bytes)
 {
     uint64_t more;
-    if (!checked_add(bytes, HUGE + PAGE, &more) || more > SIZE_MAX)
+    if (!checked_add(bytes, HUGE + HUGE, &more) || more > SIZE_MAX)
         return NULL;
-    size_t kept = (bytes + PAGE - 1) & ~(PAGE - 1), all = kept + HUGE; /* bounded: at most MORE */
+    size_t part = bytes % HUGE > HUGE / 2 ? HUGE : PAGE;                /* most of a huge page is taken whole */
+    size_t kept = (bytes + part - 1) & ~(part - 1), all = kept + HUGE; /* bounded: at most MORE */
     unsigned char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
         return NULL;
