@@ -27,9 +27,12 @@ struct map {
 static uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
 #if defined(__GNUC__)
-__attribute__((always_inline)) /* a call each would double the cost of a look-up */
+#define INLINE __attribute__((always_inline)) static inline /* calls would double the cost of a look-up */
+#else
+#define INLINE static inline
 #endif
-static inline void sip_round(uint64_t v[4])
+
+INLINE void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
@@ -43,7 +46,7 @@ static inline void sip_round(uint64_t v[4])
     v[2] = rotate(v[2], 32);
 }
 
-static void sip_word(uint64_t v[4], uint64_t word)
+INLINE void sip_word(uint64_t v[4], uint64_t word)
 {
     v[3] ^= word;
     sip_round(v);
@@ -51,7 +54,7 @@ static void sip_word(uint64_t v[4], uint64_t word)
 }
 
 /* Never 0, which marks a free slot. */
-static uint32_t sip_finish(uint64_t v[4], uint64_t last)
+INLINE uint32_t sip_finish(uint64_t v[4], uint64_t last)
 {
     sip_word(v, last);
     v[2] ^= 0xff;
@@ -63,7 +66,7 @@ static uint32_t sip_finish(uint64_t v[4], uint64_t last)
     return folded ? folded : 1;
 }
 
-static void sip_start(const map *m, uint64_t v[4])
+INLINE void sip_start(const map *m, uint64_t v[4])
 {
     v[0] = m->seed[0] ^ 0x736f6d6570736575u;
     v[1] = m->seed[1] ^ 0x646f72616e646f6du;
