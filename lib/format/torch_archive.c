@@ -331,18 +331,37 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
     return CKPT_OK;
 }
 
+/* skips - takes WORD off the front of *S, if it is there. */
+static bool skips(ckpt_str *s, ckpt_str word)
+{
+    bool there = str_starts(*s, word);
+    if (there)
+        *s = str_skip(*s, word.len);
+    return there;
+}
+
+/* is_next - does the entry behind the last one hold storage KEY, as it mostly does? */
+static bool is_next(const struct torch_archive *ta, ckpt_str key)
+{
+    if (ta->next >= ta->z->n)
+        return false;
+    ckpt_str s = ta->z->entries[ta->next].name;
+    return skips(&s, ta->top) && skips(&s, str_c(ta->storage)) && skips(&s, key) && str_is(s, ta->suffix);
+}
+
 static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
 {
     struct torch_archive *ta = user;
     if (str_is(pid->location, "meta"))
         return CKPT_OK;
+    if (is_next(ta, pid->key))
+        return from_record(ta, pid, ta->next++, s, err);
     start_name(ta, ta->storage);
     buf_str(&ta->name, pid->key);
     buf_text(&ta->name, ta->suffix);
     if (!buf_ok(&ta->name))
         return fail_memory(err);
-    bool next = ta->next < ta->z->n && str_eq(ta->z->entries[ta->next].name, buf_view(&ta->name));
-    int64_t i = next ? (int64_t)ta->next : zip_find(ta->z, buf_view(&ta->name));
+    int64_t i = zip_find(ta->z, buf_view(&ta->name));
     if (i < 0 && pid->numel)
         i = zip_find_fold(ta->z, buf_view(&ta->name));
     if (i < 0)
