@@ -207,11 +207,6 @@ bool machine_put(struct machine *m, uint64_t index)
 {
     if (!need(m, 1))
         return false;
-    if (index == m->memo_len && index < m->memo_cap && !m->sparse) { /* as writers count */
-        m->memo[m->memo_len++] = m->stack[m->top - 1];
-        m->memo_count++;
-        return true;
-    }
     bool known = memo_at(m, index) != NULL;
     if (index >= m->memo_len && !memo_reach(m, index))
         return false;

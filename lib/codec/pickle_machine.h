@@ -124,6 +124,15 @@ static inline bool push(struct machine *m, ckpt_value *v)
     m->stack[m->top++] = v;
     return true;
 }
+/* put - machine_put, at once where INDEX is the next one, as writers count. */
+static inline bool put(struct machine *m, uint64_t index)
+{
+    if (index != m->memo_len || index >= m->memo_cap || m->sparse || m->top == m->fence)
+        return machine_put(m, index);
+    m->memo[m->memo_len++] = m->stack[m->top - 1];
+    m->memo_count++;
+    return true;
+}
 /* grab - N zeroed bytes of the arena, N a multiple of 8. */
 static inline void *grab(struct machine *m, size_t n)
 {

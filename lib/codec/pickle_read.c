@@ -370,10 +370,16 @@ static bool dup(struct machine *m)
     return push(m, m->stack[m->top - 1]);
 }
 
-static bool op_memo(struct machine *m, size_t width, bool (*what)(struct machine *, uint64_t))
+static bool op_put(struct machine *m, size_t width)
 {
     const unsigned char *b = take(m, width);
-    return b && what(m, width == 1 ? b[0] : load_u32le(b));
+    return b && put(m, width == 1 ? b[0] : load_u32le(b));
+}
+
+static bool op_get(struct machine *m, size_t width)
+{
+    const unsigned char *b = take(m, width);
+    return b && machine_get(m, width == 1 ? b[0] : load_u32le(b));
 }
 
 static bool op_proto(struct machine *m)
@@ -445,14 +451,14 @@ static bool step(struct machine *m)
     case PICKLE_ADDITEMS: return above_mark(m, add_items);
     case PICKLE_GET:
     case PICKLE_PUT: return memo_line(m);
-    case PICKLE_BINGET: return op_memo(m, 1, machine_get);
+    case PICKLE_BINGET: return op_get(m, 1);
     case PICKLE_INST: return op_inst(m);
-    case PICKLE_LONG_BINGET: return op_memo(m, 4, machine_get);
+    case PICKLE_LONG_BINGET: return op_get(m, 4);
     case PICKLE_LIST: return gather(m, CKPT_V_LIST);
     case PICKLE_EMPTY_LIST: return push(m, node(m, CKPT_V_LIST));
     case PICKLE_OBJ: return op_obj(m);
-    case PICKLE_BINPUT: return op_memo(m, 1, machine_put);
-    case PICKLE_LONG_BINPUT: return op_memo(m, 4, machine_put);
+    case PICKLE_BINPUT: return op_put(m, 1);
+    case PICKLE_LONG_BINPUT: return op_put(m, 4);
     case PICKLE_SETITEM: return need(m, 2) && set_items(m, m->top - 2);
     case PICKLE_TUPLE: return gather(m, CKPT_V_TUPLE);
     case PICKLE_EMPTY_TUPLE: return push(m, machine_tuple(m, 0));
@@ -477,7 +483,7 @@ static bool step(struct machine *m)
     case PICKLE_FROZENSET: return gather(m, CKPT_V_FROZENSET);
     case PICKLE_NEWOBJ_EX: return newobj_ex(m);
     case PICKLE_STACK_GLOBAL: return stack_global(m);
-    case PICKLE_MEMOIZE: return machine_put(m, m->memo_count);
+    case PICKLE_MEMOIZE: return put(m, m->memo_count);
     case PICKLE_FRAME: return op_frame(m);
     default: return refused(m);
     }
