@@ -1,4 +1,4 @@
-/* Two files side by side: rows are joined by name, then compared. */
+/* diff.c - two files side by side: rows are joined by name, then compared. */
 #include <stdlib.h>
 
 #include "core/dtype.h"
@@ -399,6 +399,13 @@ static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
+static ckpt_status no_root(const char *root, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
+    fail_hint(err, "`ckpt ls` lists the names");
+    return CKPT_ENOTFOUND;
+}
+
 static ckpt_status run(struct diff *d, ckpt_error *err)
 {
     struct list a = {0}, b = {0};
@@ -407,7 +414,7 @@ static ckpt_status run(struct diff *d, ckpt_error *err)
         st = list_rows(d->b, d->o, &b, err);
     if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 &&
         *d->o->root)
-        st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", d->o->root);
+        st = no_root(d->o->root, err);
     if (st == CKPT_OK && d->o->nglobs && !a.n && !b.n)
         st = no_match(d->o, err);
     if (st == CKPT_OK)

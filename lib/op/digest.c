@@ -1,5 +1,5 @@
 /*
- * Digests of content. The only file that includes openssl.
+ * digest.c - digests of content. The only file that includes openssl.
  *
  * A tensor's digest is over its row-major contiguous little-endian bytes alone.
  * A file's is over one record for each row, in order of the bytes of its name
