@@ -110,7 +110,13 @@ check: setup-check
 	+@$(SUB) asan-programs
 	@$(ENV) sh tests/run.sh $(T)
 
-test-programs: $(B)/unit $(B)/tests/truth $(BENCH_PROGRAMS)
+# Knows nothing of ckpt: it runs it.
+$(B)/tests/fail/kill: $(B)/obj/tests/fail/kill.o
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $<
+
+test-programs: $(B)/unit $(B)/tests/fail/kill $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write

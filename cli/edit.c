@@ -148,10 +148,12 @@ static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_
     size_t n = ckpt_plan_rename_count(p), tensors = 0;
     json *j = json_schema("ckpt.edit.v1");
     json_text(j, "input", input);
-    if (writing.output && !writing.check && !writing.dry_run)
-        json_text(j, "output", writing.output);
+    if ((writing.in_place || writing.output) && !writing.check && !writing.dry_run)
+        json_text(j, "output", writing.in_place ? input : writing.output);
     else
         json_null(j, "output");
+    if (writing.in_place)
+        json_bool(j, "in_place", true);
     json_bool(j, "changed", n != 0);
     json *list = json_add_array(j, "renamed");
     for (size_t i = 0; i < n; i++) {
@@ -181,18 +183,82 @@ static void report(const ckpt_plan *p, const char *input, const char *prefix, co
         renames_print(p, prefix, report_to());
 }
 
-static int check_options(const char *cmd)
+static int check_in_place(const char *cmd, const char *input)
 {
+    if (writing.output)
+        return usage_error(cmd, "--in-place changes FILE itself; -o writes another: want one of them");
+    if (writing.to || writing.root)
+        return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT",
+                           writing.to ? "--to" : "--root");
+    if (strcmp(input, "-") == 0)
+        return usage_error(cmd, "standard input has no place; want -o OUT");
+    return -1;
+}
+
+static int check_options(const char *cmd, const char *input)
+{
+    if (writing.in_place)
+        return check_in_place(cmd, input);
+    if (writing.follow_links)
+        return usage_error(cmd, "--follow-links goes with --in-place");
     if (writing.output && !*writing.output)
         return usage_error(cmd, "the name of the output is empty");
     if (!writing.output && !writing.check && !writing.dry_run)
-        return usage_error(cmd, "want -o OUT, or --check or --dry-run to write nothing");
+        return usage_error(cmd, "want -o OUT, or --in-place, or --check or --dry-run to write nothing");
     return -1;
+}
+
+static const ckpt_write_options *in_place_options(void)
+{
+    static ckpt_write_options o;
+    o = (ckpt_write_options){
+        .dry_run = writing.dry_run, .no_sync = writing.no_sync, .follow_links = writing.follow_links};
+    return &o;
+}
+
+/* undo_first - an edit of INPUT that was cut short; false: told why not. */
+static bool undo_first(const char *input)
+{
+    ckpt_error err;
+    bool undone = false;
+    if (ckpt_recover(input, in_place_options(), &undone, &err) != CKPT_OK) {
+        trouble(&err, input);
+        return false;
+    }
+    if (undone)
+        notice(input, "an edit that was cut short is undone; the file is as it was before");
+    return true;
+}
+
+static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
+{
+    ckpt_error err;
+    ckpt_write_result r;
+    ckpt_status s = ckpt_plan_write_in_place(p, in_place_options(), &r, &err);
+    notices_of_plan(p, input);
+    if (s != CKPT_OK)
+        return trouble(&err, input);
+    report(p, input, prefix, &r);
+    if (ui.json || ui.quiet || !r.bytes)
+        return YES;
+    struct text out = {0};
+    text_add(&out, writing.dry_run ? "would change " : "");
+    text_name(&out, str_of(input));
+    text_add(&out, "   ");
+    text_noun(&out, r.tensors, "tensor", "tensors");
+    text_add(&out, ", ");
+    text_size(&out, r.bytes);
+    text_add(&out, " of metadata in place");
+    printf("%s\n", out.ptr);
+    text_free(&out);
+    return YES;
 }
 
 static int write_out(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_write_result r;
+    if (writing.in_place && !writing.check)
+        return write_in_place(p, input, prefix);
     if (!writing.output || writing.check) {
         notices_of_plan(p, input);
         report(p, input, prefix, NULL);
@@ -215,9 +281,11 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     ckpt_file *f;
     ckpt_plan *p;
     ckpt_error err;
-    int status = check_options(cmd);
+    int status = check_options(cmd, input);
     if (status >= 0)
         return status;
+    if (writing.in_place && !undo_first(input))
+        return TROUBLE;
     if (!edit_plan(input, writing.root, &f, &p))
         return TROUBLE;
     ckpt_status s = apply(p, &err);

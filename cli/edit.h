@@ -8,7 +8,7 @@
 
 struct writing {
     const char *output, *to, *root;
-    bool force, strict, dry_run, check, no_sync, ignore_crc;
+    bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links;
     int ties;
     uint64_t max_shard;
 };
@@ -23,6 +23,8 @@ extern struct writing writing;
 
 #define EDIT_OPTIONS \
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
+    {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
+    {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "in place: links, too"}, \
     {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"}, \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
     {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"}, \

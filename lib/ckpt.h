@@ -410,6 +410,7 @@ typedef struct {
     bool strict;        /* refuse instead of dropping with a notice */
     bool dry_run;       /* do everything but write */
     bool no_sync;       /* leave out the fsyncs */
+    bool follow_links;  /* in place: also through a symbolic link, and a file of several names */
     ckpt_ties ties;     /* for targets without shared storages */
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
@@ -433,6 +434,16 @@ typedef struct {
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
  * appears whole or not at all. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+/* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
+ * by changing nothing but the metadata there: the size of the tensors does not
+ * matter. The old bytes go to FILE.ckpt-undo first, and that goes when all is
+ * done, so that a crash leaves what ckpt_recover undoes. PLAN may change names
+ * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY name what must be rewritten.
+ * dry_run, no_sync and follow_links of OPTS count. FILE is stale afterwards. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+/* ckpt_recover - undoes an edit of PATH in place that was cut short, which ckpt_open
+ * refuses to read (CKPT_ECHANGED). *UNDONE (may be NULL): there was one. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, bool *undone, ckpt_error *err);
 /* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
  * ckpt_file_format spells it; NULL when nothing we write. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);

@@ -170,12 +170,13 @@ static void put_wide(pickle_writer *w, uint64_t u, unsigned char sign)
 
 void pickle_put_int(pickle_writer *w, int64_t i)
 {
-    if (i >= 0 && i < 256) {
+    if (i >= 0 && i < 256 && !w->widen) {
         emit_op(w, PICKLE_BININT1);
         buf_byte(w->out, (unsigned char)i);
     } else if (i >= 0 && i < 65536) {
         emit_op(w, PICKLE_BININT2);
         buf_u16le(w->out, (uint16_t)i);
+        w->widen = w->widen && i >= 256;
     } else if (i >= INT32_MIN && i <= INT32_MAX) {
         emit_op(w, PICKLE_BININT);
         buf_u32le(w->out, (uint32_t)(int32_t)i);

@@ -31,6 +31,7 @@ struct pickle_writer {
     buf name;             /* scratch */
     struct frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
+    bool widen;         /* the next int of one byte goes out in two */
     uint32_t nsets;     /* frames of sets that may contain themselves */
     ckpt_status status; /* first failure */
     ckpt_error *err;

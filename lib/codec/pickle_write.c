@@ -484,11 +484,47 @@ static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_erro
     return fail_memory(err);
 }
 
-ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err)
+/* write_as - MEMO indices are left free at the low end. */
+static ckpt_status write_as(const ckpt_value *root, const struct pickle_hooks *hooks, uint32_t memo,
+                            bool widen, buf *out, ckpt_error *err)
 {
     static const struct pickle_hooks none;
-    pickle_writer w = {.out = out, .hooks = hooks ? hooks : &none, .err = err};
+    pickle_writer w = {.out = out, .hooks = hooks ? hooks : &none, .nmemo = memo, .widen = widen, .err = err};
     ckpt_status st = emit_init(&w) ? write_all(&w, root, err) : w.status;
     emit_free(&w);
     return st;
+}
+
+ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err)
+{
+    return write_as(root, hooks, 0, false, out, err);
+}
+
+/* fill - LEFT bytes, neither 1 nor 3, of BINPUT (2) and LONG_BINPUT (5) before STOP. */
+static void fill(buf *out, size_t left)
+{
+    out->len--;
+    while (left && buf_ok(out)) {
+        bool wide = left >= 10 || left % 2;
+        buf_byte(out, wide ? PICKLE_LONG_BINPUT : PICKLE_BINPUT);
+        buf_put(out, "\0\0\0\0", wide ? 4 : 1);
+        left -= wide ? 5 : 2;
+    }
+    buf_byte(out, PICKLE_STOP);
+}
+
+ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
+                                buf *out, bool *fits, ckpt_error *err)
+{
+    *fits = false;
+    CKPT_TRY(write_as(root, hooks, 1, false, out, err));
+    if (out->len <= size && (size - out->len == 1 || size - out->len == 3)) {
+        buf_free(out); /* an odd rest: one int takes a byte more, if there is one */
+        CKPT_TRY(write_as(root, hooks, 1, true, out, err));
+    }
+    if (out->len > size || size - out->len == 1 || size - out->len == 3)
+        return CKPT_OK;
+    fill(out, size - out->len);
+    *fits = buf_ok(out);
+    return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }

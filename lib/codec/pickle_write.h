@@ -26,6 +26,12 @@ struct pickle_hooks {
  * what protocol 2 cannot hold. */
 ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err);
 
+/* pickle_write_filled - the same in exactly SIZE bytes: before STOP stand PUTs to
+ * memo index 0, which nothing reads. *FITS is false, and OUT holds fewer or more
+ * bytes, where that cannot be. OUT must be empty. */
+ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
+                                buf *out, bool *fits, ckpt_error *err);
+
 /* For leaf hooks: each appends one complete value, or one opcode. */
 void pickle_put_op(pickle_writer *w, char opcode); /* MARK '(', TUPLE 't', REDUCE 'R', BINPERSID 'Q', … */
 void pickle_put_int(pickle_writer *w, int64_t i);

@@ -246,8 +246,7 @@ ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, c
 
 uint32_t zip_writer_crc(const zip_writer *w) { return w->crc; }
 
-/* put_ends - zip64 end record, its locator, end record. */
-static void put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end)
+void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end)
 {
     buf_u32le(b, 0x06064B50);
     buf_u64le(b, 44);
@@ -280,7 +279,7 @@ ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err)
     if (size)
         CKPT_TRY(sink_write(w->out, w->directory.data, w->directory.len, err));
     buf_free(&w->held);
-    put_ends(&w->held, w->members, at, size, sink_tell(w->out));
+    zip_put_ends(&w->held, w->members, at, size, sink_tell(w->out));
     if (!buf_ok(&w->held))
         return fail_memory(err);
     return sink_write(w->out, w->held.data, w->held.len, err);

@@ -20,6 +20,9 @@ uint32_t zip_writer_crc(const zip_writer *w);
 /* zip_writer_finish - directory, zip64 end record, locator, end record. W stays to be freed. */
 ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err);
 void zip_writer_free(zip_writer *w);
+/* zip_put_ends - zip64 end record, which stands at END, its locator, end record of a
+ * directory of SIZE bytes at AT. */
+void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end);
 /* zip_writer_size - size of a whole archive of N members with these name
  * lengths (without top) and sizes: the layout before the first byte. */
 bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,

@@ -6,6 +6,7 @@
 #include "codec/zip.h"
 #include "core/file.h"
 #include "core/plan.h"
+#include "io/journal.h"
 
 #define PROBE_HEAD 4096u
 
@@ -36,6 +37,9 @@ struct format {
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+    /* in_place - what to change in the file so that its names are those of the plan;
+     * the bytes live as long as the file. NULL: it must be rewritten. */
+    ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
 };
 
 const struct format *format_by_name(const char *name);

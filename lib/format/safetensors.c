@@ -538,4 +538,5 @@ const struct format format_safetensors = {
     .probe = probe,
     .read = read_file,
     .write = safetensors_write,
+    .in_place = safetensors_in_place,
 };

@@ -2,6 +2,7 @@
 #ifndef FORMAT_SAFETENSORS_H
 #define FORMAT_SAFETENSORS_H
 
+#include "base/buf.h"
 #include "format/format.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u
@@ -10,5 +11,9 @@
 
 /* safetensors_write - safetensors_write.c: the format's write. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+/* safetensors_in_place - safetensors_in_place.c: the format's in_place. */
+ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
+/* safetensors_entry - "NAME":{…} of T, whose data begin at BEGIN. */
+void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t begin);
 
 #endif

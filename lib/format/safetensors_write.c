@@ -290,20 +290,19 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
 }
 
-static void put_entry(struct writer *w, const struct item *x)
+void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t begin)
 {
-    const ckpt_tensor *t = tensor_of(w, x->row);
     const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
-    json_quote(&w->header, x->name);
-    buf_printf(&w->header, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
+    json_quote(out, name);
+    buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
     for (uint32_t k = 0; k < t->ndim; k++) {
         uint64_t size = t->shape[k]; /* doubled, a packed one still fits: its bytes do */
         if (k + 1 == t->ndim && !checked_mul(size, d->st_last_mul, &size))
-            w->header.failed = true;
-        buf_printf(&w->header, k ? ",%llu" : "%llu", (unsigned long long)size);
+            out->failed = true;
+        buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
     }
-    buf_printf(&w->header, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)x->begin,
-               (unsigned long long)(x->begin + t->nbytes)); /* bounded: place() added them */
+    buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
+               (unsigned long long)(begin + t->nbytes)); /* bounded: the caller knows the end */
 }
 
 static void put_metadata(struct writer *w)
@@ -329,7 +328,7 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++) {
         if (i || w->nmeta)
             buf_byte(b, ',');
-        put_entry(w, &w->items[i]);
+        safetensors_entry(b, w->items[i].name, tensor_of(w, w->items[i].row), w->items[i].begin);
     }
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))

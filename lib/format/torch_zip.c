@@ -154,4 +154,5 @@ const struct format format_torch_zip = {
     .probe = probe,
     .read = read,
     .write = torch_zip_write,
+    .in_place = torch_zip_in_place,
 };

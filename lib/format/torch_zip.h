@@ -36,6 +36,8 @@ extern const struct format format_torch_zip;
 
 /* torch_zip_write - torch_zip_write.c: the format's write. */
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+/* torch_zip_in_place - torch_zip_in_place.c: the format's in_place. */
+ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and order with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

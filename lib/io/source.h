@@ -8,6 +8,7 @@
 #include "base/str.h"
 
 typedef struct source source;
+struct patches;
 
 struct source_ops {
     /* read_at - exactly N bytes at OFF, which lie inside [0, size). */
@@ -54,6 +55,8 @@ ckpt_status source_file_changed(source *s, ckpt_error *err);
 source *source_mem(const void *data, size_t size, uint64_t base);
 /* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; must lie inside. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
+/* source_patched - PARENT as it will be with these patches made; both must outlive it. */
+source *source_patched(source *parent, const struct patches *p);
 /* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code
  * points are all <= U+00FF, seen as COUNT bytes: how Python 3 pickles bytes in
  * protocol <= 2 (pickle.py save_bytes). Validated by the caller. Forward reading

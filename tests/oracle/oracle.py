@@ -6,6 +6,7 @@
 For every file of the corpus that torch.load(weights_only=True) takes:
   copy      written again with nothing to change, it loads the same, weights_only and mmap
   convert   to .pt the same
+  in_place  the same in the file itself, where it can be
   prefix    add p. gives every state dict the new names; strip p. gives the first object back
   tensors   to .safetensors: the official library reads the same tensors, would write the same bytes; back to .pt:
             the same again
@@ -131,6 +132,21 @@ def prefix(o, path, x):
             equal(difference(x, y, lambda where, key: name(where, key) if where == "root" else key))
     o.must("strip", "p.", added, "-o", back)
     equal(difference(x, o.load(back)))
+
+
+def in_place(o, path, x):
+    """A prefix put there and taken off in the file itself: longer than the old pickle, and shorter."""
+    out, prefix = o.path("in-place.pt"), "a.prefix.that.outgrows.the.old.pickle."
+    shutil.copyfile(path, out)
+    code, said = o.run("add", "-i", prefix, out)
+    if code:
+        raise NotForThis("another kind of file, or no state dict in it")
+    size = os.path.getsize(out)
+    o.load(out)
+    o.must("strip", "-i", prefix, out)
+    if os.path.getsize(out) != size:
+        raise Wrong("shorter names changed the size")
+    equal(difference(x, o.load(out)))
 
 
 def flat(x, name=""):
@@ -331,7 +347,7 @@ def entries(corpus, only):
 def tasks(r, path):
     if r["kind"] in ("zip", "legacy", "tar", "pickle") and r.get("weights_only") == r["verdict"] == "ok":
         x = torch.load(path, weights_only=True)
-        return x, [copy, convert, prefix, tensors, shards]
+        return x, [copy, convert, prefix, in_place, tensors, shards]
     if r["kind"] in ("zip", "legacy", "tar", "pickle", "torchscript", "torchscript-lite", "torchscript-json"):
         return r, [mend]
     if r["kind"] == "safetensors":

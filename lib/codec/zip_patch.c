@@ -1,0 +1,210 @@
+/*
+ * zip_patch.c - see zip_patch.h. Touched are, of the layout in zip_layout.c:
+ *
+ *   local header   14 4  CRC-32, where it is given    30  the name
+ *   payload
+ *   descriptor, behind the payload where flag 8 says so (PKWARE APPNOTE 4.3.9):
+ *                  0  4  50 4B 07 08, may be absent    then CRC-32 and both sizes
+ *   directory      16 4  CRC-32                        46  the name
+ *   end records    (zip_end.c) written anew behind a longer directory
+ *
+ * Refused: junk before or behind the archive, comments, anything between directory
+ * and end records, a descriptor that does not hold what the directory says.
+ */
+#include "codec/zip_patch.h"
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "base/cursor.h"
+#include "codec/zip_write.h"
+
+#define CENTRAL 46u
+#define LOCAL   30u
+#define FULL32  0xFFFFFFFFu
+#define ALIGN   64u
+#define MAX_END (1u << 30)
+
+/* The directory in memory, and where the record of one entry is in it. */
+struct directory {
+    const unsigned char *bytes;
+    size_t n;
+    size_t record;
+};
+
+static ckpt_status unclean(ckpt_error *err, uint64_t at, const char *why)
+{
+    return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
+}
+
+/* read_directory - and nothing but the end records may follow it. */
+static ckpt_status read_directory(zip *z, size_t i, struct directory *d, ckpt_error *err)
+{
+    uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
+    if (z->shift || z->end != z->src->size)
+        return unclean(err, CKPT_NO_OFFSET, "bytes stand before or behind the archive");
+    if (left > MAX_END)
+        return unclean(err, z->directory, "the directory has more than 1 GiB");
+    unsigned char *bytes = arena_alloc(z->a, (size_t)left);
+    if (!bytes)
+        return fail_memory(err);
+    CKPT_TRY(source_read(z->src, z->directory, bytes, (size_t)left, err));
+    cursor c = cursor_of(bytes, (size_t)left, 0);
+    for (size_t k = 0; k < z->n; k++) {
+        const unsigned char *h = cursor_take(&c, CENTRAL);
+        if (k == i)
+            d->record = (size_t)c.pos - CENTRAL; /* bounded: that much was taken, or c is bad */
+        size_t more = h ? (size_t)load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32) : 0;
+        (void)cursor_take(&c, more);
+    }
+    d->bytes = bytes;
+    d->n = (size_t)c.pos;
+    bool wide = c.left == 98 && load_u32le(c.p) == 0x06064B50 && load_u64le(c.p + 4) == 44 &&
+                load_u32le(c.p + 56) == 0x07064B50;
+    if (c.bad || !(wide || c.left == 22))
+        return unclean(err, z->directory, "more than the end records stands behind the directory");
+    return CKPT_OK;
+}
+
+static ckpt_status add(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_error *err)
+{
+    if (!bytes.ptr)
+        return fail_memory(err);
+    return patches_add(out, at, bytes) ? CKPT_OK
+                                       : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "too many patches");
+}
+
+static ckpt_str number32(arena *a, uint32_t v)
+{
+    char b[4] = {(char)v, (char)(v >> 8), (char)(v >> 16), (char)(v >> 24)};
+    return arena_str(a, str_of(b, 4));
+}
+
+/* descriptor - where the CRC-32 behind the payload of E is. */
+static ckpt_status descriptor(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
+{
+    unsigned char b[8];
+    uint64_t end = e->data + e->csize; /* bounded: zip_data saw it before limit */
+    if (!range_within(end, sizeof b, e->limit))
+        return unclean(err, end, "the data descriptor of its pickle is missing");
+    CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
+    bool mark = load_u32le(b) == 0x08074B50 && load_u32le(b + 4) == e->crc;
+    *at = mark ? end + 4 : end; /* bounded: by range_within */
+    if (mark || load_u32le(b) == e->crc)
+        return CKPT_OK;
+    return unclean(err, end, "the data descriptor of its pickle has another CRC-32 than the directory");
+}
+
+ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    struct directory d = {0};
+    unsigned char local[LOCAL];
+    uint64_t at = 0;
+    CKPT_TRY(zip_data(z, i, err));
+    CKPT_TRY(read_directory(z, i, &d, err));
+    CKPT_TRY(source_read(z->src, e->header, local, sizeof local, err));
+    ckpt_str crc = number32(z->a, crc32_update(0, bytes.ptr, bytes.len));
+    bool recorded = !z->crc_none, given = recorded && load_u32le(local + 14) == e->crc && e->crc;
+    out->old_size = out->new_size = z->src->size;
+    if (given) /* bounded: the header was read */
+        CKPT_TRY(add(out, e->header + 14, crc, err));
+    CKPT_TRY(add(out, e->data, bytes, err));
+    if (recorded && (load_u16le(local + 6) & 8)) {
+        CKPT_TRY(descriptor(z, e, &at, err));
+        CKPT_TRY(add(out, at, crc, err));
+    }
+    if (recorded) /* bounded: the record lies in the directory */
+        CKPT_TRY(add(out, z->directory + d.record + 16, crc, err));
+    return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------- appending */
+
+/* put_member - local header, payload, descriptor where E has one; at z->directory. */
+static void put_member(const zip *z, const struct zip_entry *e, ckpt_str bytes, uint32_t crc, buf *b)
+{
+    bool later = e->flags & 8;
+    uint16_t name = (uint16_t)e->name.len;
+    uint64_t data = z->directory + LOCAL + name + 4; /* bounded: far below 2^63, by the file's size */
+    uint16_t pad = (uint16_t)((ALIGN - data % ALIGN) % ALIGN);
+    buf_u32le(b, 0x04034B50);
+    buf_u16le(b, 10);
+    buf_u16le(b, e->flags & 0x0808);
+    buf_u16le(b, 0);
+    buf_u32le(b, 0x00210000); /* 1980-01-01 */
+    buf_u32le(b, later ? 0 : crc);
+    buf_u32le(b, later ? 0 : (uint32_t)bytes.len);
+    buf_u32le(b, later ? 0 : (uint32_t)bytes.len);
+    buf_u16le(b, name);
+    buf_u16le(b, (uint16_t)(pad + 4));
+    buf_str(b, e->name);
+    buf_u16le(b, 0x4246);
+    buf_u16le(b, pad);
+    for (uint16_t k = 0; k < pad; k++)
+        buf_byte(b, 'Z');
+    buf_str(b, bytes);
+    if (!later)
+        return;
+    buf_u32le(b, 0x08074B50);
+    buf_u32le(b, crc);
+    buf_u32le(b, (uint32_t)bytes.len);
+    buf_u32le(b, (uint32_t)bytes.len);
+}
+
+static void put_record(const zip *z, const struct zip_entry *e, uint32_t size, uint32_t crc, buf *b)
+{
+    bool far = z->directory >= FULL32;
+    buf_u32le(b, 0x02014B50);
+    buf_u16le(b, far ? 45 : 10);
+    buf_u16le(b, far ? 45 : 10);
+    buf_u16le(b, e->flags & 0x0808);
+    buf_u16le(b, 0);
+    buf_u32le(b, 0x00210000);
+    buf_u32le(b, crc);
+    buf_u32le(b, size);
+    buf_u32le(b, size);
+    buf_u16le(b, (uint16_t)e->name.len);
+    buf_u16le(b, far ? 12 : 0);
+    for (int k = 0; k < 10; k++) /* comment, disk, attributes */
+        buf_byte(b, 0);
+    buf_u32le(b, far ? FULL32 : (uint32_t)z->directory);
+    buf_str(b, e->name);
+    if (!far)
+        return;
+    buf_u16le(b, 1);
+    buf_u16le(b, 8);
+    buf_u64le(b, z->directory);
+}
+
+ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
+                             ckpt_error *err)
+{
+    const struct zip_entry *e = &z->entries[i];
+    struct directory d = {0};
+    buf b;
+    CKPT_TRY(zip_data(z, i, err));
+    CKPT_TRY(read_directory(z, i, &d, err));
+    if (bytes.len >= FULL32 || aside.len != e->name.len)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
+                    bytes.len);
+    uint32_t crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len);
+    buf_init(&b, SIZE_MAX / 2);
+    put_member(z, e, bytes, crc, &b);
+    size_t name = d.record + CENTRAL;    /* bounded: the record lies in the directory */
+    uint64_t at = z->directory + b.len; /* bounded: by the file's size and memory */
+    buf_put(&b, d.bytes, name);
+    buf_str(&b, aside);
+    buf_put(&b, d.bytes + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the record */
+    put_record(z, e, (uint32_t)bytes.len, crc, &b);
+    uint64_t end = z->directory + b.len; /* bounded: as above */
+    zip_put_ends(&b, (uint64_t)z->n + 1, at, end - at, end);
+    ckpt_str all = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
+    buf_free(&b);
+    out->old_size = z->src->size;
+    /* bounded: the header was read; all is in memory */
+    CKPT_TRY(add(out, e->header + LOCAL, arena_str(z->a, aside), err));
+    CKPT_TRY(add(out, z->directory, all, err));
+    out->new_size = z->directory + all.len; /* bounded: as above */
+    return CKPT_OK;
+}

@@ -1,0 +1,100 @@
+/*
+ * torch_zip_in_place.c - new names in an archive that stays where it is. The
+ * pickle is written again, everything in it as the file has it, keys of storages
+ * included, and then
+ *
+ *   when it is no longer than the old one, it takes its place: PUTs that nothing
+ *   reads fill it up, and no size, offset or other record changes;
+ *   when it is longer, the old record is renamed to <top>/data.old, in its own
+ *   header too, and a new <top>/data.pkl and the directory follow the storages.
+ *
+ * Refused: what the ordinary writer has to change on the way (whole modules,
+ * checkpoints inside others), deflated pickles, archives with unknown bytes in them.
+ */
+#include <stdio.h>
+
+#include "codec/pickle_write.h"
+#include "codec/zip_patch.h"
+#include "format/torch_archive.h"
+#include "format/torch_zip.h"
+
+static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct edit *e = plan_edit_find(user, v);
+    if (!e || i >= e->n)
+        return true;
+    *text = e->names[i];
+    return !e->dropped[i];
+}
+
+static ckpt_status refuse(ckpt_error *err, const char *why)
+{
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s; it cannot be edited in place", why);
+}
+
+/* check - is writing the graph again all that is to be done? */
+static ckpt_status check(const ckpt_file *f, const struct zip_entry *e, ckpt_error *err)
+{
+    if (f->nreplaced)
+        return refuse(err, "a whole module, which is written as its state dict");
+    if (f->nparts || f->npickles != 1 || !f->root)
+        return refuse(err, "more than one pickle");
+    if (e->method != 0 || (e->flags & 0x2061))
+        return refuse(err, "its pickle is compressed");
+    if (e->duplicate)
+        return refuse(err, "two records are called data.pkl");
+    for (size_t i = 0; i < f->pickles[0]->npersids; i++)
+        if (!f->pickles[0]->persids[i]->u.pid)
+            return refuse(err, "a persistent id of protocol 0");
+    return CKPT_OK;
+}
+
+/* name_aside - for the old pickle: data.old, or what is free and as long. */
+static ckpt_status name_aside(const zip *z, ckpt_str name, ckpt_str *out, ckpt_error *err)
+{
+    for (unsigned k = 0; k < 100; k++) {
+        char end[4] = "old";
+        if (k)
+            (void)snprintf(end, sizeof end, "o%02u", k);
+        /* bounded: the name ends in data.pkl */
+        ckpt_str made = arena_printf(z->a, "%.*s%s", (int)(name.len - 3), name.ptr, end);
+        if (!made.ptr)
+            return fail_memory(err);
+        if (made.len == name.len && zip_find(z, made) < 0) {
+            *out = made;
+            return CKPT_OK;
+        }
+    }
+    return refuse(err, "it holds a hundred old pickles of earlier edits");
+}
+
+static ckpt_status patch(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits, struct patches *out,
+                         ckpt_error *err)
+{
+    ckpt_str aside;
+    if (!bytes.ptr)
+        return fail_memory(err);
+    if (fits)
+        return zip_patch_replace(ta->z, i, bytes, out, err);
+    CKPT_TRY(name_aside(ta->z, ta->z->entries[i].name, &aside, err));
+    return zip_patch_append(ta->z, i, aside, bytes, out, err);
+}
+
+ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
+{
+    struct pickle_hooks hooks = {.user = p, .entry = entry};
+    struct torch_archive *ta = p->file->container;
+    int64_t i = torch_archive_find(ta, "data.pkl");
+    bool fits;
+    buf b;
+    if (i < 0)
+        return fail_memory(err);
+    const struct zip_entry *e = &ta->z->entries[i];
+    CKPT_TRY(check(p->file, e, err));
+    buf_init(&b, SIZE_MAX / 2);
+    ckpt_status st = pickle_write_filled(p->file->root, &hooks, (size_t)e->usize, &b, &fits, err);
+    if (st == CKPT_OK)
+        st = patch(ta, (size_t)i, arena_str(p->a, buf_view(&b)), fits, out, err);
+    buf_free(&b);
+    return st;
+}

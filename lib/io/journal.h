@@ -1,0 +1,45 @@
+/* journal.h - a few places of a file changed where it stands, so that a crash at
+ * any moment leaves a file that the next run makes whole again. */
+#ifndef IO_JOURNAL_H
+#define IO_JOURNAL_H
+
+#include "base/error.h"
+#include "base/str.h"
+
+#define JOURNAL_SUFFIX ".ckpt-undo"
+#define PATCHES_MAX    8
+
+struct patch {
+    uint64_t at;
+    ckpt_str bytes;
+};
+
+/* What a file becomes: patches that do not overlap, in ascending order, and its
+ * size then, which is never smaller. */
+struct patches {
+    struct patch at[PATCHES_MAX];
+    size_t n;
+    uint64_t old_size, new_size;
+};
+
+struct journal_options {
+    bool follow_links; /* also where PATH is a symbolic link or one of several names */
+    bool no_sync;      /* safe against a killed process, not against a power cut */
+    bool dry_run;      /* everything that can be refused is, nothing is written */
+};
+
+/* patches_add - false: there are PATCHES_MAX already. */
+bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
+/* journal_apply - makes all patches in the file PATH, or none: the old bytes go to a
+ * journal beside it first. CKPT_ECHANGED when it is not patches->old_size long. */
+ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
+                          ckpt_error *err);
+/* journal_recover - undoes the edit of PATH that was cut short, if there is one;
+ * *UNDONE tells. A journal that was never finished is removed; one that does not
+ * fit the file is an error, and both stay as they are. */
+ckpt_status journal_recover(const char *path, const struct journal_options *o, bool *undone, ckpt_error *err);
+/* journal_check - for readers of PATH: CKPT_ECHANGED when an edit of it was cut short
+ * or is under way. */
+ckpt_status journal_check(const char *path, ckpt_error *err);
+
+#endif

@@ -1,0 +1,31 @@
+# What is not edited in place is refused by name, and stays as it is.
+cp data/train.pt a.pt
+ckpt strip -i --auto a.pt -o b.pt; echo $?
+ckpt strip -i --auto --root state_dict a.pt; echo $?
+ckpt strip -i --auto --to safetensors a.pt; echo $?
+ckpt strip -i --auto - <a.pt; echo $?
+ckpt strip --auto --follow-links a.pt -o b.pt; echo $?
+for f in whole_model.pt state_dict_legacy.pt torchscript_script.pt; do
+    cp corpus/torch/t26/$f f
+    ckpt add p. -i f; echo $?
+    cmp corpus/torch/t26/$f f
+done
+# Links are for --follow-links.
+ln -s a.pt link.pt
+ckpt strip -i --auto link.pt 2>&1 | sed "s|$PWD/||"
+ln a.pt hard.pt
+ckpt strip -i --auto a.pt; echo $?
+ckpt strip -i --auto --check hard.pt -q; echo $?
+ckpt strip -i --auto --dry-run --follow-links link.pt; echo $?
+cmp data/train.pt a.pt
+ckpt strip -i --auto --follow-links link.pt; echo $?
+ckpt strip --check --auto hard.pt; echo $?
+# Nothing to change: an error with --strict.
+ckpt strip -i --auto --strict --follow-links a.pt; echo $?
+# A journal that is not whole goes; the file was not touched.
+cp data/train.pt c.pt
+printf 'CKPTUNDO' >c.pt.ckpt-undo
+ckpt ls c.pt | head -n 1
+ckpt strip -i --check -q --auto c.pt; echo $?
+cmp data/train.pt c.pt
+ls *undo 2>/dev/null
