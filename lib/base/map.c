@@ -93,6 +93,16 @@ static uint32_t hash_num(const map *m, uint64_t key)
     return sip_finish(v, key);
 }
 
+/* slots_new - N free ones. Looking at a fresh page maps the page of zeros, and
+ * writing to it later another one: written to at once, it costs one fault. */
+static struct slot *slots_new(size_t n)
+{
+    struct slot *slots = calloc(n, sizeof *slots);
+    for (size_t i = 0; slots && i < n; i += 4096 / sizeof *slots)
+        *(volatile uint32_t *)&slots[i].hash = 0;
+    return slots;
+}
+
 map *map_new(size_t expected)
 {
     map *m = calloc(1, sizeof *m);
@@ -106,7 +116,7 @@ map *map_new(size_t expected)
     m->nslots = 16;
     while (m->nslots < MAX_SLOTS && m->nslots / 4 * 3 < expected)
         m->nslots *= 2;
-    m->slots = calloc(m->nslots, sizeof *m->slots);
+    m->slots = slots_new(m->nslots);
     if (!m->slots) {
         free(m);
         return NULL;
@@ -141,7 +151,7 @@ static bool grow(map *m)
     if (m->nslots >= MAX_SLOTS)
         return false;
     larger.nslots *= 2;
-    larger.slots = calloc(larger.nslots, sizeof *larger.slots);
+    larger.slots = slots_new(larger.nslots);
     if (!larger.slots)
         return false;
     for (size_t i = 0; i < m->nslots; i++) {
