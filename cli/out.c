@@ -219,11 +219,9 @@ void table_cell(struct table *t)
         t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
     }
     size_t n = t->text.len - t->begun, *widest = &t->width[t->ncells % t->columns];
-    size_t wide = n ? text_columns(t->text.ptr + t->begun, n) : 0;
-    t->fancy |= wide != n;
     t->bytes[t->ncells++] = (uint32_t)n;
     t->begun = t->text.len;
-    *widest = wide > *widest ? wide : *widest;
+    *widest = n > *widest ? n : *widest;
 }
 
 static void pad(struct text *line, size_t n)
@@ -237,6 +235,19 @@ static void pad(struct text *line, size_t n)
 static size_t columns(const struct table *t, const char *p, size_t n)
 {
     return t->fancy ? text_columns(p, n) : n;
+}
+
+/* measure - the widths in columns, where those so far are bytes. */
+static void measure(struct table *t)
+{
+    const char *p = t->text.ptr;
+    t->fancy = t->text.len && text_columns(p, t->text.len) != t->text.len;
+    if (t->fancy)
+        memset(t->width, 0, sizeof t->width);
+    for (size_t i = 0; t->fancy && i < t->ncells; p += t->bytes[i++]) {
+        size_t n = text_columns(p, t->bytes[i]), *widest = &t->width[i % t->columns];
+        *widest = n > *widest ? n : *widest;
+    }
 }
 
 /* The first cell, broken into lines of WIDTH columns; returns what the last takes. */
@@ -274,11 +285,12 @@ static const char *add_row(struct text *line, const struct table *t, const uint3
     return p + bytes[t->columns - 1];
 }
 
-void table_print(const struct table *t, FILE *to, bool header)
+void table_print(struct table *t, FILE *to, bool header)
 {
     struct text line = {0};
     const char *p = t->text.ptr;
     size_t width[TABLE_COLUMNS], rest = 0;
+    measure(t);
     memcpy(width, t->width, sizeof width);
     for (unsigned c = 1; c < t->columns; c++)
         rest += width[c] + 2;

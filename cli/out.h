@@ -68,11 +68,11 @@ struct table {
     unsigned columns;
     bool fancy; /* some cell takes fewer columns than bytes */
     bool right[TABLE_COLUMNS];   /* numbers stand right */
-    size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
+    size_t width[TABLE_COLUMNS]; /* of the widest cell so far, in bytes */
 };
 void table_row(struct table *t, enum style mark);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
-void table_print(const struct table *t, FILE *to, bool header);
+void table_print(struct table *t, FILE *to, bool header);
 void table_free(struct table *t);
 
 /* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not
