@@ -78,9 +78,8 @@ static void handle(int sig, void (*handler)(int))
 {
     struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
     sigemptyset(&act.sa_mask);
-    if (sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN && sig != SIGUSR1)
-        return; /* nohup, or a parent that wants EPIPE */
-    sigaction(sig, &act, NULL);
+    if (sigaction(sig, &act, &old) == 0 && old.sa_handler == SIG_IGN && sig != SIGUSR1)
+        sigaction(sig, &old, NULL); /* nohup, or a parent that wants EPIPE */
 }
 
 static bool wants_json(int argc, char **argv)

@@ -53,7 +53,7 @@ static bool enough(reader *r, uint64_t n)
 static size_t fill_size(const reader *r, size_t n)
 {
     bool onward = r->win_len && r->pos >= r->win_pos && r->pos - r->win_pos <= r->win_len;
-    size_t size = onward ? 2 * r->win_len : FIRST_FILL;
+    size_t size = onward ? 4 * r->win_len : FIRST_FILL;
     if (size < n)
         size = n;
     if (size > READER_WINDOW)
