@@ -1,17 +1,22 @@
 #include <stdlib.h>
 
 #include "cmd.h"
+#include "hash_bytes.h"
 #include "json.h"
 #include "progress.h"
 
 static int run(int n, char **operand);
 
-static bool xxh3, total, ignore_crc;
+static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
 
 static const struct opt options[] = {
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, not against forgery"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    {0, "file-sha256", NULL, OPT_FLAG, &file_sha256, "SHA-256 of the file itself, as sha256sum prints it"},
+    {0, "payload-sha256", NULL, OPT_FLAG, &payload_sha256, "SHA-256 of what follows a safetensors header"},
+    {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
+    {0, "check-name", NULL, OPT_FLAG, &check_name, "is the digest in the name the file's? exit 1 if not"},
     UI_JOBS,
     UI_JSON,
     UI_QUIET,
@@ -114,8 +119,17 @@ static int hash(const char *path)
 static int run(int n, char **operand)
 {
     int status = YES;
+    int (*of_bytes)(const char *) = file_sha256      ? hash_of_file
+                                    : payload_sha256 ? hash_of_payload
+                                    : hub_name       ? hash_in_name
+                                    : check_name     ? hash_check_name
+                                                     : NULL;
+    if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
+        return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
+    if (of_bytes && (xxh3 || total || ignore_crc))
+        return usage_error("hash", "--xxh3, --total and --ignore-crc are about tensors, not a file's bytes");
     for (int i = 0; i < n; i++) {
-        int one = hash(operand[i]);
+        int one = of_bytes ? of_bytes(operand[i]) : hash(operand[i]);
         status = one > status ? one : status;
     }
     return status;

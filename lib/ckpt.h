@@ -363,6 +363,13 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_a
  * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
+/* ckpt_digest_bytes - of a file's bytes as they are on disk, whatever they mean:
+ * what sha256sum prints. HOW may be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+/* ckpt_digest_payload - of a safetensors file's bytes behind its header, which
+ * edits of names and metadata leave as they are. CKPT_EUNSUPPORTED: no safetensors. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+
 /* ------------------------------------------------------------------- plan */
 
 /* A plan says what to write: which part of FILE, under which names. Making

@@ -25,8 +25,10 @@
 #include <openssl/evp.h>
 #include <stdlib.h>
 
+#include "base/cursor.h"
 #include "core/dtype.h"
 #include "core/sweep.h"
+#include "io/source.h"
 #include "op/hash_xxh3.h"
 
 struct hash {
@@ -191,4 +193,69 @@ ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t 
                  alg == CKPT_XXH3 ? XXH3_BYTES : 32);
     free(rows);
     return hash_end(&h, CKPT_OK, out, err);
+}
+
+/* ---- bytes as they are on disk */
+
+#define AT_A_TIME (256u * 1024u)
+
+/* hash_source - the bytes of SRC from FROM to its end. */
+static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const ckpt_work *p,
+                               ckpt_error *err)
+{
+    unsigned char *block = malloc(AT_A_TIME);
+    ckpt_status st = block ? CKPT_OK : fail_memory(err);
+    source_sequential(src);
+    for (uint64_t at = from; st == CKPT_OK && at < src->size;) {
+        size_t n = src->size - at < AT_A_TIME ? (size_t)(src->size - at) : AT_A_TIME;
+        st = source_read(src, at, block, n, err);
+        if (st != CKPT_OK)
+            break;
+        hash_put(h, block, n);
+        at += n; /* bounded: n <= size - at */
+        if (p && p->progress && p->progress(p->user, at - from, src->size - from))
+            st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    free(block);
+    return st;
+}
+
+ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_work *how,
+                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    source *src;
+    struct hash h;
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK) {
+        st = hash_begin(&h, alg, err);
+        if (st == CKPT_OK)
+            st = hash_end(&h, hash_source(&h, src, 0, how, err), out, err);
+        source_unref(src);
+    }
+    if (st != CKPT_OK)
+        fail_file(err, path);
+    return st;
+}
+
+ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how,
+                                uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    unsigned char head[8];
+    struct hash h;
+    if (strcmp(ckpt_file_format(file), "safetensors") != 0 || !file->src) {
+        (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                   "%s has no header that its tensors follow to the end of the file", ckpt_file_format(file));
+        fail_hint(err, "a single .safetensors file has; ckpt convert makes one");
+        fail_file(err, file->path);
+        return CKPT_EUNSUPPORTED;
+    }
+    /* opening has held the header's length against the file */
+    ckpt_status st = source_read(file->src, 0, head, sizeof head, err);
+    if (st == CKPT_OK)
+        st = hash_begin(&h, alg, err);
+    if (st == CKPT_OK)
+        st = hash_end(&h, hash_source(&h, file->src, load_u64le(head) + sizeof head, how, err), out, err);
+    if (st != CKPT_OK)
+        fail_file(err, file->path);
+    return st;
 }

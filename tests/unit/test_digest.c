@@ -67,6 +67,20 @@ static void xxh3_kernels_agree(void)
     }
 }
 
+/* SHA-256 of "abc" behind a header. */
+static void bytes_behind_a_header(void)
+{
+    uint8_t d[CKPT_DIGEST_MAX], whole[CKPT_DIGEST_MAX];
+    char text[65];
+    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_digest_payload(f, CKPT_SHA256, NULL, d, NULL), CKPT_OK);
+    hex(d, 32, text);
+    CU_ASSERT_STRING_EQUAL(text, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+    CU_ASSERT_EQUAL(ckpt_digest_payload(f, (ckpt_algorithm)7, NULL, d, NULL), CKPT_EUSAGE);
+    CU_ASSERT(ckpt_digest_bytes("/nowhere/at/all", CKPT_SHA256, NULL, whole, NULL) != CKPT_OK);
+    flat_close();
+}
+
 static void all_digest(ckpt_file *f, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t *d = calloc(ckpt_tensor_count(f) + 1, CKPT_DIGEST_MAX);
@@ -151,6 +165,7 @@ void suite_digest(void)
 {
     UNIT(known_answers);
     UNIT(xxh3_kernels_agree);
+    UNIT(bytes_behind_a_header);
     UNIT(file_digest_is_as_documented);
     UNIT(order_and_place_do_not_matter);
     UNIT(format_does_not_matter);

@@ -1,0 +1,174 @@
+/* hash_bytes.c - digests of files as they are, and torch.hub's names.
+ *
+ * torch.hub.load_state_dict_from_url(check_hash=True) searches the file's name for
+ * -([a-f0-9]*)\\. and wants the first match to begin the file's SHA-256; eight digits
+ * are usual (torch/hub.py, HASH_REGEX). */
+#include "hash_bytes.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "progress.h"
+
+#define SHA256_BYTES 32
+#define HUB_DIGITS 8
+
+static const char *base_of(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+/* digits_in - the digits that torch.hub would find in PATH's name, *N of them; NULL: none. */
+static const char *digits_in(const char *path, size_t *n)
+{
+    for (const char *at = strchr(base_of(path), '-'); at; at = strchr(at + 1, '-')) {
+        *n = strspn(at + 1, "0123456789abcdef");
+        if (at[1 + *n] == '.')
+            return *n ? at + 1 : NULL;
+    }
+    return NULL;
+}
+
+static int sha256_of(const char *path, struct text *hex)
+{
+    uint8_t out[CKPT_DIGEST_MAX];
+    ckpt_error err;
+    ckpt_work how = {1, progress_step, NULL};
+    progress_begin("hashing");
+    ckpt_status st = ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
+    progress_end();
+    if (st != CKPT_OK)
+        return trouble(&err, path);
+    text_hex(hex, out, SHA256_BYTES);
+    return YES;
+}
+
+/* answer - "HEX  NAME" or its JSON, OF being what the digest is over. */
+static void answer(const char *path, const char *of, const char *hex)
+{
+    if (ui.json) {
+        json *j = json_schema("ckpt.hash.v1");
+        json_text(j, "file", path);
+        json_text(j, "algorithm", "sha256");
+        json_text(j, "of", of);
+        json_text(j, "digest", hex);
+        json_line(j, stdout);
+        return;
+    }
+    struct text name = {0};
+    text_name(&name, str_of(path));
+    printf("%s  %s\n", hex, name.ptr);
+    text_free(&name);
+}
+
+int hash_of_file(const char *path)
+{
+    struct text hex = {0};
+    int status = sha256_of(path, &hex);
+    if (status == YES)
+        answer(path, "file", hex.ptr);
+    text_free(&hex);
+    return status;
+}
+
+int hash_of_payload(const char *path)
+{
+    uint8_t out[CKPT_DIGEST_MAX];
+    ckpt_error err;
+    ckpt_work how = {1, progress_step, NULL};
+    ckpt_file *f = open_input(path, false);
+    if (!f)
+        return TROUBLE;
+    progress_begin("hashing");
+    ckpt_status st = ckpt_digest_payload(f, CKPT_SHA256, &how, out, &err);
+    progress_end();
+    int status = st == CKPT_OK ? YES : trouble(&err, path);
+    if (status == YES) {
+        struct text hex = {0};
+        text_hex(&hex, out, SHA256_BYTES);
+        answer(path, "payload", hex.ptr);
+        text_free(&hex);
+    }
+    close_input(f);
+    return status;
+}
+
+/* name_with - PATH with the first digits of HEX in its name: in place of those that
+ * are there (if as many as is usual), else in front of the last '.'. */
+static void name_with(struct text *to, const char *path, const char *hex)
+{
+    size_t n;
+    const char *old = digits_in(path, &n), *dot = strrchr(base_of(path), '.');
+    const char *end = old && n >= HUB_DIGITS ? old - 1 : dot ? dot : path + strlen(path);
+    text_bytes(to, path, (size_t)(end - path));
+    text_add(to, "-");
+    text_bytes(to, hex, HUB_DIGITS);
+    text_add(to, old && n >= HUB_DIGITS ? old + n : end);
+}
+
+int hash_in_name(const char *path)
+{
+    struct text hex = {0}, name = {0}, shown = {0};
+    size_t n;
+    int status = sha256_of(path, &hex);
+    if (status == YES) {
+        name_with(&name, path, hex.ptr);
+        const char *found = digits_in(name.ptr, &n);
+        if (!found || n != HUB_DIGITS || memcmp(found, hex.ptr, n) != 0)
+            status = trouble_text(CKPT_EUSAGE, path, "name it like net.pth first",
+                                  "torch.hub would not find the digest in a name made from this one");
+    }
+    if (status == YES && ui.json) {
+        json *j = json_schema("ckpt.hash.v1");
+        json_text(j, "file", path);
+        json_text(j, "algorithm", "sha256");
+        json_text(j, "of", "file");
+        json_text(j, "digest", hex.ptr);
+        json_text(j, "hub_name", name.ptr);
+        json_line(j, stdout);
+    } else if (status == YES) {
+        text_name(&shown, str_of(name.ptr));
+        printf("%s\n", shown.ptr);
+    }
+    text_free(&shown);
+    text_free(&name);
+    text_free(&hex);
+    return status;
+}
+
+int hash_check_name(const char *path)
+{
+    struct text hex = {0}, shown = {0};
+    size_t n = 0;
+    const char *digits = digits_in(path, &n);
+    if (!digits)
+        return trouble_text(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
+                            "there are no digits of a digest in the name, as in net-0676ba61.pth");
+    int status = sha256_of(path, &hex);
+    if (status == TROUBLE)
+        return status;
+    bool same = n <= hex.len && memcmp(digits, hex.ptr, n) == 0;
+    if (ui.json) {
+        json *j = json_schema("ckpt.hash.v1");
+        json_text(j, "file", path);
+        json_text(j, "algorithm", "sha256");
+        json_text(j, "of", "file");
+        json_text(j, "digest", hex.ptr);
+        json_str(j, "name_digits", (ckpt_str){digits, n});
+        json_bool(j, "matches", same);
+        json_line(j, stdout);
+    } else if (!same || !ui.quiet) {
+        text_name(&shown, str_of(path));
+        if (same)
+            printf("%s: as its name says\n", shown.ptr);
+        else
+            printf("%s: the file's SHA-256 begins with %.*s\n", shown.ptr, (int)(n < hex.len ? n : hex.len),
+                   hex.ptr);
+        text_free(&shown);
+    }
+    text_free(&hex);
+    return same ? YES : NO;
+}
