@@ -17,7 +17,7 @@
 #define PAGE        ((size_t)64 << 10) /* a multiple of any that is in use */
 #define LAST_SMALL  ((size_t)128 << 10)
 #define HUGE        ((size_t)2 << 20)  /* page, and size of the chunk after LAST_SMALL */
-#define LAST_HUGE   ((size_t)16 << 20) /* chunks double up to it: address space, only what is used is memory */
+#define LAST_HUGE   ((size_t)16 << 20) /* chunks double up to it: only what is used is memory */
 
 struct chunk {
     struct chunk *next;
@@ -79,7 +79,7 @@ static struct chunk *chunk_map(size_t bytes)
     uint64_t more;
     if (!checked_add(bytes, HUGE + HUGE, &more) || more > SIZE_MAX)
         return NULL;
-    size_t part = bytes % HUGE > HUGE / 2 ? HUGE : PAGE;                /* most of a huge page is taken whole */
+    size_t part = bytes % HUGE > HUGE / 2 ? HUGE : PAGE; /* most of a huge page is taken whole */
     size_t kept = (bytes + part - 1) & ~(part - 1), all = kept + HUGE; /* bounded: at most MORE */
     unsigned char *at = mmap(NULL, all, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED)
