@@ -367,8 +367,8 @@ static bool payload(const unsigned char *b)
                                         "8005",
                                         "UEsDB",
                                         "H4sI"};
-    if (b[0] == 0x80 && b[1] >= 2 && b[1] <= 5)
-        return true;
+    if ((b[0] == 0x80 && b[1] >= 2 && b[1] <= 5) || (b[0] == 0xc2 && b[1] == 0x80 && b[2] >= 2 && b[2] <= 5))
+        return true; /* the latter: the same as text, as protocols before 3 keep bytes */
     for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
         if (memcmp(b, magic[i], strlen(magic[i])) == 0)
             return true;
@@ -383,7 +383,11 @@ static bool sniff(struct tracer *t, uint64_t n)
         return false;
     if (!payload(t->p))
         return true;
-    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = constant(t), .start = here(t), .size = n};
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD,
+                           .subject = constant(t),
+                           .start = here(t),
+                           .size = n,
+                           .number = t->p[0] == 0xc2};
     return tracer_tell(t, &s);
 }
 

@@ -32,6 +32,8 @@ struct scan {
     ckpt_status (*begin)(void *judge, const struct scan_pickle *p, bool tell, uint64_t error_offset);
     /* end - is there something to tell? */
     bool (*end)(void *judge, const struct trace_end *end);
+    /* suspect - a name that is known to run code: enough to take odd bytes for a pickle. */
+    bool (*suspect)(const struct trace_global *g);
     void *judge;
 };
 

@@ -41,14 +41,14 @@ struct trace_global {
 enum trace_what {
     TRACE_STEP_IMPORT, /* subject: the global */
     TRACE_STEP_CALL,   /* subject: the call; a number of its own */
-    TRACE_STEP_CHANGE, /* BUILD, APPEND … of something that is no plain container; subject: it, with: the operand */
+    TRACE_STEP_CHANGE, /* BUILD, APPEND … of what is no plain container; subject: it, with: the operand */
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,
-    TRACE_STEP_MEMO,   /* an entry is put again */
-    TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
-    TRACE_STEP_LEFT,   /* number: items that lie on the stack at STOP */
-    TRACE_STEP_PAYLOAD /* subject: text or bytes that begin like a file; START and SIZE */
+    TRACE_STEP_MEMO,  /* an entry is put again */
+    TRACE_STEP_FRAME, /* an argument or a frame crosses the end of a frame */
+    TRACE_STEP_LEFT,  /* number: items that lie on the stack at STOP */
+    TRACE_STEP_PAYLOAD /* subject: a text or bytes that begin like a file, at START; number 1: latin1 text */
 };
 
 struct trace;

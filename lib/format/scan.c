@@ -49,7 +49,7 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
     ckpt_status st = format_open(x->path, source_ref(src), NULL, only, &f, &why);
     if (st == CKPT_OK) {
         if (end)
-            *end = behind_last(f);
+            *end = behind_last(f) | !f->table.nstorages;
         if (!x->format || x->depth == 0)
             x->format = f->format->name;
         file_free(f);
@@ -75,7 +75,8 @@ struct look {
 
 static bool begins(const struct look *l, size_t at, const char *magic, size_t n)
 {
-    return l->n >= at + n && memcmp(l->head + at, magic, n) == 0;
+    /* bounded: at is a constant of ours, and inside the head by now */
+    return l->n > at && l->n - at >= n && memcmp(l->head + at, magic, n) == 0;
 }
 #define BEGINS(l, magic) begins(l, 0, magic, sizeof(magic) - 1)
 
@@ -92,6 +93,8 @@ static bool is_zip(source *src, const struct look *l, enum scan_role role)
 static bool is_legacy(const struct look *l)
 {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    if (BEGINS(l, "L119547037146038801333356L\n."))
+        return true; /* protocols 0 and 1 */
     return l->n > 24 && l->head[0] == 0x80 &&
            (begins(l, 2, magic, sizeof magic - 1) || begins(l, 11, magic, sizeof magic - 1));
 }
@@ -166,6 +169,23 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
     return x->s->result->found[CKPT_SCAN_WARNING] == before ? all_of(x, src, "safetensors", known) : CKPT_OK;
 }
 
+/* unknown - what it is instead, as far as someone knows. */
+static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where)
+{
+    ckpt_error why;
+    struct probe *p = arena_alloc(x->a, sizeof *p);
+    if (!p)
+        return CKPT_ENOMEM;
+    p->path = x->path;
+    p->src = src;
+    p->size = src->size;
+    p->nhead = src->size < PROBE_HEAD ? (size_t)src->size : PROBE_HEAD;
+    CKPT_TRY(source_read(src, 0, p->head, p->nhead, &why));
+    ckpt_status st = foreign_detect(p, &why);
+    return told(
+        scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%s", why.what));
+}
+
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
                        ckpt_error *err)
 {
@@ -181,7 +201,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
     }
-    if (scan_is_pickle(src, 0, src->size)) {
+    if (scan_is_pickle(x, src, 0, src->size)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
     }
@@ -196,8 +216,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return all_of(x, src, "text", known);
     if (role == SCAN_VALUE)
         return all_of(x, src, NULL, known);
-    return told(scan_found(x->s, SCAN_FMT001, where, src, 0, "%llu bytes of no format known here",
-                           (unsigned long long)src->size));
+    return unknown(x, src, where);
 }
 
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)

@@ -32,11 +32,12 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 
 /* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? */
-bool scan_is_pickle(source *src, uint64_t pos, uint64_t end);
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end);
 /* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
 ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
-/* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if it
- * refuses. *END, may be NULL, is the first byte behind the last storage it knows. */
+/* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if
+ * it refuses. *END, may be NULL, is the first byte behind the last storage it knows, at
+ * least 1; untouched if it refuses. */
 ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const char *format, uint64_t *end,
                         ckpt_error *err);
 

@@ -10,31 +10,37 @@
 
 #include "codec/pickle_trace.h"
 #include "format/scan.h"
+#include "io/reader.h"
 
-#define PAYLOADS   64u    /* values that are looked into, of one pickle */
-#define PICKLES    65536u /* in one stream */
-#define TRIAL_SIZE (1u << 20)
+#define PICKLES 65536u /* in one stream */
 
+/* A value that begins like a file of its own. */
 struct payload {
     uint64_t start, size;
+    bool text; /* bytes that a protocol before 3 keeps as text */
 };
 
 struct follow {
     struct scanner *x;
-    struct payload payloads[PAYLOADS];
-    size_t npayloads;
-    bool telling;
+    struct payload *payloads;
+    size_t npayloads, cap_payloads;
+    bool telling, full;
 };
 
 static bool take_step(void *user, const struct trace_step *s)
 {
     struct follow *f = user;
     struct scan *to = f->x->s;
-    if (s->what != TRACE_STEP_PAYLOAD)
-        return to->step(to->judge, s);
-    if (!f->telling && f->npayloads < PAYLOADS)
-        f->payloads[f->npayloads++] = (struct payload){s->start, s->size};
-    return true;
+    if (s->what == TRACE_STEP_PAYLOAD && !f->telling) {
+        struct payload *grown = arena_grow(f->x->a, f->payloads, f->npayloads, &f->cap_payloads,
+                                           f->npayloads + 1, sizeof *grown);
+        f->full = f->full || !grown;
+        if (f->full)
+            return true;
+        f->payloads = grown;
+        grown[f->npayloads++] = (struct payload){s->start, s->size, s->number != 0};
+    }
+    return to->step(to->judge, s);
 }
 
 /* explain - a finding for how a pickle broke off; other failures are passed on. */
@@ -76,30 +82,92 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
     return st;
 }
 
-static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, ckpt_error *err)
+/* latin1_count - how many bytes the N bytes of text at START stand for, each up to U+00FF. */
+static bool latin1_count(source *src, uint64_t start, uint64_t n, uint64_t *count)
+{
+    reader r;
+    bool ok = reader_init(&r, src, start, start + n, NULL) == CKPT_OK; /* bounded: the value lies there */
+    unsigned char lead = 0;
+    *count = 0;
+    while (ok && reader_left(&r)) {
+        size_t part = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *b = reader_take(&r, part);
+        ok = b != NULL;
+        for (size_t i = 0; ok && i < part; i++) {
+            bool tail = (b[i] & 0xc0) == 0x80;
+            ok = tail == (lead != 0) && (tail || b[i] < 0x80 || b[i] == 0xc2 || b[i] == 0xc3);
+            lead = b[i] >= 0xc0 ? b[i] : 0;
+            *count += lead == 0; /* bounded: no more than bytes */
+        }
+    }
+    reader_free(&r);
+    return ok && lead == 0;
+}
+
+/* part_of - the bytes that payload V stands for; NULL: its text is no bytes. */
+static ckpt_status part_of(source *src, const struct payload *v, source **out, ckpt_error *err)
+{
+    uint64_t count;
+    *out = NULL;
+    if (!v->text)
+        return source_slice(src, v->start, v->size, out, err);
+    return latin1_count(src, v->start, v->size, &count)
+               ? source_latin1(src, v->start, v->size, count, out, err)
+               : CKPT_OK;
+}
+
+/* encoded - does it begin with the letters that base64 or hex makes of a file's first bytes? */
+static bool encoded(source *part)
+{
+    static const char *const begins[] = {"gAJ",  "gAN",  "gASV", "gAWV",  "8002",
+                                         "8003", "8004", "8005", "UEsDB", "H4sI"};
+    char head[5];
+    if (part->size < sizeof head || source_read(part, 0, head, sizeof head, NULL) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (memcmp(head, begins[i], strlen(begins[i])) == 0)
+            return true;
+    return false;
+}
+
+static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, const struct payload *v,
+                                ckpt_error *err)
 {
     struct scanner *x = f->x;
-    ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < f->npayloads; i++) {
-        source *part = NULL;
-        uint64_t known = 0;
-        const struct payload *v = &f->payloads[i];
-        if (x->depth >= x->s->opts->max_depth) {
-            (void)scan_found(x->s, SCAN_ARC002, p->where, p->src, v->start,
-                             "a value that begins like a file lies too deep to be looked into");
-            continue;
-        }
-        ckpt_str where = scan_join(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
-        if (!where.ptr)
-            return fail_memory(err);
-        st = source_slice(p->src, v->start, v->size, &part, err);
-        x->depth++;
-        if (st == CKPT_OK)
-            st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
-        x->depth--;
+    source *part;
+    uint64_t known = 0;
+    ckpt_str where = scan_join(x, p->where, arena_printf(x->a, "value@0x%" PRIx64, v->start));
+    if (!where.ptr)
+        return fail_memory(err);
+    if (x->depth >= x->s->opts->max_depth)
+        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "lies too deep to be looked into")
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
+    CKPT_TRY(part_of(p->src, v, &part, err));
+    if (!part)
+        return CKPT_OK;
+    if (encoded(part)) {
         source_unref(part);
+        return scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
+                          "text that looks like a pickle or archive in base64 or hexadecimal digits")
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
     }
+    x->depth++;
+    ckpt_status st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+    x->depth--;
+    source_unref(part);
     return st;
+}
+
+static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, ckpt_error *err)
+{
+    for (size_t i = 0; i < f->npayloads; i++)
+        CKPT_TRY(open_payload(f, p, &f->payloads[i], err));
+    if (f->full && !scan_found(f->x->s, SCAN_PKL013, p->where, NULL, CKPT_NO_OFFSET,
+                               "too many values begin like files to look into all"))
+        return CKPT_ECANCELLED;
+    return CKPT_OK;
 }
 
 /* follow_one - the pickle at *POS in all its readings; *POS moves behind it. */
@@ -134,7 +202,9 @@ static ckpt_status follow_one(struct scanner *x, source *src, ckpt_str where, ui
 /* ------------------------------------------------------- is it one at all? */
 
 struct trial {
+    const struct scan *s;
     uint64_t imports, calls;
+    bool suspect;
 };
 
 static bool odd(ckpt_str name)
@@ -156,13 +226,14 @@ static bool try_step(void *user, const struct trace_step *s)
     if (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)))
         return false;
     t->imports += s->what == TRACE_STEP_IMPORT;
+    t->suspect = t->suspect || (s->what == TRACE_STEP_IMPORT && t->s->suspect(g));
     t->calls += s->what == TRACE_STEP_CALL;
     return true;
 }
 
-bool scan_is_pickle(source *src, uint64_t pos, uint64_t end)
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end)
 {
-    struct trial t = {0};
+    struct trial t = {.s = x->s};
     struct trace_options o = {.step = try_step, .user = &t};
     struct trace_end e;
     unsigned char head[2], last = 0;
@@ -174,8 +245,8 @@ bool scan_is_pickle(source *src, uint64_t pos, uint64_t end)
     if (e.stopped && e.next + 1 == end) /* bounded: before the end */
         (void)source_read(src, e.next, &last, 1, NULL);
     if (st == CKPT_ECANCELLED)
-        return t.calls > 0;
-    return t.calls > 0 || (e.stopped && (t.imports || e.next == end || last == '\n'));
+        return t.calls > 0 || t.suspect;
+    return t.calls > 0 || t.suspect || (e.stopped && (t.imports || e.next == end || last == '\n'));
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -195,7 +266,7 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
     uint64_t pos = 0;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES && stopped && pos < src->size; i++) {
-        if (i && !scan_is_pickle(src, pos, src->size))
+        if (i && !scan_is_pickle(x, src, pos, src->size))
             break;
         CKPT_TRY(follow_one(x, src, where, &pos, &stopped, err));
     }
@@ -214,8 +285,9 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     if (!stopped)
         return CKPT_OK;
     CKPT_TRY(scan_strict(x, src, where, "torch-legacy", &end, err));
-    if (end < pos)
-        end = pos;
+    if (end == 0)
+        return CKPT_OK;
+    end = end < pos ? pos : end;
     *known += end - pos; /* bounded: both inside the source */
     return end < src->size ? behind(x, src, where, end) : CKPT_OK;
 }

@@ -5,11 +5,14 @@
 
 #include "format/scan.h"
 
+/* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
 static bool below(ckpt_str name, const char *folder)
 {
     ckpt_str f = str_c(folder);
-    size_t at = str_find(name, STR_LIT("/"), 0);
-    return at != SIZE_MAX && str_starts(str_skip(name, at + 1), f); /* bounded: inside the name */
+    for (size_t at = 0; (at = str_find(name, f, at)) != SIZE_MAX; at++)
+        if (at == 0 || name.ptr[at - 1] == '/')
+            return true;
+    return false;
 }
 
 /* role_of - torch keeps storages in folders of their own, and nothing else there. */
@@ -38,7 +41,9 @@ static ckpt_status member(struct scanner *x, zip *z, size_t i, ckpt_str where, u
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     x->s->result->members++;
+    x->depth++;
     st = scan_bytes(x, src, where, role_of(e->name), &inside, err);
+    x->depth--;
     if (st == CKPT_OK && inside >= src->size)
         *known += e->csize; /* bounded: inside the archive */
     source_unref(src);
@@ -66,6 +71,12 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     zip *z;
     ckpt_error why;
     uint64_t inside = 0, payload = 0;
+    if (x->depth == 0)
+        x->format = "zip";
+    if (x->depth >= x->s->opts->max_depth)
+        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
     ckpt_status st = zip_open(src, x->a, &z, &why);
     if (st == CKPT_ENOMEM || st == CKPT_EIO)
         return st;

@@ -37,6 +37,7 @@ struct judge {
     unsigned told;
     arena *names;
     map *called, *imported; /* names on no list: called somewhere, told as imported */
+    map *payloads;          /* constants that are scanned by themselves */
 };
 
 /* -------------------------------------------------------------------- names */
@@ -167,6 +168,22 @@ static bool text_is(const struct trace_step *s, trace_ref r, const char *want)
     return same;
 }
 
+static bool loads_bytes(const struct trace_global *g)
+{
+    return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
+}
+
+/* opened - is R a constant that is scanned by itself, as it is or by latin1? */
+static bool opened(const struct judge *j, trace_ref r)
+{
+    const struct trace_node *n = trace_node(r);
+    if (n && n->kind == TRACE_CALL && n->kept > 1) {
+        const struct trace_global *g = trace_global(n->items[0]);
+        r = g && str_is(g->module, "_codecs") && str_is(g->name, "encode") ? item(n->items[1], 0) : 0;
+    }
+    return r && map_get_num(j->payloads, r) != MAP_NONE;
+}
+
 /* unusual - what speaks against these arguments of a listed callable; NULL: nothing. */
 static const char *unusual(const struct trace_step *s, const struct trace_global *g, trace_ref args)
 {
@@ -222,12 +239,24 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
     return go;
 }
 
+/* called - the name behind what is called: a global, or the class of a module that torch's
+ * legacy format keeps with its source, ('module', class, file, source). */
+static const struct trace_global *called(const struct trace_step *s, trace_ref callable)
+{
+    const struct trace_node *n = trace_node(callable);
+    trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
+    return id && text_is(s, item(id, 0), "module") ? trace_global(item(id, 1)) : trace_global(callable);
+}
+
 static bool call(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *c = trace_node(s->subject);
-    const struct trace_global *g = trace_global(c->items[0]);
+    const struct trace_global *g = called(s, c->items[0]);
     trace_ref args = c->kept > 1 ? c->items[1] : 0;
     ckpt_scan_verdict v = g ? verdict_of(g) : CKPT_SCAN_UNRESOLVED;
+    /* torch.storage._load_from_bytes runs a stream that stands right here and is judged too. */
+    if (g && loads_bytes(g) && opened(j, item(args, 0)))
+        v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = rule_for(v);
     if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual(s, g, args)) != NULL) {
@@ -251,8 +280,8 @@ static bool import(struct judge *j, const struct trace_step *s)
     ckpt_scan_verdict v = verdict_of(g);
     if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->s->result->verdict = v;
-    if (v == CKPT_SCAN_ALLOW_LISTED)
-        return true;
+    if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
+        return true; /* of the latter, calls tell */
     if (!j->telling) {
         j->worth = true;
         return true;
@@ -341,17 +370,20 @@ static bool step(void *user, const struct trace_step *s)
     case TRACE_STEP_FRAME:
         return finding(j, s, SCAN_PKL007, NULL, 0,
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
-    case TRACE_STEP_PAYLOAD: return true;
+    case TRACE_STEP_PAYLOAD: return map_put_num(j->payloads, s->subject, 1, NULL);
     }
     return true;
 }
+
+static bool suspect(const struct trace_global *g) { return judge_name(g) == CKPT_SCAN_KNOWN_EXEC; }
 
 static void forget(struct judge *j)
 {
     map_free(j->called);
     map_free(j->imported);
+    map_free(j->payloads);
     arena_free(j->names);
-    j->called = j->imported = NULL;
+    j->called = j->imported = j->payloads = NULL;
     j->names = NULL;
 }
 
@@ -368,8 +400,9 @@ static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uin
     j->worth = false;
     j->called = map_new(0);
     j->imported = map_new(0);
+    j->payloads = map_new(0);
     j->names = arena_new(NAMES_MAX);
-    return j->called && j->imported && j->names ? CKPT_OK : CKPT_ENOMEM;
+    return j->called && j->imported && j->payloads && j->names ? CKPT_OK : CKPT_ENOMEM;
 }
 
 static bool end(void *user, const struct trace_end *e)
@@ -389,6 +422,7 @@ ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
     s->step = step;
     s->begin = begin;
     s->end = end;
+    s->suspect = suspect;
     s->judge = j;
     *out = j;
     return CKPT_OK;

@@ -1,0 +1,120 @@
+/* sarif.c - findings as SARIF 2.1.0 (OASIS), for code scanning services. The rules are
+ * those of the library; a result's region is its place in the file where the bytes
+ * lie there as they are. */
+#include "json.h"
+#include "scan.h"
+
+static const char *file_at_hand;
+
+static void rules(json *driver)
+{
+    json *list = json_add_array(driver, "rules");
+    const ckpt_scan_rule *rule;
+    for (size_t i = 0; (rule = ckpt_scan_rule_at(i)); i++) {
+        json *r = json_add_object(list, NULL);
+        json_text(r, "id", rule->id);
+        json_text(r, "name", rule->name);
+        json_text(json_add_object(r, "shortDescription"), "text", rule->text);
+        json_text(json_add_object(r, "defaultConfiguration"), "level",
+                  rule->level == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(rule->level));
+    }
+}
+
+/* uri_of - PATH as a relative or absolute URI reference: all but unreserved characters and '/' as %XX. */
+static void uri_of(struct text *t, const char *path)
+{
+    for (const char *c = path; *c; c++) {
+        unsigned char b = (unsigned char)*c;
+        bool plain = (b >= '0' && b <= '9') || ((b | 0x20) >= 'a' && (b | 0x20) <= 'z') || b == '-' ||
+                     b == '.' || b == '_' || b == '~' || b == '/';
+        if (plain)
+            text_bytes(t, c, 1);
+        else
+            text_addf(t, "%%%02X", b);
+    }
+}
+
+static void start(void)
+{
+    json *head = json_object();
+    json_text(head, "version", "2.1.0");
+    json_text(head, "$schema", "https://json.schemastore.org/sarif-2.1.0.json");
+    json_open(head, "runs", stdout);
+    json *run = json_object(), *driver = json_add_object(json_add_object(run, "tool"), "driver");
+    json_text(driver, "name", "ckpt");
+    json_text(driver, "version", ckpt_version());
+    rules(driver);
+    fputs("[", stdout);
+    json_begin(run, "results", stdout);
+}
+
+static void begin(const char *path) { file_at_hand = path; }
+
+static void place(json *to, const char *path, const ckpt_scan_record *r)
+{
+    struct text uri = {0};
+    json *at = json_add_object(json_add_array(to, "locations"), NULL);
+    json *physical = json_add_object(at, "physicalLocation");
+    uri_of(&uri, path);
+    json_text(json_add_object(physical, "artifactLocation"), "uri", uri.ptr ? uri.ptr : "");
+    text_free(&uri);
+    if (!r)
+        return;
+    if (r->file_offset != CKPT_NO_OFFSET)
+        json_u64(json_add_object(physical, "region"), "byteOffset", r->file_offset);
+    if (r->where.len) {
+        json *logical = json_add_object(json_add_array(at, "logicalLocations"), NULL);
+        json_str(logical, "fullyQualifiedName", r->where);
+        json_text(logical, "kind", "member");
+    }
+}
+
+static const char *level_of(ckpt_scan_level l)
+{
+    return l == CKPT_SCAN_INCOMPLETE ? "warning" : ckpt_scan_level_name(l);
+}
+
+static void record(const ckpt_scan_record *r)
+{
+    struct text words = {0};
+    if (!r->rule)
+        return;
+    json *row = json_object();
+    json_text(row, "ruleId", r->rule->id);
+    json_text(row, "level", level_of(r->level));
+    scan_message(&words, r);
+    json_text(json_add_object(row, "message"), "text", words.len ? words.ptr : r->rule->text);
+    place(row, file_at_hand, r);
+    json *more = json_add_object(row, "properties");
+    json_text(more, "verdict", ckpt_scan_verdict_name(r->verdict));
+    if (r->offset != CKPT_NO_OFFSET)
+        json_u64(more, "memberOffset", r->offset);
+    if (r->opcode)
+        json_text(more, "opcode", r->opcode);
+    json_row(row, stdout);
+    text_free(&words);
+}
+
+/* file - one that could not be scanned is a result too: no result reads as clean. */
+static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+{
+    if (!err && (code != 2 || r->found[CKPT_SCAN_INCOMPLETE]))
+        return;
+    json *row = json_object();
+    json_text(row, "ruleId", "FMT001");
+    json_text(row, "level", "warning");
+    json_text(json_add_object(row, "message"), "text", err ? err->what : "not every byte is accounted for");
+    place(row, path, NULL);
+    json_row(row, stdout);
+}
+
+static void finish(void)
+{
+    json *tail = json_object();
+    json_text(tail, "columnKind", "utf16CodeUnits");
+    json_end(tail, stdout);
+    fputs("]}\n", stdout);
+}
+
+const struct scan_report scan_sarif = {
+    .start = start, .begin = begin, .record = record, .file = file, .finish = finish};

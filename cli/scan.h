@@ -1,0 +1,30 @@
+/* scan.h - the three reports of `ckpt scan`. Each is told of a file's beginning, its
+ * records and its end, in this order. */
+#ifndef CLI_SCAN_H
+#define CLI_SCAN_H
+
+#include "text.h"
+
+struct scan_report {
+    void (*start)(void); /* may be NULL */
+    void (*begin)(const char *path);
+    void (*record)(const ckpt_scan_record *r);
+    /* file - what came of it; CODE is its exit code, ERR NULL or why it could not be scanned. */
+    void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
+    void (*finish)(void); /* may be NULL */
+    bool calls;           /* wants every call, not only findings */
+};
+
+extern const struct scan_report scan_text, scan_json, scan_sarif;
+
+/* scan_callable - "os.system" as Python 3 imports it, harmless to a terminal; "" when
+ * there is none. */
+void scan_callable(struct text *t, const ckpt_scan_record *r);
+/* scan_arguments - "('ls', 1)". */
+void scan_arguments(struct text *t, const ckpt_scan_record *r);
+/* scan_message - the sentence of a finding. */
+void scan_message(struct text *t, const ckpt_scan_record *r);
+/* scan_every_call - the text report tells calls that are on the lists too. */
+void scan_every_call(void);
+
+#endif

@@ -1,0 +1,195 @@
+/* scan_text.c - findings as lines for people: what is the same is said once and counted. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "out.h"
+#include "scan.h"
+
+enum { MOST_LINES = 1000, SLOTS = 4096 };
+
+struct finding {
+    struct text key, line;
+    enum style style;
+    uint64_t times;
+};
+
+static struct finding *found; /* of the file at hand */
+static size_t nfound;
+static uint64_t more;         /* beyond MOST_LINES */
+static uint32_t slots[SLOTS]; /* number in found + 1, by the hash of its key */
+static bool every_call;
+
+void scan_every_call(void) { every_call = true; }
+
+void scan_callable(struct text *t, const ckpt_scan_record *r)
+{
+    if (!r->new_module.len && !r->new_name.len)
+        return;
+    text_name(t, r->new_module);
+    text_add(t, ".");
+    text_name(t, r->new_name);
+}
+
+void scan_arguments(struct text *t, const ckpt_scan_record *r)
+{
+    const ckpt_value *key, *arg;
+    size_t n = r->args ? ckpt_value_count(r->args) : 0;
+    text_add(t, "(");
+    for (size_t i = 0; i < n && i < 8 && ckpt_value_item(r->args, i, &key, &arg); i++) {
+        text_add(t, i ? ", " : "");
+        text_value(t, arg, 8);
+    }
+    text_add(t, n > 8 ? ", …)" : ")");
+}
+
+void scan_message(struct text *t, const ckpt_scan_record *r)
+{
+    if (r->what == CKPT_SCAN_CALL) {
+        scan_callable(t, r);
+        if (!r->new_module.len && !r->new_name.len)
+            text_add(t, "?");
+        scan_arguments(t, r);
+        text_addf(t, "%s%.*s", r->text.len ? "  " : "", (int)r->text.len, r->text.ptr);
+        return;
+    }
+    scan_callable(t, r);
+    text_addf(t, "%s%.*s", r->new_module.len ? "  " : "", (int)r->text.len, r->text.ptr);
+}
+
+static void forget(void)
+{
+    for (size_t i = 0; i < nfound; i++) {
+        text_free(&found[i].key);
+        text_free(&found[i].line);
+    }
+    free(found);
+    found = NULL;
+    nfound = 0;
+    more = 0;
+    memset(slots, 0, sizeof slots);
+}
+
+/* same - the finding with this KEY, or NULL; *SLOT is where it belongs. */
+static struct finding *same(const char *key, uint32_t **slot)
+{
+    uint32_t h = 2166136261u;
+    for (const char *c = key; *c; c++)
+        h = (h ^ (unsigned char)*c) * 16777619u;
+    for (size_t i = 0;; i++) {
+        *slot = &slots[(h + i) % SLOTS];
+        if (!**slot)
+            return NULL;
+        if (strcmp(found[**slot - 1].key.ptr, key) == 0)
+            return &found[**slot - 1];
+    }
+}
+
+static void place(struct text *t, const ckpt_scan_record *r)
+{
+    text_name(t, r->where);
+    if (r->offset != CKPT_NO_OFFSET)
+        text_addf(t, "%sbyte 0x%" PRIx64, r->where.len ? " " : "", r->offset);
+    else if (!r->where.len)
+        text_add(t, "the file");
+}
+
+static void write_line(struct text *t, const ckpt_scan_record *r)
+{
+    static const enum style styles[CKPT_SCAN_LEVELS] = {PLAIN, DIM, YELLOW, YELLOW, RED};
+    text_addf(t, "  %s%-6s %-10s%s  ", style_on(styles[r->level]), r->rule ? r->rule->id : "",
+              r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(styles[r->level]));
+    place(t, r);
+    if (r->opcode)
+        text_addf(t, "  %s", r->opcode);
+    text_add(t, "  ");
+    scan_message(t, r);
+    if (r->call && r->error_offset != CKPT_NO_OFFSET)
+        text_addf(t, "  runs before the error at 0x%" PRIx64, r->error_offset);
+    if (r->framed)
+        text_add(t, "  only in loaders that read by frames");
+}
+
+static void begin(const char *path)
+{
+    (void)path;
+    forget();
+}
+
+static void record(const ckpt_scan_record *r)
+{
+    struct text key = {0};
+    uint32_t *slot = NULL;
+    if (r->what == CKPT_SCAN_PICKLE || (!r->rule && !every_call) || (r->level == CKPT_SCAN_NOTE && ui.quiet))
+        return;
+    text_add(&key, r->rule ? r->rule->id : "-");
+    text_name(&key, r->where);
+    text_addf(&key, " %d %.*s.%.*s ", r->what, (int)r->new_module.len,
+              r->new_module.ptr ? r->new_module.ptr : "", (int)r->new_name.len,
+              r->new_name.ptr ? r->new_name.ptr : "");
+    text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
+    struct finding *old = every_call ? NULL : same(key.ptr, &slot);
+    if (old || nfound == MOST_LINES) {
+        ++*(old ? &old->times : &more);
+        text_free(&key);
+        return;
+    }
+    found = mem_grow(found, nfound + 1, sizeof *found);
+    found[nfound] = (struct finding){.key = key, .times = 1};
+    write_line(&found[nfound++].line, r);
+    if (!every_call)
+        *slot = (uint32_t)nfound;
+}
+
+static void count(struct text *t, uint64_t n, const char *one, const char *many)
+{
+    text_add(t, t->len ? ", " : "");
+    text_noun(t, n, one, many);
+}
+
+static const char *verdict(const ckpt_scan_result *r, int code)
+{
+    uint64_t bad = r->found[CKPT_SCAN_WARNING] + r->found[CKPT_SCAN_ERROR];
+    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && bad)
+        return "STRUCTURE";
+    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && code == 2)
+        return "INCOMPLETE";
+    return ckpt_scan_verdict_name(r->verdict);
+}
+
+static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
+{
+    static const enum style styles[] = {GREEN, RED, YELLOW};
+    struct text t = {0}, sums = {0};
+    if (ui.quiet && code == 0)
+        return;
+    text_add(&t, style_on(BOLD));
+    text_name(&t, str_of(path));
+    text_addf(&t, "%s   %s%s%s   ", style_off(BOLD), style_on(styles[code]), verdict(r, code),
+              style_off(styles[code]));
+    if (r->format)
+        text_add(&sums, r->format);
+    if (r->members)
+        count(&sums, r->members, "member", "members");
+    count(&sums, r->pickles, "pickle", "pickles");
+    count(&sums, r->calls, "call", "calls");
+    if (!err && r->accounted < r->bytes) {
+        text_add(&sums, ", ");
+        text_size(&sums, r->bytes - r->accounted);
+        text_add(&sums, " not accounted for");
+    }
+    text_add(&t, sums.ptr);
+    puts(t.ptr);
+    for (size_t i = 0; i < nfound; i++)
+        if (found[i].times > 1)
+            printf("%s  %" PRIu64 " times\n", found[i].line.ptr, found[i].times);
+        else
+            puts(found[i].line.ptr);
+    if (more)
+        printf("  and %" PRIu64 " more: --json tells all\n", more);
+    text_free(&t);
+    text_free(&sums);
+    forget();
+}
+
+const struct scan_report scan_text = {.begin = begin, .record = record, .file = file};

@@ -1,0 +1,92 @@
+#include "walk.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "out.h"
+
+struct names {
+    char **at;
+    size_t n, cap;
+};
+
+static void add(struct names *list, const char *dir, const char *name)
+{
+    struct text t = {0};
+    if (list->n == list->cap) {
+        list->cap = list->cap ? list->cap * 2 : 64;
+        list->at = mem_grow(list->at, list->cap, sizeof *list->at);
+    }
+    text_add(&t, dir);
+    if (dir[0] && dir[strlen(dir) - 1] != '/')
+        text_add(&t, "/");
+    text_add(&t, name);
+    list->at[list->n++] = t.ptr;
+}
+
+static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+static void free_names(struct names *list)
+{
+    for (size_t i = 0; i < list->n; i++)
+        free(list->at[i]);
+    free(list->at);
+}
+
+/* list_folder - what is in PATH, sorted. */
+static bool list_folder(const char *path, struct names *out)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        return false;
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
+            add(out, path, e->d_name);
+    (void)closedir(d);
+    if (out->n)
+        qsort(out->at, out->n, sizeof *out->at, by_name);
+    return true;
+}
+
+/* folder - its files are handed out, its folders pushed on PENDING, first one topmost. */
+static void folder(struct walk *w, const char *path, struct names *pending)
+{
+    struct names here = {0}, below = {0};
+    struct stat st;
+    if (!list_folder(path, &here)) {
+        w->unread++;
+        (void)trouble_text(CKPT_EIO, path, NULL, "cannot open the folder: %s", strerror(errno));
+    }
+    for (size_t i = 0; i < here.n; i++) {
+        if (lstat(here.at[i], &st) != 0 || S_ISREG(st.st_mode))
+            w->file(w->user, here.at[i]); /* what is gone by now is told there */
+        else if (S_ISDIR(st.st_mode))
+            add(&below, "", here.at[i]);
+        else
+            ++*(S_ISLNK(st.st_mode) ? &w->links : &w->others);
+    }
+    for (size_t i = below.n; i-- > 0;)
+        add(pending, "", below.at[i]);
+    free_names(&here);
+    free_names(&below);
+}
+
+void walk(struct walk *w, const char *path)
+{
+    struct stat st;
+    struct names pending = {0};
+    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+        w->file(w->user, path);
+        return;
+    }
+    add(&pending, "", path);
+    while (pending.n) {
+        char *next = pending.at[--pending.n];
+        folder(w, next, &pending);
+        free(next);
+    }
+    free(pending.at);
+}

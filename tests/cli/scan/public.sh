@@ -1,0 +1,5 @@
+# The samples of picklescan: each malicious one is found by name and place, each benign one is fine.
+case ${CORPUS_PUBLIC:-} in /*) at=$CORPUS_PUBLIC ;; *) at=$TESTS/../../${CORPUS_PUBLIC:-../shared/corpus/public} ;; esac
+[ -d "$at/pickle" ] || { echo 'the public samples are not here'; exit 77; }
+ln -s "$at/pickle/tests/data" s
+for f in s/*; do ckpt scan "$f"; echo "$?"; done
