@@ -370,6 +370,30 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_al
  * edits of names and metadata leave as they are. CKPT_EUNSUPPORTED: no safetensors. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
+/* ------------------------------------------------------------------- stat */
+
+#define CKPT_STAT_BINS 16
+
+/* What the numbers of a tensor are like. Complex ones count by their magnitude,
+ * a float4 pair is two numbers, quantised tensors are their stored integers. */
+typedef struct {
+    bool numeric;                /* false: no data, or no numbers: all else is 0 */
+    uint64_t finite, nan, inf;   /* how many: all there are together */
+    uint64_t zeros;
+    double min, max, mean;       /* of the finite ones; NaN: there are none */
+    double std;                  /* divided by n - 1, as torch.std does; NaN: fewer than two */
+    double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
+    bool wide;                   /* int64 or uint64: min and max exactly are */
+    uint64_t min_bits, max_bits; /* these, as int64_t of int64 */
+    /* how many of `sampled` finite numbers lie in each of so many equal parts of
+     * min to max: all of up to 4096, of float8 and int8 any number, else that many
+     * from evenly spread places that depend on their number alone */
+    uint64_t histogram[CKPT_STAT_BINS], sampled;
+} ckpt_stats;
+
+/* ckpt_stat - of NROWS rows into as many OUT, reading each once. HOW may be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
+
 /* ------------------------------------------------------------------- plan */
 
 /* A plan says what to write: which part of FILE, under which names. Making

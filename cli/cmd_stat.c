@@ -1,0 +1,495 @@
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "number.h"
+#include "progress.h"
+
+static int run(int n, char **operand);
+
+static struct list globs;
+static const char *root, *fail_on;
+static bool as_tsv, ignore_crc;
+
+static const struct opt options[] = {
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' leaves out; repeatable"},
+    {0, "root", "PATH", OPT_TEXT, &root, "only what is at PATH; auto: the weights"},
+    {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 when there are any"},
+    {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    UI_JOBS,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_stat = {"stat", "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
+                             options, 1,      ANY_NUMBER,
+                             run,    NULL};
+
+static bool fail_on_nan, fail_on_inf;
+
+struct job {
+    ckpt_file *f;
+    uint32_t *rows;
+    size_t n;
+    ckpt_stats *stats; /* of each of rows */
+};
+
+static bool is_float(const ckpt_tensor *t)
+{
+    return (t->dtype >= CKPT_DT_F64 && t->dtype <= CKPT_DT_F6_E3M2) ||
+           (t->dtype >= CKPT_DT_C32 && t->dtype <= CKPT_DT_BC32);
+}
+
+static uint64_t numbers(const ckpt_stats *s) { return s->finite + s->nan + s->inf; }
+
+/* ----------------------------------------------------------------- histogram */
+
+/* Block characters where a terminal says that it knows them. */
+static bool blocks(void)
+{
+    const char *said = "";
+    static const char *const names[] = {"LANG", "LC_CTYPE", "LC_ALL"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        const char *value = getenv(names[i]);
+        said = value && *value ? value : said;
+    }
+    return ui.tty && (strstr(said, "UTF-8") || strstr(said, "utf8") || strstr(said, "UTF8") ||
+                      strstr(said, "utf-8"));
+}
+
+static void histogram(struct text *out, const ckpt_stats *s, bool fine)
+{
+    static const char *const high[] = {" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    static const char *const plain[] = {"_", ".", ":", "-", "=", "+", "*", "#", "@"};
+    uint64_t most = 0;
+    size_t last = 0;
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++) {
+        most = s->histogram[i] > most ? s->histogram[i] : most;
+        last = s->histogram[i] ? i : last;
+    }
+    if (!most) {
+        text_add(out, "-");
+        return;
+    }
+    for (size_t i = 0; i < CKPT_STAT_BINS && (!fine || i <= last); i++) {
+        double part = (double)s->histogram[i] / (double)most;
+        text_add(out, (fine ? high : plain)[(size_t)ceil(part * 8)]);
+    }
+}
+
+/* ---------------------------------------------------------------------- text */
+
+/* Minimum or maximum: integers as they are, others EXACT or in four digits. */
+static void extreme(struct text *out, const ckpt_tensor *t, const ckpt_stats *s, bool max, bool exact)
+{
+    double x = max ? s->max : s->min;
+    uint64_t bits = max ? s->max_bits : s->min_bits;
+    char number[NUMBER_TEXT];
+    if (s->wide && t->dtype == CKPT_DT_I64)
+        text_addf(out, "%" PRId64, (int64_t)bits);
+    else if (s->wide)
+        text_addf(out, "%" PRIu64, bits);
+    else if (!is_float(t))
+        text_addf(out, "%.0f", x);
+    else if (exact)
+        text_add(out, real_text(x, false, number));
+    else
+        text_addf(out, "%.4g", x);
+}
+
+/* share - "0", "3.1%": all and nothing are said of nothing less. */
+static void share(struct text *out, uint64_t part, uint64_t all)
+{
+    double percent = all ? 100 * (double)part / (double)all : 0;
+    if (!part)
+        text_add(out, "0");
+    else if (percent < 0.1)
+        text_add(out, "<0.1%");
+    else if (part < all && percent > 99.9)
+        text_add(out, ">99.9%");
+    else
+        text_addf(out, part == all ? "%.0f%%" : "%.1f%%", percent);
+}
+
+static void header(struct table *w)
+{
+    static const char *const head[] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN",     "STD",
+                                       "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
+    table_row(w, BOLD);
+    for (unsigned i = 0; i < w->columns; i++) {
+        text_add(&w->text, head[i]);
+        table_cell(w);
+    }
+}
+
+static void none(struct table *w, unsigned cells)
+{
+    while (cells--) {
+        text_add(&w->text, "-");
+        table_cell(w);
+    }
+}
+
+static void real_cell(struct table *w, double x)
+{
+    if (isnan(x))
+        text_add(&w->text, "-");
+    else
+        text_addf(&w->text, "%.4g", x);
+    table_cell(w);
+}
+
+static void row_cells(struct table *w, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
+{
+    table_row(w, s->nan || s->inf ? RED : PLAIN);
+    text_name(&w->text, t->name);
+    table_cell(w);
+    text_dtype(&w->text, t);
+    table_cell(w);
+    if (!s->numeric) {
+        none(w, w->columns - 2);
+        return;
+    }
+    if (s->finite) {
+        extreme(&w->text, t, s, false, false);
+        table_cell(w);
+        extreme(&w->text, t, s, true, false);
+        table_cell(w);
+        real_cell(w, s->mean);
+        real_cell(w, s->std);
+        real_cell(w, s->norm);
+    } else {
+        none(w, 5);
+    }
+    share(&w->text, s->zeros, numbers(s));
+    table_cell(w);
+    text_uint(&w->text, s->nan);
+    table_cell(w);
+    text_uint(&w->text, s->inf);
+    table_cell(w);
+    histogram(&w->text, s, fine);
+    table_cell(w);
+}
+
+static void print_table(const struct job *j)
+{
+    struct table w = {.columns = 11};
+    bool fine = blocks();
+    for (unsigned i = 2; i < 10; i++)
+        w.right[i] = true;
+    header(&w);
+    for (size_t i = 0; i < j->n; i++)
+        row_cells(&w, ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i], fine);
+    table_print(&w, stdout, ui.tty);
+    table_free(&w);
+}
+
+static void tsv_real(struct text *out, double x)
+{
+    char number[NUMBER_TEXT];
+    text_add(out, "\t");
+    if (!isnan(x))
+        text_add(out, real_text(x, false, number));
+}
+
+static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
+{
+    text_name(out, t->name);
+    text_add(out, "\t");
+    text_dtype(out, t);
+    if (!s->numeric) {
+        text_add(out, "\t\t\t\t\t\t\t\t\t\t\n");
+        return;
+    }
+    text_addf(out, "\t%" PRIu64 "\t", numbers(s));
+    if (s->finite)
+        extreme(out, t, s, false, true);
+    text_add(out, "\t");
+    if (s->finite)
+        extreme(out, t, s, true, true);
+    tsv_real(out, s->mean);
+    tsv_real(out, s->std);
+    tsv_real(out, s->norm);
+    text_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, s->zeros, s->nan, s->inf);
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
+    text_add(out, "\n");
+}
+
+static void print_tsv(const struct job *j)
+{
+    struct text out = {0};
+    for (size_t i = 0; i < j->n; i++) {
+        text_clear(&out);
+        tsv_row(&out, ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i]);
+        fwrite(out.ptr, 1, out.len, stdout);
+    }
+    text_free(&out);
+}
+
+/* -------------------------------------------------------------------- totals */
+
+struct sums {
+    struct totals all;
+    uint64_t zeros, nan, inf;
+    double min, max, squares; /* of floating-point tensors */
+};
+
+/* Rows that show the same bytes as an earlier one here do not count again. */
+static struct sums sum_up(const struct job *j)
+{
+    struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
+    bool *seen = mem_new(ckpt_tensor_count(j->f), sizeof *seen);
+    for (size_t i = 0; i < j->n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(j->f, j->rows[i]);
+        const ckpt_stats *s = &j->stats[i];
+        bool *same = &seen[t->alias_of == CKPT_NO_TENSOR ? j->rows[i] : t->alias_of];
+        sum.all.tensors += t->part_of == CKPT_NO_TENSOR;
+        if (*same || !t->has_data)
+            continue;
+        *same = true;
+        sum.all.elements += t->elements;
+        sum.all.bytes += t->nbytes;
+        sum.zeros += s->zeros;
+        sum.nan += s->nan;
+        sum.inf += s->inf;
+        if (!is_float(t) || !s->finite)
+            continue;
+        sum.min = s->min < sum.min ? s->min : sum.min;
+        sum.max = s->max > sum.max ? s->max : sum.max;
+        sum.squares += s->norm * s->norm;
+    }
+    free(seen);
+    return sum;
+}
+
+static void print_totals(const struct job *j)
+{
+    struct text out = {0};
+    struct sums sum = sum_up(j);
+    text_noun(&out, sum.all.tensors, "tensor", "tensors");
+    text_add(&out, " · ");
+    text_noun(&out, sum.all.elements, "element", "elements");
+    text_add(&out, " · ");
+    text_size(&out, sum.all.bytes);
+    if (sum.min <= sum.max)
+        text_addf(&out, " · floats %.4g to %.4g, norm %.4g", sum.min, sum.max, sqrt(sum.squares));
+    text_addf(&out, " · %" PRIu64 " NaN, %" PRIu64 " Inf", sum.nan, sum.inf);
+    printf("%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(j->f), style_off(DIM));
+    text_free(&out);
+}
+
+/* ---------------------------------------------------------------------- JSON */
+
+static void real_json_or_null(json *to, const char *key, double x)
+{
+    if (isnan(x))
+        json_null(to, key);
+    else
+        json_real(to, key, x);
+}
+
+static void extreme_json(json *to, const ckpt_tensor *t, const ckpt_stats *s, bool max)
+{
+    const char *key = max ? "max" : "min";
+    struct text number = {0};
+    if (is_float(t) || !s->finite) {
+        real_json_or_null(to, key, max ? s->max : s->min);
+        return;
+    }
+    extreme(&number, t, s, max, true);
+    json_raw(to, key, number.ptr);
+    text_free(&number);
+}
+
+static json *row_json(const ckpt_tensor *t, const ckpt_stats *s)
+{
+    json *to = json_object();
+    json_tensor(to, t);
+    if (!s->numeric) {
+        json_null(to, "numbers");
+        return to;
+    }
+    json_u64(to, "numbers", numbers(s));
+    extreme_json(to, t, s, false);
+    extreme_json(to, t, s, true);
+    real_json_or_null(to, "mean", s->mean);
+    real_json_or_null(to, "std", s->std);
+    json_real(to, "norm", s->norm);
+    json_u64(to, "zeros", s->zeros);
+    json_u64(to, "nan", s->nan);
+    json_u64(to, "inf", s->inf);
+    json_u64s(to, "histogram", s->histogram, CKPT_STAT_BINS);
+    json_u64(to, "sampled", s->sampled);
+    return to;
+}
+
+static void print_json(const struct job *j)
+{
+    json *head = json_schema("ckpt.stat.v1"), *tail = json_object();
+    struct sums sum = sum_up(j);
+    json_text(head, "file", ckpt_file_path(j->f));
+    json_text(head, "format", ckpt_file_format(j->f));
+    json_begin(head, "tensors", stdout);
+    for (size_t i = 0; i < j->n; i++)
+        json_row(row_json(ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i]), stdout);
+    json *total = json_add_object(tail, "total");
+    json_u64(total, "tensors", sum.all.tensors);
+    json_u64(total, "elements", sum.all.elements);
+    json_u64(total, "bytes", sum.all.bytes);
+    bool any = sum.min <= sum.max;
+    real_json_or_null(total, "min", any ? sum.min : (double)NAN);
+    real_json_or_null(total, "max", any ? sum.max : (double)NAN);
+    real_json_or_null(total, "norm", any ? sqrt(sum.squares) : (double)NAN);
+    json_u64(total, "zeros", sum.zeros);
+    json_u64(total, "nan", sum.nan);
+    json_u64(total, "inf", sum.inf);
+    json_end(tail, stdout);
+}
+
+/* ----------------------------------------------------------------------- run */
+
+/* keep_below - of the rows only those below WANTED; false: there is none. */
+static bool keep_below(struct job *j, ckpt_str wanted)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        ckpt_str name = ckpt_tensor_at(j->f, j->rows[i])->name;
+        if (name.len > wanted.len + 1 && name.ptr[wanted.len] == '.' &&
+            memcmp(name.ptr, wanted.ptr, wanted.len) == 0)
+            j->rows[kept++] = j->rows[i];
+    }
+    j->n = kept;
+    return kept != 0;
+}
+
+static int keep_root(struct job *j, const char *path)
+{
+    ckpt_info info;
+    ckpt_error err;
+    if (strcmp(root, "auto") != 0) {
+        if (*root && !keep_below(j, str_of(root)) && !globs.n)
+            return trouble_text(CKPT_ENOTFOUND, path, "`ckpt info` shows what there is",
+                                "no tensor below \"%s\"", root);
+        return YES;
+    }
+    if (ckpt_inspect(j->f, &info, &err) != CKPT_OK)
+        return trouble(&err, path);
+    struct text name = {0};
+    text_name(&name, info.weights_root);
+    if (!info.has_weights)
+        notice(path, "no weights to be told from the rest; everything is taken");
+    else if (info.weights_root.len && keep_below(j, info.weights_root))
+        notice(path, "weights taken from \"%s\"", name.ptr);
+    text_free(&name);
+    return YES;
+}
+
+/* tell_bad - the exit status by --fail-on. */
+static int tell_bad(const struct job *j, const char *path)
+{
+    const ckpt_tensor *first = NULL;
+    size_t bad = 0;
+    for (size_t i = 0; i < j->n; i++) {
+        if (!(fail_on_nan && j->stats[i].nan) && !(fail_on_inf && j->stats[i].inf))
+            continue;
+        first = first ? first : ckpt_tensor_at(j->f, j->rows[i]);
+        bad++;
+    }
+    if (!bad)
+        return YES;
+    struct text t = {0};
+    text_noun(&t, bad, "tensor has ", "tensors have ");
+    text_addf(&t, "%s, the first is ", !fail_on_inf ? "NaN" : !fail_on_nan ? "Inf" : "NaN or Inf");
+    text_name(&t, first->name);
+    notice(path, "%s", t.ptr);
+    text_free(&t);
+    return NO;
+}
+
+static void print(const struct job *j, bool heading)
+{
+    if (heading) {
+        struct text name = {0};
+        text_name(&name, str_of(ckpt_file_path(j->f)));
+        printf("%s%s:%s\n", style_on(BOLD), name.ptr, style_off(BOLD));
+        text_free(&name);
+    }
+    if (ui.json)
+        print_json(j);
+    else if (as_tsv)
+        print_tsv(j);
+    else
+        print_table(j);
+    if (ui.tty && !ui.json && !as_tsv)
+        print_totals(j);
+}
+
+static int report(struct job *j, const char *path, bool heading)
+{
+    ckpt_work how = {ui_jobs(), progress_step, NULL};
+    ckpt_error err;
+    if (root && keep_root(j, path) != YES)
+        return TROUBLE;
+    if (!j->n && globs.n) {
+        notice(path, "no tensor matches");
+        return NO;
+    }
+    j->stats = mem_new(j->n, sizeof *j->stats);
+    progress_begin("reading");
+    ckpt_status s = ckpt_stat(j->f, j->rows, j->n, &how, j->stats, &err);
+    progress_end();
+    if (s != CKPT_OK)
+        return trouble(&err, path);
+    print(j, heading);
+    return tell_bad(j, path);
+}
+
+static int stat_file(const char *path, bool heading)
+{
+    struct job j = {.f = open_input(path, ignore_crc)};
+    if (!j.f)
+        return TROUBLE;
+    j.rows = rows_sorted(j.f, globs.at, globs.n, false, &j.n);
+    int status = report(&j, path, heading);
+    free(j.stats);
+    free(j.rows);
+    close_input(j.f);
+    return status;
+}
+
+/* what_fails - the words of --fail-on. */
+static bool what_fails(void)
+{
+    for (const char *at = fail_on; at;) {
+        const char *comma = strchr(at, ',');
+        size_t n = comma ? (size_t)(comma - at) : strlen(at);
+        bool nan = n == 3 && memcmp(at, "nan", 3) == 0, inf = n == 3 && memcmp(at, "inf", 3) == 0;
+        if (!nan && !inf)
+            return false;
+        fail_on_nan = fail_on_nan || nan;
+        fail_on_inf = fail_on_inf || inf;
+        at = comma ? comma + 1 : NULL;
+    }
+    return true;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    if (!what_fails())
+        return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", fail_on);
+    for (int i = 0; i < n; i++) {
+        bool heading = n > 1 && ui.tty && !ui.json && !as_tsv;
+        if (heading && i)
+            putchar('\n');
+        int one = stat_file(operand[i], heading);
+        status = one > status ? one : status;
+    }
+    return status;
+}

@@ -1,0 +1,14 @@
+# NaN and infinities are counted and left out of the rest; --fail-on finds them.
+header='{"ok":{"dtype":"F32","shape":[2],"data_offsets":[0,8]},"x":{"dtype":"F16","shape":[6],"data_offsets":[8,20]}}'
+{
+    printf "\\$(printf %03o ${#header})\\0\\0\\0\\0\\0\\0\\0%s" "$header"
+    printf '\000\000\200\077\000\000\000\300'                 # 1 -2
+    printf '\000\176\000\174\000\374\000\200\000\074\000\000' # NaN Inf -Inf -0 1 0
+} >bad.safetensors
+ckpt stat bad.safetensors
+ckpt stat --tsv bad.safetensors
+for what in nan inf nan,inf inf,nan nan,zero ''; do
+    ckpt stat --fail-on "$what" bad.safetensors >/dev/null; echo $?
+done
+ckpt stat --fail-on nan -g ok bad.safetensors >/dev/null; echo $?
+ckpt stat -q --fail-on=nan bad.safetensors >/dev/null; echo $?

@@ -1,0 +1,6 @@
+# A line per tensor; what has no numbers has none; ties show the same.
+ckpt stat -g '*conv*' -g '*batches*' data/train.pt
+for f in meta empty sparse_coo quant_per_channel tied expanded numpy; do
+    ckpt stat corpus/torch/t215/$f.pt
+done
+ckpt stat -g nothing data/train.pt; echo $?

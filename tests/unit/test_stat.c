@@ -1,0 +1,171 @@
+/* ckpt_stat: whole tensors, in whatever pieces they are read. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/census.h"
+#include "flat.h"
+#include "unit.h"
+
+/* One tensor "t" of N elements of DT over BYTES, which stay the caller's. */
+static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t size)
+{
+    char header[200];
+    const uint32_t row = 0;
+    ckpt_stats s = {0};
+    snprintf(header, sizeof header, "{\"t\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
+             dt, n, size);
+    ckpt_file *f = flat_open(header, bytes, size);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &s, NULL), CKPT_OK);
+    flat_close();
+    return s;
+}
+
+static uint64_t sum(const uint64_t *n)
+{
+    uint64_t all = 0;
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        all += n[i];
+    return all;
+}
+
+/* 300,000 floats: chunks of 256 KiB, blocks and the sample's places all cut them elsewhere. */
+static void a_large_tensor(void)
+{
+    size_t n = 300001;
+    float *x = malloc(n * sizeof *x);
+    struct moments m = {0};
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)((i * 7919) % 1000) - 250;
+    moments_add(&m, CKPT_DT_F32, (const unsigned char *)x, n);
+    ckpt_stats s = stat_of("F32", n, x, n * sizeof *x);
+    CU_ASSERT(s.numeric && s.finite == n && s.min == -250 && s.max == 749 && s.zeros == m.zeros && !s.wide);
+    CU_ASSERT(s.mean == m.mean && s.norm == sqrt(m.squares) && s.std == sqrt(m.m2 / (double)(n - 1)));
+    CU_ASSERT(s.sampled == sum(s.histogram) && s.sampled <= 4096 && s.sampled >= 4000);
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++) /* evenly spread values: 256 in each part, give or take */
+        CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
+    ckpt_stats again = stat_of("F32", n, x, n * sizeof *x);
+    CU_ASSERT(memcmp(&s, &again, sizeof s) == 0);
+    free(x);
+}
+
+/* A matrix whose columns differ: elements at even steps would all be of one. */
+static void the_sample_sees_all_columns(void)
+{
+    size_t n = 4096 * 64;
+    float *x = malloc(n * sizeof *x);
+    for (size_t i = 0; i < n; i++)
+        x[i] = (float)(i % 64);
+    ckpt_stats s = stat_of("F32", n, x, n * sizeof *x);
+    for (size_t i = 0; i < CKPT_STAT_BINS; i++)
+        CU_ASSERT(s.histogram[i] > 180 && s.histogram[i] < 330);
+    free(x);
+}
+
+/* Blocks of three bytes, which no chunk of 256 KiB holds a whole number of. */
+static void sixes(void)
+{
+    size_t bytes = 3 * 100001;
+    unsigned char *p = malloc(bytes);
+    struct census c = {{0}};
+    for (size_t i = 0; i < bytes; i++)
+        p[i] = (unsigned char)(i * 151 + i / 256);
+    census_add(&c, CKPT_DT_F6_E3M2, p, bytes / 3 * 4);
+    struct moments m = census_moments(&c, CKPT_DT_F6_E3M2);
+    ckpt_stats s = stat_of("F6_E3M2", bytes / 3 * 4, p, bytes);
+    CU_ASSERT(s.finite == bytes / 3 * 4 && s.mean == m.mean && s.norm == sqrt(m.squares));
+    CU_ASSERT(s.zeros == m.zeros && s.sampled == s.finite);
+    free(p);
+}
+
+static void whole_numbers_are_exact(void)
+{
+    static const int64_t x[] = {INT64_MAX - 1, INT64_MIN + 1, 0}, y[] = {-1, -2, -1};
+    ckpt_stats s = stat_of("I64", 3, x, sizeof x);
+    CU_ASSERT(s.wide && (int64_t)s.min_bits == INT64_MIN + 1 && (int64_t)s.max_bits == INT64_MAX - 1);
+    CU_ASSERT(s.zeros == 1 && s.sampled == 3 && s.histogram[0] == 1 && s.histogram[15] == 1);
+    s = stat_of("U64", 3, y, sizeof y);
+    CU_ASSERT(s.wide && s.min_bits == UINT64_MAX - 1 && s.max_bits == UINT64_MAX);
+    s = stat_of("U64", 0, y, 0);
+    CU_ASSERT(s.numeric && !s.wide && s.finite == 0 && isnan(s.min));
+}
+
+static void few_numbers(void)
+{
+    static const float x[] = {2.5f, NAN, -INFINITY, INFINITY};
+    ckpt_stats s = stat_of("F32", 0, x, 0);
+    CU_ASSERT(s.numeric && !s.finite && isnan(s.min) && isnan(s.mean) && isnan(s.std) && s.norm == 0);
+    s = stat_of("F32", 1, x, 4);
+    CU_ASSERT(s.min == 2.5 && s.max == 2.5 && s.mean == 2.5 && isnan(s.std));
+    CU_ASSERT(s.norm == 2.5 && s.sampled == 1);
+    s = stat_of("F32", 4, x, 16);
+    CU_ASSERT(s.finite == 1 && s.nan == 1 && s.inf == 2 && s.mean == 2.5 && s.sampled == 1);
+    s = stat_of("F32", 3, x + 1, 12);
+    CU_ASSERT(s.finite == 0 && s.nan == 1 && s.inf == 2 && isnan(s.max) && s.sampled == 0);
+}
+
+/* Extremes whose distance is no double. */
+static void a_wide_histogram(void)
+{
+    static const double x[] = {-1.7e308, -1e308, 0, 1.7e308};
+    ckpt_stats s = stat_of("F64", 4, x, sizeof x);
+    CU_ASSERT(s.histogram[0] == 1 && s.histogram[3] == 1 && s.histogram[8] == 1 && s.histogram[15] == 1);
+    CU_ASSERT(isinf(s.norm) && isinf(s.std) && fabs(s.mean / -2.5e307 - 1) < 1e-12);
+}
+
+/* Views of all kinds: strides, ties, sparse parts, no data. */
+static void rows_of_a_file(void)
+{
+    ckpt_file *f = corpus_open("torch/t215/tied.pt");
+    uint32_t n = ckpt_tensor_count(f), rows[64];
+    ckpt_stats s[64];
+    for (uint32_t i = 0; i < n; i++)
+        rows[i] = n - 1 - i;
+    CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        if (t->alias_of != CKPT_NO_TENSOR)
+            CU_ASSERT(memcmp(&s[i], &s[n - 1 - t->alias_of], sizeof *s) == 0);
+        CU_ASSERT(s[i].numeric && s[i].finite == t->elements);
+    }
+    rows[0] = n;
+    CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_EUSAGE);
+    CU_ASSERT_EQUAL(ckpt_stat(f, rows, 0, NULL, s, NULL), CKPT_OK);
+    f = corpus_open("torch/t215/meta.pt");
+    rows[0] = 0;
+    s[0].numeric = true;
+    CU_ASSERT_EQUAL(ckpt_stat(f, rows, 1, NULL, s, NULL), CKPT_OK);
+    CU_ASSERT(!s[0].numeric && s[0].finite == 0);
+    flat_close();
+}
+
+static int stop(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    (void)done;
+    (void)total;
+    return 1;
+}
+
+static void can_be_stopped(void)
+{
+    const uint32_t row = 0;
+    ckpt_work how = {.threads = 1, .progress = stop};
+    ckpt_stats s;
+    ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
+    CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
+    flat_close();
+}
+
+void suite_stat(void)
+{
+    UNIT(a_large_tensor);
+    UNIT(the_sample_sees_all_columns);
+    UNIT(sixes);
+    UNIT(whole_numbers_are_exact);
+    UNIT(few_numbers);
+    UNIT(a_wide_histogram);
+    UNIT(rows_of_a_file);
+    UNIT(can_be_stopped);
+}
