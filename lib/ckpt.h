@@ -343,7 +343,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *ou
 /* How to go about reading much data. Results do not depend on it. */
 typedef struct {
     unsigned threads; /* 0: as many as there are processors, at most 4 */
-    int (*progress)(void *user, uint64_t done, uint64_t total); /* bytes; nonzero: stop. On the calling thread */
+    /* bytes, on the calling thread; nonzero: stop */
+    int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_work;
 

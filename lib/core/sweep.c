@@ -187,7 +187,8 @@ static void show_progress(struct state *t, struct pool *p)
 {
     uint64_t moved = atomic_load_explicit(&t->moved, memory_order_relaxed);
     const struct sweep *s = t->s;
-    if (!t->stop && s->progress && s->progress(s->progress_user, moved < t->total ? moved : t->total, t->total))
+    moved = moved < t->total ? moved : t->total;
+    if (!t->stop && s->progress && s->progress(s->progress_user, moved, t->total))
         t->stop = true;
     if (t->stop)
         pool_cancel(p);

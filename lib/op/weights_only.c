@@ -93,7 +93,10 @@ static enum makes lookup(const ckpt_value *global)
                                          : REFUSED;
 }
 
-bool weights_only_lists(ckpt_str module, ckpt_str name) { return lookup_name(modern(module), name) != REFUSED; }
+bool weights_only_lists(ckpt_str module, ckpt_str name)
+{
+    return lookup_name(modern(module), name) != REFUSED;
+}
 
 /* needs_import - names that torch lists once torch.distributed.tensor is imported. */
 static bool needs_import(ckpt_str module, ckpt_str name)

@@ -3,9 +3,10 @@
  *
  *   count [-o FILE] COMMAND [ARG…]
  *
- * Prints "SYSCALLS READ WRITTEN KIB STATUS": system calls of all its threads from execve on, the bytes that its reads
- * and its writes moved (copy_file_range and the like are both), its peak memory and its exit status. The command's
- * output goes to FILE (/dev/null). Exit status 77: this system does not let one process trace another.
+ * Prints "SYSCALLS READ WRITTEN KIB STATUS": system calls of all its threads from execve on, the bytes
+ * that its reads and its writes moved (copy_file_range and the like are both), its peak memory and its
+ * exit status. The command's output goes to FILE (/dev/null). Exit status 77: this system does not let
+ * one process trace another.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -122,8 +123,8 @@ static void start(char **argv, const char *output)
 
 int main(int argc, char **argv)
 {
-    const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE | PTRACE_O_TRACEFORK |
-                         PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
+    const long options = PTRACE_O_TRACESYSGOOD | PTRACE_O_TRACEEXEC | PTRACE_O_TRACECLONE |
+                         PTRACE_O_TRACEFORK | PTRACE_O_TRACEVFORK | PTRACE_O_EXITKILL;
     const char *output = "/dev/null";
     struct rusage used = {0};
     int opt, status = 0;
@@ -138,7 +139,8 @@ int main(int argc, char **argv)
         start(argv + optind, output);
     if (pid < 0 || waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status))
         return cannot("ptrace");
-    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)options) < 0 || ptrace(PTRACE_SYSCALL, pid, NULL, NULL) < 0)
+    if (ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)options) < 0 ||
+        ptrace(PTRACE_SYSCALL, pid, NULL, NULL) < 0)
         return cannot("ptrace");
     status = follow(pid, &used);
     if (status < 0)

@@ -1,6 +1,6 @@
 #!/bin/sh
 # bench/gates.sh - what holds on any machine and needs no clock: bytes read and written, system calls, peak memory,
-# instructions. GATES_SHOW=1 shows what was measured; GATES_DOUBT=1 sets each limit one below it, so that each must fail.
+# instructions. GATES_SHOW=1 shows what was measured; GATES_DOUBT=1 sets each limit one below it: each must fail.
 #
 # The contract of memory: 8 MiB + 1 KiB for each tensor + 1 MiB for each thread, whatever the size of the file.
 set -u

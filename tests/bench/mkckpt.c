@@ -1,11 +1,11 @@
 /*
  * mkckpt.c - writes a checkpoint of any size, the same bytes every time, without torch:
  *
- *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT.pt | OUT.safetensors
+ *   mkckpt [-n TENSORS] [-b BYTES] [-p PREFIX] [-s SEED] [--sparse] [--changed] OUT
  *
  * BYTES is the size of all tensors together (K, M, G are 1024s). Names are those of a language model. With
- * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing; with --changed the
- * first element of the middle tensor has its lowest bit the other way. The
+ * --sparse it leaves the data as holes (all zero), so that a file of terabytes costs nothing; with --changed
+ * the first element of the middle tensor has its lowest bit the other way. The
  * .pt is what torch.save writes since 2.6: stored zip, records 64-byte aligned by an "FB" extra field, CRCs,
  * zip64 where needed.
  *

@@ -1,5 +1,5 @@
 #!/bin/sh
-# bench/run.sh - time and memory on generated files, beside what everybody has (cp, cmp, cksum, xxhsum, openssl, zipinfo)
+# bench/run.sh - time and memory on generated files, beside what everybody has (cp, cmp, cksum, xxhsum, openssl)
 # and, where a Python with torch is found, beside the Python one-liner.
 #
 #   make bench                256 MB files in build/bench (BENCH_DIR elsewhere)
@@ -32,7 +32,8 @@ for p in "${ORACLE_PYTHON:-}" "$B/oracle-env/bin/python" python3; do
         break
     fi
 done
-[ "$python" ] || echo 'peer column skipped: no Python with torch and safetensors (make oracle-env, or ORACLE_PYTHON=…)' >&2
+[ "$python" ] ||
+    echo 'peer column skipped: no Python with torch and safetensors (make oracle-env, or ORACLE_PYTHON=…)' >&2
 
 # ----------------------------------------------------------- what it ran on
 
@@ -51,7 +52,8 @@ reflink()
 machine()
 {
     echo "- $("$ckpt" --version | head -n 1), $(version "${CC:-cc}" --version), files of $size"
-    echo "- $(uname -sm) $(uname -r | sed 's/[^0-9.].*//'),$(sed -n 's/^model name[^:]*:/ /p' /proc/cpuinfo | head -n 1 |
+    echo "- $(uname -sm) $(uname -r | sed 's/[^0-9.].*//'),$(
+        sed -n 's/^model name[^:]*:/ /p' /proc/cpuinfo | head -n 1 |
         tr -s ' '), $(nproc) cores, $(awk '/^MemTotal/ {printf "%.0f GiB", $2 / 1048576}' /proc/meminfo)"
     echo "- $(df --output=fstype "$dir" | tail -n 1), $(reflink)"
     echo "- $(version cp --version)$(have xxhsum && echo ", $(version xxhsum --version)"), $(version openssl version)$(
@@ -80,10 +82,12 @@ ask_peer()
     [ "$4" -eq 0 ] || { echo "peer: $peer: exit status $4" >&2; return 0; }
     peer_ratio=$(awk -v a="$1" -v b="$2" 'BEGIN {print a / b}')
     peer_said=$(awk -v a="$1" -v b="$2" -v m="$3" 'BEGIN {
-        printf "%s× (%.1f s, %.0f MiB)", b / a < 10 ? sprintf("%.1f", b / a) : sprintf("%.0f", b / a), b / 1e3, m / 1024}')
+        printf "%s× (%.1f s, %.0f MiB)", b / a < 10 ? sprintf("%.1f", b / a) : sprintf("%.0f", b / a), \
+            b / 1e3, m / 1024}')
 }
 
-# row CASE GOAL YARDSTICK COMMAND… - GOAL is a ratio, "N ms", "1/N peer" or "-"; YARDSTICK is one word-split command, or "-"
+# row CASE GOAL YARDSTICK COMMAND… - GOAL is a ratio, "N ms", "1/N peer" or "-"; YARDSTICK is one word-split
+# command, or "-"
 row()
 {
     name=$1 goal=$2 yard=$3
@@ -104,7 +108,8 @@ row()
     ask_peer "$1"
     echo "$*" | awk -v name="$name" -v goal="$goal" -v yard="${yard%% *}" -v peer="$peer_said" -v pr="$peer_ratio" \
         -v room=$((8192 + tensors + 1024 * threads)) '
-    function ms(v) { return v < 10 ? sprintf("%.1f ms", v) : v < 1000 ? sprintf("%.0f ms", v) : sprintf("%.2f s", v / 1e3) }
+    function ms(v) { return v < 10 ? sprintf("%.1f ms", v)  : \
+        v < 1000 ? sprintf("%.0f ms", v) : sprintf("%.2f s", v / 1e3) }
     function two(v) { return v < 10 ? sprintf("%.2f", v) : sprintf("%.0f", v) }
     {
         split(goal, g, "[ /]")
@@ -225,9 +230,10 @@ scans()
 make_files
 printf '# What `make bench` measured\n\n'
 machine
-printf '\nOurs, yardstick and ratio are medians of 5 batches run in turn, with the lowest and the highest ratio; files in the
-page cache; nothing waits for the disk (`--no-sync`, as `cp`), save `--in-place`. Peer: time and peak memory of the
-Python one-liner over ours (tests/bench/peer.py). Memory: at most 8 MiB + 1 KiB a tensor + 1 MiB a thread.\n\n'
+printf '\nOurs, yardstick and ratio are medians of 5 batches run in turn, with the lowest and the highest ratio;
+files in the page cache; nothing waits for the disk (`--no-sync`, as `cp`), save `--in-place`. Peer: time and peak
+memory of the Python one-liner over ours (tests/bench/peer.py). Memory: at most 8 MiB + 1 KiB a tensor + 1 MiB a
+thread.\n\n'
 echo '| case | ours | yardstick | ratio | goal | peer | peak memory |'
 echo '|---|---|---|---|---|---|---|'
 listing

@@ -3,14 +3,15 @@
  *
  *   runner [-b BATCHES] [-n RUNS] [-o FILE] [-p PREPARE] [-t BYTES] COMMAND [ARG…] [-- YARDSTICK [ARG…]]
  *
- * Prints "MS KIB STATUS": the median wall time, the most memory that was resident in any run, and the highest exit
- * status. With a yardstick also "MS RATIO LOW HIGH": its median, and the median, lowest and highest of the
- * batches' ratios. A batch is RUNS (7) runs of each, in turn; a first run of each is not counted where there is more
- * than one. Before each run, PREPARE goes to the shell and BYTES of memory are touched and given back: a virtual machine
- * may have to fetch pages from its host, and the run that comes first would pay for it. What commands print
- * goes to FILE (/dev/null).
+ * Prints "MS KIB STATUS": the median wall time, the most memory that was resident in any run, and the
+ * highest exit status. With a yardstick also "MS RATIO LOW HIGH": its median, and the median, lowest
+ * and highest of the batches' ratios. A batch is RUNS (7) runs of each, in turn; a first run of each is
+ * not counted where there is more than one. Before each run, PREPARE goes to the shell and BYTES of
+ * memory are touched and given back: a virtual machine may have to fetch pages from its host, and the
+ * run that comes first would pay for it. What commands print goes to FILE (/dev/null).
  */
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -51,11 +52,23 @@ static void touch(void)
     waitpid(pid, NULL, 0);
 }
 
+/* shell - runs COMMAND; false: it failed. */
+static bool shell(const char *command)
+{
+    int status = 1;
+    pid_t pid = fork();
+    if (pid == 0) {
+        execl("/bin/sh", "sh", "-c", command, (char *)NULL);
+        _exit(127);
+    }
+    return pid > 0 && waitpid(pid, &status, 0) == pid && status == 0;
+}
+
 static double run(struct side *s)
 {
     struct rusage used;
     int status = 0;
-    if (prepare && system(prepare) != 0)
+    if (prepare && !shell(prepare))
         s->status = 127;
     if (touched)
         touch();
@@ -113,7 +126,8 @@ static void measure(struct side *ours, struct side *yard, long batches, long run
     printf("%.3f %ld %d", median(ours->ms, batches * runs), ours->kib, ours->status);
     if (yard->argv) {
         double middle = median(ratio, batches);
-        printf(" %.3f %.4f %.4f %.4f", median(yard->ms, batches * runs), middle, ratio[0], ratio[batches - 1]);
+        printf(" %.3f %.4f %.4f %.4f", median(yard->ms, batches * runs), middle, ratio[0],
+               ratio[batches - 1]);
     }
     printf("\n");
 }

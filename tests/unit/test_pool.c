@@ -153,7 +153,8 @@ static void done_comes_in_order(void)
         items[i] = (struct sweep_item){.file = f, .row = i};
     for (unsigned threads = 1; threads <= 7; threads++) {
         struct order all = {.fail = ROWS}, few = {.stop = 5, .fail = ROWS}, bad = {.fail = 23};
-        struct sweep s = {.items = items, .n = ROWS, .threads = threads, .work = work, .done = done, .user = &all};
+        struct sweep s = {
+            .items = items, .n = ROWS, .threads = threads, .work = work, .done = done, .user = &all};
         ckpt_error err;
         CU_ASSERT_EQUAL(sweep_run(&s, &err), CKPT_OK);
         CU_ASSERT(all.next == ROWS && !all.wrong);
