@@ -12,7 +12,7 @@ FUZZ_SECONDS  ?= 60
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
 CPPFLAGS += -Ilib -D_GNU_SOURCE
 ALL_CFLAGS = -std=c11 $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LIB_LIBS  = -lzip -lcrypto -lm
+LIB_LIBS  = -lzip -lz -lcrypto -lm
 CLI_LIBS  = -lcjson
 LINK      = $(CC) $(SAN) -Wl,--as-needed
 SANITIZE  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer

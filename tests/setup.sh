@@ -13,6 +13,7 @@ libc      libc6-dev   glibc-devel     musl-dev       glibc          -
 objcopy   binutils    binutils        binutils       binutils       binutils
 make      make        make            make           make           make
 zip       libzip-dev  libzip-devel    libzip-dev     libzip         libzip
+zlib      zlib1g-dev  zlib-devel      zlib-dev       zlib           zlib
 cjson     libcjson-dev cjson-devel    cjson-dev      cjson          cjson
 crypto    libssl-dev  openssl-devel   openssl-dev    openssl        openssl
 xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
@@ -48,6 +49,7 @@ look()
     command_needed make make
     header_needed stdio.h libc
     header_needed zip.h zip
+    header_needed zlib.h zlib
     header_needed cjson/cJSON.h cjson
     header_needed openssl/evp.h crypto
     header_needed xxhash.h xxhash

@@ -1,9 +1,26 @@
 /*
- * scan_zip.c - every member of an archive, whatever its name.
+ * scan_zip.c - every member of an archive, whatever its name: those that the directory
+ * lists and those that only stand in the file.
  */
 #include <inttypes.h>
+#include <stdlib.h>
 
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "codec/inflate.h"
+#include "codec/zip_audit.h"
 #include "format/scan.h"
+
+#define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
+#define CHUNK 65536u
+
+struct archive {
+    struct scanner *x;
+    struct zip_audit z;
+    ckpt_str where;
+    uint64_t inside; /* bytes of members that are known */
+    bool told;       /* a flaw was */
+};
 
 /* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
 static bool below(ckpt_str name, const char *folder)
@@ -23,74 +40,207 @@ static enum scan_role role_of(ckpt_str name)
     return storage ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
-static ckpt_status member(struct scanner *x, zip *z, size_t i, ckpt_str where, uint64_t *known,
-                          ckpt_error *err)
+static void flaw(void *user, const struct zip_flaw *f)
 {
-    const struct zip_entry *e = &z->entries[i];
-    source *src = NULL;
-    ckpt_error why;
-    uint64_t inside = 0;
-    if (e->usize == 0)
-        return CKPT_OK;
-    ckpt_status st = zip_data(z, i, &why);
-    if (st == CKPT_OK)
-        st = zip_member(z, i, &src, &why);
-    if (st != CKPT_OK)
-        return scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_ARC002 : SCAN_ZIP001, where, z->src, e->header,
-                          "%s", why.what)
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
-    x->s->result->members++;
-    x->depth++;
-    st = scan_bytes(x, src, where, role_of(e->name), &inside, err);
-    x->depth--;
-    if (st == CKPT_OK && inside >= src->size)
-        *known += e->csize; /* bounded: inside the archive */
-    source_unref(src);
-    return st;
+    struct archive *r = user;
+    ckpt_str where = f->name.len ? scan_join(r->x, r->where, f->name) : r->where;
+    r->told = true;
+    if (f->text && f->value)
+        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
+    else if (f->text)
+        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
+    else
+        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
+                         "%s: %" PRIu64 " here, %" PRIu64 " in the directory at 0x%" PRIx64, f->what,
+                         f->value, f->other_value, f->other);
 }
 
-/* has_code - program text that the loader of this archive runs. */
-static ckpt_status has_code(struct scanner *x, const zip *z, ckpt_str where)
+/* ------------------------------------------------------------------ members */
+
+/* inflated - the deflated member V, which its archive says has usize bytes. */
+static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_str where, enum scan_role role,
+                            source **out, ckpt_error *err)
 {
-    size_t n = 0;
-    ckpt_str first = str_of("", 0);
-    for (size_t i = 0; i < z->n; i++)
-        if (str_ends(z->entries[i].name, STR_LIT(".py")) && n++ == 0)
-            first = z->entries[i].name;
-    if (n == 0)
-        return CKPT_OK;
-    return scan_found(x->s, SCAN_SRC001, where, NULL, CKPT_NO_OFFSET,
-                      "%zu file%s of program text, the first is %.*s", n, n == 1 ? "" : "s", STR_ARG(first))
+    struct scanner *x = r->x;
+    ckpt_error why;
+    uint64_t used, left = x->s->opts->max_unpacked - x->unpacked;
+    uint64_t most = role == SCAN_STORAGE ? PEEK : v->usize < left ? v->usize : left;
+    spool *to = spool_new(most);
+    if (!to)
+        return fail_memory(err);
+    ckpt_status st = inflate_into(r->z.src, v->data, v->csize, INFLATE_RAW, to, &used, &why);
+    x->unpacked += spool_size(to); /* bounded: by left */
+    if (st == CKPT_EIO || st == CKPT_ENOMEM) {
+        spool_free(to);
+        if (err)
+            *err = why;
+        return st;
+    }
+    bool go = true;
+    if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
+        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
+                        "unpacks to more than %" PRIu64 " bytes in all", x->s->opts->max_unpacked);
+    else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
+        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                        "unpacks to more than the %" PRIu64 " bytes that are stated", v->usize);
+    else if (st != CKPT_OK && st != CKPT_ELIMIT)
+        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
+    else if (st == CKPT_OK && spool_size(to) != v->usize)
+        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                        "unpacks to %" PRIu64 " bytes, %" PRIu64 " are stated", spool_size(to), v->usize);
+    *out = spool_source(to);
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
+
+static ckpt_status check_crc(struct archive *r, const struct zip_view *v, source *src, ckpt_str where,
+                             ckpt_error *err)
+{
+    unsigned char *chunk = malloc(CHUNK);
+    uint32_t crc = 0;
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size;
+         at += n) { /* bounded: n is what is left, at most */
+        n = src->size - at < CHUNK ? src->size - at : CHUNK;
+        st = source_read(src, at, chunk, (size_t)n, err);
+        if (st == CKPT_OK)
+            crc = crc32_update(crc, chunk, (size_t)n);
+    }
+    free(chunk);
+    if (st != CKPT_OK || crc == v->crc)
+        return st;
+    return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
+                      "its CRC-32 is %08x, the archive says %08x; not every loader looks", crc, v->crc)
                ? CKPT_OK
                : CKPT_ECANCELLED;
 }
 
+/* cannot - the member is encrypted or packed in a way that is not known here. */
+static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
+{
+    return v->flags & 0x2041
+               ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
+                            "it is encrypted or a patch to another file (flags 0x%04x)", v->flags)
+               : scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by method %u",
+                            v->method);
+}
+
+static ckpt_status scan_member(struct archive *r, const struct zip_view *v, source *src, ckpt_str where,
+                               ckpt_error *err)
+{
+    struct scanner *x = r->x;
+    enum scan_role role = role_of(v->name);
+    uint64_t known = 0;
+    x->s->result->members++;
+    if (role != SCAN_STORAGE && v->crc)
+        CKPT_TRY(check_crc(r, v, src, where, err));
+    x->depth++;
+    ckpt_status st = scan_bytes(x, src, where, role, &known, err);
+    x->depth--;
+    if (st == CKPT_OK && v->listed && known >= src->size && !checked_add(r->inside, v->csize, &r->inside))
+        r->inside = UINT64_MAX;
+    return st;
+}
+
+static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_error *err)
+{
+    source *src = NULL;
+    ckpt_str where = scan_join(r->x, r->where, v->name);
+    if (!where.ptr)
+        return fail_memory(err);
+    if (!v->reachable || v->csize == 0)
+        return CKPT_OK;
+    if (v->method != 0 && v->method != 8)
+        return cannot(r, v, where) ? CKPT_OK : CKPT_ECANCELLED;
+    ckpt_status st = v->method == 0 ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
+    bool plain = st == CKPT_OK && src && v->flags & 0x2061 && scan_is_pickle(r->x, src, 0, src->size);
+    if (st == CKPT_OK && v->flags & 0x2061) {
+        bool go = plain
+                      ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                                   "is said to be encrypted or a patch (flags 0x%04x), and is a plain pickle",
+                                   v->flags)
+                      : cannot(r, v, where);
+        r->told = true;
+        if (!plain)
+            source_unref(src);
+        if (!go || !plain)
+            return go ? CKPT_OK : CKPT_ECANCELLED;
+    }
+    if (st == CKPT_OK && !src)
+        st = inflated(r, v, where, role_of(v->name), &src, err);
+    if (st == CKPT_OK)
+        st = scan_member(r, v, src, where, err);
+    source_unref(src);
+    return st;
+}
+
+/* ------------------------------------------------------------------ archive */
+
+/* has_code - program text that the loader of this archive runs. */
+static bool has_code(struct archive *r)
+{
+    size_t n = 0;
+    ckpt_str first = str_of("", 0);
+    for (size_t i = 0; i < r->z.n; i++)
+        if (str_ends(r->z.views[i].name, STR_LIT(".py")) && n++ == 0)
+            first = r->z.views[i].name;
+    return n == 0 ||
+           scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                      "%zu file%s of program text, the first is %.*s", n, n == 1 ? "" : "s", STR_ARG(first));
+}
+
+/* around - what stands before the first member or behind the archive: [FROM, TO) may be a file
+ * of its own, which some readers open instead. */
+static ckpt_status around(struct archive *r, uint64_t from, uint64_t to, ckpt_error *err)
+{
+    struct scanner *x = r->x;
+    source *src = NULL;
+    uint64_t known = 0;
+    if (from >= to)
+        return CKPT_OK;
+    ckpt_str where = scan_join(x, r->where, arena_printf(x->a, "bytes@0x%" PRIx64, from));
+    if (!where.ptr)
+        return fail_memory(err);
+    ckpt_status st = source_slice(r->z.src, from, to - from, &src, err);
+    x->depth++;
+    if (st == CKPT_OK)
+        st = scan_bytes(x, src, where, SCAN_VALUE, &known, err);
+    x->depth--;
+    source_unref(src);
+    return st;
+}
+
+static uint64_t of_members(const struct zip_audit *z)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < z->n; i++)
+        if (z->views[i].reachable && z->views[i].listed && !checked_add(sum, z->views[i].csize, &sum))
+            return UINT64_MAX;
+    return sum;
+}
+
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
 {
-    zip *z;
-    ckpt_error why;
-    uint64_t inside = 0, payload = 0;
-    if (x->depth == 0)
-        x->format = "zip";
+    struct archive *r = arena_alloc(x->a, sizeof *r);
+    if (!r)
+        return fail_memory(err);
+    *r = (struct archive){.x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = flaw, .user = r}};
+    x->format = x->depth ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
-    ckpt_status st = zip_open(src, x->a, &z, &why);
-    if (st == CKPT_ENOMEM || st == CKPT_EIO)
-        return st;
-    if (st != CKPT_OK)
-        return scan_found(x->s, SCAN_ZIP001, where, NULL, CKPT_NO_OFFSET, "%s", why.what) ? CKPT_OK
-                                                                                          : CKPT_ECANCELLED;
-    for (size_t i = 0; st == CKPT_OK && i < z->n; i++) {
-        ckpt_str name = scan_join(x, where, z->entries[i].name);
-        payload += z->entries[i].csize; /* bounded: extents do not overlap */
-        st = name.ptr ? member(x, z, i, name, &inside, err) : fail_memory(err);
-    }
+    ckpt_status st = zip_audit(&r->z, err);
+    for (size_t i = 0; st == CKPT_OK && i < r->z.n; i++)
+        st = member(r, &r->z.views[i], err);
     if (st == CKPT_OK)
-        st = has_code(x, z, where);
-    *known += src->size - payload + inside; /* bounded: inside <= payload <= size */
-    zip_close(z);
-    return st == CKPT_OK ? scan_strict(x, src, where, NULL, NULL, err) : st;
+        st = around(r, 0, r->z.first, err);
+    if (st == CKPT_OK && r->z.end)
+        st = around(r, r->z.end, src->size, err);
+    if (st == CKPT_OK && !has_code(r))
+        st = CKPT_ECANCELLED;
+    uint64_t payload = of_members(&r->z);
+    uint64_t unknown = payload <= src->size && r->inside <= payload ? payload - r->inside : 0;
+    if (unknown < src->size && !checked_add(*known, src->size - unknown, known))
+        *known = UINT64_MAX;
+    return st == CKPT_OK && !r->told ? scan_strict(x, src, where, NULL, NULL, err) : st;
 }

@@ -1,0 +1,468 @@
+/*
+ * zip_audit.c - see zip_audit.h. The layout of an archive is in zip_layout.c and
+ * zip_end.c. What is held against each other, and why it matters:
+ *   name, method, flags, CRC, sizes of directory and local header: readers that go by one
+ *     or the other read other bytes (CVE-2025-1944, -1945)
+ *   entries in the directory and members in the file: a member that no directory lists is
+ *     read by whoever streams; one end record too many is another archive
+ *   extents: two members that share bytes, bytes that belong to none
+ *   names: twice the same, or the same but for case or slashes; absolute, "..", drives
+ * Local headers of torch say 0 for CRC and sizes and set flag 8 or not; a 0 is no value.
+ */
+#include "codec/zip_audit.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/map.h"
+#include "base/utf8.h"
+#include "codec/zip_end.h"
+#include "io/reader.h"
+
+#define CENTRAL      46u
+#define LOCAL        30u
+#define DESCRIPTOR   8u          /* flag: sizes follow the data */
+#define SEARCH       (64u << 20) /* bytes between members that are searched for hidden ones */
+#define TAIL         (65535u + 22u)
+#define MOST_ENTRIES 10000000u
+
+/* ------------------------------------------------------------------ telling */
+
+static void differs(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
+                    uint64_t central)
+{
+    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL};
+    z->flaw(z->user, &f);
+}
+
+static void says(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t value)
+{
+    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text};
+    z->flaw(z->user, &f);
+}
+
+static struct zip_view *add(struct zip_audit *z)
+{
+    struct zip_view *grown = arena_grow(z->a, z->views, z->n, &z->cap, z->n + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    z->views = grown;
+    grown[z->n] = (struct zip_view){0};
+    return &grown[z->n++];
+}
+
+/* wide - the 64-bit values of those fields that are saturated, in order. */
+static void wide(cursor extra, uint64_t *usize, uint64_t *csize, uint64_t *at)
+{
+    while (extra.left >= 4) {
+        uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
+        cursor field = cursor_sub(&extra, n);
+        if (id != 1 || extra.bad)
+            continue;
+        if (usize && *usize == UINT32_MAX)
+            *usize = cursor_u64(&field);
+        if (csize && *csize == UINT32_MAX)
+            *csize = cursor_u64(&field);
+        if (at && *at == UINT32_MAX)
+            *at = cursor_u64(&field);
+        return;
+    }
+}
+
+/* -------------------------------------------------------------------- names */
+
+static const char *odd_name(ckpt_str name)
+{
+    const unsigned char *c = (const unsigned char *)name.ptr;
+    if (name.len == 0)
+        return "has no name";
+    if (c[0] == '/' || c[0] == '\\' || (name.len > 1 && c[1] == ':'))
+        return "is an absolute path";
+    for (size_t i = 0; i < name.len; i++) {
+        bool begins = i == 0 || c[i - 1] == '/' || c[i - 1] == '\\';
+        if (c[i] < 32 || c[i] == 127)
+            return "has a control character in its name";
+        if (begins && i + 1 < name.len && c[i] == '.' && c[i + 1] == '.' &&
+            (i + 2 == name.len || c[i + 2] == '/' || c[i + 2] == '\\'))
+            return "leads out of its folder by \"..\"";
+    }
+    return NULL;
+}
+
+/* plain_name - lower case, slashes one way: what a careless file system takes for the same. */
+static ckpt_str plain_name(arena *a, ckpt_str name)
+{
+    ckpt_str copy = arena_str(a, name);
+    char *c = (char *)(uintptr_t)copy.ptr; /* ours, just made */
+    for (size_t i = 0; c && i < copy.len; i++)
+        c[i] = c[i] == '\\' ? '/' : c[i] >= 'A' && c[i] <= 'Z' ? (char)(c[i] - 'A' + 'a') : c[i];
+    return copy;
+}
+
+static bool check_names(struct zip_audit *z)
+{
+    map *seen = map_new(z->n);
+    bool ok = seen != NULL;
+    for (size_t i = 0; ok && i < z->n && z->views[i].listed; i++) {
+        const struct zip_view *v = &z->views[i];
+        uint32_t old = MAP_NONE;
+        const char *odd = odd_name(v->name);
+        ckpt_str plain = plain_name(z->a, v->name);
+        ok = plain.ptr && map_put(seen, plain, (uint32_t)i, &old);
+        if (odd)
+            says(z, v->name, v->from, odd, 0);
+        if (ok && old != MAP_NONE)
+            says(z, v->name, v->from,
+                 str_eq(z->views[old].name, v->name) ? "has the name of another member, that of the entry at"
+                                                     : "has the name of another but for case or slashes, at",
+                 z->views[old].from);
+    }
+    map_free(seen);
+    return ok;
+}
+
+/* ---------------------------------------------------------------- directory */
+
+static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
+{
+    uint64_t from = r->pos;
+    const unsigned char *h = reader_take(r, CENTRAL);
+    if (!h)
+        return r->status;
+    unsigned char head[CENTRAL];
+    memcpy(head, h, CENTRAL);
+    uint16_t nname = load_u16le(head + 28), nextra = load_u16le(head + 30), ncomment = load_u16le(head + 32);
+    struct zip_view *v = add(z);
+    h = reader_take(r, nname);
+    if (!v || !h)
+        return v ? r->status : CKPT_ENOMEM;
+    v->name = arena_str(z->a, str_of((const char *)h, nname));
+    if (!v->name.ptr)
+        return CKPT_ENOMEM;
+    v->listed = true;
+    v->from = from;
+    v->flags = load_u16le(head + 8);
+    v->method = load_u16le(head + 10);
+    v->crc = load_u32le(head + 16);
+    v->csize = load_u32le(head + 20);
+    v->usize = load_u32le(head + 24);
+    v->at = load_u32le(head + 42);
+    h = reader_take(r, nextra);
+    if (!h)
+        return r->status;
+    wide(cursor_of(h, nextra, 0), &v->usize, &v->csize, &v->at);
+    if (!checked_add(v->at, shift, &v->at))
+        v->at = UINT64_MAX;
+    if (load_u32le(head + 38) >> 28 == 0xA)
+        says(z, v->name, from, "is a symbolic link", 0);
+    if (ncomment)
+        says(z, v->name, from, "has a comment, in which bytes can hide:", ncomment);
+    return reader_skip(r, ncomment) ? CKPT_OK : r->status;
+}
+
+static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
+{
+    reader r;
+    ckpt_error why;
+    uint64_t last;
+    z->directory = end->offset;
+    z->end = end->end;
+    if (!checked_add(end->offset, end->size, &last))
+        return CKPT_OK;
+    ckpt_status st = reader_init(&r, z->src, end->offset, last, &why);
+    while (st == CKPT_OK && reader_left(&r) && z->n < MOST_ENTRIES) {
+        const unsigned char *h = reader_peek(&r, reader_left(&r) < 4 ? (size_t)reader_left(&r) : 4);
+        if (!h || reader_left(&r) < 4 || load_u32le(h) != 0x02014B50) {
+            says(z, str_of("", 0), r.pos, "bytes of the directory that are no entries:", reader_left(&r));
+            break;
+        }
+        st = read_entry(z, &r, end->shift);
+    }
+    reader_free(&r);
+    if (st == CKPT_ENOMEM || st == CKPT_EIO)
+        return st == CKPT_ENOMEM ? fail_memory(err)
+                                 : fail(err, st, CKPT_NO_OFFSET, "the directory cannot be read");
+    if (st != CKPT_OK)
+        says(z, str_of("", 0), end->offset, "the directory ends inside an entry", 0);
+    if (z->n != end->n) {
+        struct zip_flaw f = {str_of("", 0), "the number of entries", end->at, end->offset, end->n, z->n,
+                             NULL};
+        z->flaw(z->user, &f);
+    }
+    return CKPT_OK;
+}
+
+/* more_ends - other end records in the tail that lead to a directory. */
+static void more_ends(struct zip_audit *z, const struct zip_end *end)
+{
+    size_t n = z->src->size < TAIL ? (size_t)z->src->size : TAIL;
+    uint64_t start = z->src->size - n;
+    unsigned char *tail = malloc(n ? n : 1), sig[4];
+    if (!tail || source_read(z->src, start, tail, n, NULL) != CKPT_OK) {
+        free(tail);
+        return;
+    }
+    for (size_t i = 0; n >= 22 && i <= n - 22; i++) {
+        if (tail[i] != 'P' || load_u32le(tail + i) != 0x06054B50 ||
+            start + i == end->at) /* bounded: in the tail */
+            continue;
+        uint64_t dir = load_u32le(tail + i + 16);
+        bool leads = load_u16le(tail + i + 10) == 0 ||
+                     (range_within(dir, 4, z->src->size) &&
+                      source_read(z->src, dir, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x02014B50);
+        if (leads) /* bounded: in the tail */
+            says(z, str_of("", 0), start + i, "is a second end record; the archive's is at", end->at);
+    }
+    free(tail);
+}
+
+/* ------------------------------------------------------------ local headers */
+
+/* local - the header at V->at, its name in NAME (65535 bytes); false: there is none. */
+static bool local(struct zip_audit *z, uint64_t at, unsigned char head[LOCAL], char *name,
+                  unsigned char *extra)
+{
+    if (!range_within(at, LOCAL, z->src->size) || source_read(z->src, at, head, LOCAL, NULL) != CKPT_OK ||
+        load_u32le(head) != 0x04034B50)
+        return false;
+    uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28);
+    uint64_t from = at + LOCAL; /* bounded: by range_within */
+    return range_within(from, (uint64_t)nname + nextra, z->src->size) &&
+           source_read(z->src, from, name, nname, NULL) == CKPT_OK &&
+           source_read(z->src, from + nname, extra, nextra, NULL) == CKPT_OK; /* bounded: by range_within */
+}
+
+static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char *head, const char *name,
+                    const unsigned char *extra)
+{
+    uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28), flags = load_u16le(head + 6);
+    uint64_t usize = load_u32le(head + 22), csize = load_u32le(head + 18);
+    uint32_t crc = load_u32le(head + 14);
+    wide(cursor_of(extra, nextra, 0), &usize, &csize, NULL);
+    if (!str_eq(str_of(name, nname), v->name)) {
+        ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
+                                      nname > 200 ? 200 : (int)nname, name);
+        says(z, v->name, v->at, other.ptr ? other.ptr : "has another name in its local header", 0);
+    }
+    if (load_u16le(head + 8) != v->method)
+        differs(z, v, "the method", load_u16le(head + 8), v->method);
+    if ((flags ^ v->flags) & ~(DESCRIPTOR | 0x0800u))
+        differs(z, v, "the flags", flags, v->flags);
+    if (flags & DESCRIPTOR || (!usize && !csize && !crc))
+        return;
+    if (crc != v->crc)
+        differs(z, v, "the CRC-32", crc, v->crc);
+    if (csize != v->csize)
+        differs(z, v, "the stored size", csize, v->csize);
+    if (usize != v->usize)
+        differs(z, v, "the size", usize, v->usize);
+}
+
+/* second - the member as its local header has it, for those who go by that. */
+static bool second(struct zip_audit *z, const struct zip_view *v, const unsigned char *head)
+{
+    struct zip_view other = *v;
+    uint32_t csize = load_u32le(head + 18);
+    bool sized = csize && csize != UINT32_MAX && !(load_u16le(head + 6) & DESCRIPTOR);
+    other.method = load_u16le(head + 8);
+    other.csize = sized ? csize : v->csize;
+    other.usize = sized ? load_u32le(head + 22) : other.method ? v->usize : v->csize;
+    other.crc = 0;
+    other.listed = false;
+    other.reachable = range_within(other.data, other.csize, z->src->size);
+    if (other.method == v->method && other.csize == v->csize)
+        return true;
+    struct zip_view *at = add(z);
+    if (at)
+        *at = other;
+    return at != NULL;
+}
+
+struct headers {
+    char name[65536];
+    unsigned char extra[65536];
+};
+
+/* locate - where V's bytes are, by the lengths in its local header, as every reader has it. */
+static bool locate(struct zip_audit *z, struct zip_view *v, struct headers *b)
+{
+    unsigned char head[LOCAL];
+    if (!local(z, v->at, head, b->name, b->extra)) {
+        says(z, v->name, v->from, "has no local header where the directory says", v->at);
+        return true;
+    }
+    v->data = v->at + LOCAL + load_u16le(head + 26) + load_u16le(head + 28); /* bounded: read just now */
+    v->reachable = range_within(v->data, v->csize, z->src->size);
+    compare(z, v, head, b->name, b->extra);
+    if (!v->reachable)
+        says(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
+    if (v->method == 0 && v->csize != v->usize && !(v->flags & 1))
+        differs(z, v, "stored, yet its two sizes are", v->csize, v->usize);
+    return second(z, v, head);
+}
+
+/* ------------------------------------------------------------------ extents */
+
+static int by_place(const void *a, const void *b)
+{
+    const struct zip_view *x = *(const struct zip_view *const *)a, *y = *(const struct zip_view *const *)b;
+    return x->at < y->at ? -1 : x->at > y->at ? 1 : x->from < y->from ? -1 : x->from > y->from;
+}
+
+/* hidden - local headers in [FROM, END) that no directory lists. */
+static ckpt_status hidden(struct zip_audit *z, uint64_t from, uint64_t end, struct headers *b, bool *found,
+                          ckpt_error *err)
+{
+    reader r;
+    unsigned char head[LOCAL];
+    if (end - from > SEARCH)
+        end = from + SEARCH; /* bounded: END is further on */
+    CKPT_TRY(reader_init(&r, z->src, from, end, err));
+    while (reader_left(&r) >= LOCAL) {
+        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *w = reader_peek(&r, n), *p = w ? memmem(w, n, "PK\3\4", 4) : NULL;
+        if (!w || !p) {
+            if (!w || !reader_skip(&r, n > 3 ? n - 3 : n))
+                break;
+            if (n <= LOCAL)
+                break;
+            continue;
+        }
+        uint64_t at = r.pos + (uint64_t)(p - w); /* bounded: inside the window */
+        (void)reader_skip(&r, (uint64_t)(p - w) + 4);
+        if (!local(z, at, head, b->name, b->extra))
+            continue;
+        struct zip_view *v = add(z);
+        if (!v) {
+            reader_free(&r);
+            return fail_memory(err);
+        }
+        uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28);
+        z->first = at < z->first ? at : z->first;
+        *v = (struct zip_view){.at = at,
+                               .from = at,
+                               .name = arena_str(z->a, str_of(b->name, nname)),
+                               .flags = load_u16le(head + 6),
+                               .method = load_u16le(head + 8),
+                               .crc = load_u32le(head + 14),
+                               .csize = load_u32le(head + 18),
+                               .usize = load_u32le(head + 22)};
+        wide(cursor_of(b->extra, nextra, 0), &v->usize, &v->csize, NULL);
+        v->data = at + LOCAL + nname + nextra; /* bounded: read just now */
+        if (v->csize == 0 && v->data < end)
+            v->csize = end - v->data; /* sizes behind the data: all that is there */
+        v->reachable = range_within(v->data, v->csize, z->src->size);
+        *found = true;
+        says(z, v->name.ptr ? v->name : str_of("", 0), at,
+             "is in the file, not in the directory; stored bytes:", v->csize);
+        if (v->reachable && v->data + v->csize > r.pos) /* bounded: reachable */
+            (void)reader_skip(&r, v->data + v->csize < end ? v->data + v->csize - r.pos : end - r.pos);
+    }
+    ckpt_status st = r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
+    reader_free(&r);
+    return st;
+}
+
+/* descriptor - is what stands in a gap of N bytes at AT the sizes of the member before it? */
+static bool descriptor(struct zip_audit *z, const struct zip_view *v, uint64_t at, uint64_t n)
+{
+    unsigned char b[24];
+    if (!v || (n != 12 && n != 16 && n != 20 && n != 24) ||
+        source_read(z->src, at, b, (size_t)n, NULL) != CKPT_OK)
+        return false;
+    if (n == 16 || n == 24)
+        return load_u32le(b) == 0x08074B50;
+    return load_u32le(b) == v->crc;
+}
+
+static ckpt_status gap(struct zip_audit *z, const struct zip_view *before, uint64_t from, uint64_t to,
+                       struct headers *b, ckpt_error *err)
+{
+    bool found = false;
+    if (from >= to || descriptor(z, before, from, to - from))
+        return CKPT_OK;
+    ckpt_str name = before ? before->name : str_of("", 0);
+    CKPT_TRY(hidden(z, from, to, b, &found, err));
+    if (!found)
+        says(z, str_of("", 0), from,
+             name.len ? "bytes between members that belong to none:" : "bytes before the first member:",
+             to - from);
+    return CKPT_OK;
+}
+
+static ckpt_status check_extents(struct zip_audit *z, struct headers *b, ckpt_error *err)
+{
+    size_t n = 0;
+    while (n < z->n && z->views[n].listed)
+        n++;
+    struct zip_view **order = n ? calloc(n, sizeof(struct zip_view *)) : NULL;
+    struct zip_view *copy = arena_array(z->a, n, sizeof *copy); /* hidden() may move the list */
+    ckpt_status st = (n && !order) || !copy ? fail_memory(err) : CKPT_OK;
+    uint64_t last = 0;
+    z->first = z->directory;
+    const struct zip_view *before = NULL;
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        copy[i] = z->views[i];
+        order[i] = &copy[i];
+    }
+    if (st == CKPT_OK && n)
+        qsort(order, n, sizeof *order, by_place);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        const struct zip_view *v = order[i];
+        if (!v->reachable)
+            continue;
+        z->first = before ? z->first : v->at;
+        if (v->at < last)
+            says(z, v->name, v->at, "lies over the member before it, which ends at", last);
+        else
+            st = gap(z, before, last, v->at, b, err);
+        last = v->data + v->csize > last ? v->data + v->csize : last; /* bounded: reachable */
+        before = v;
+    }
+    if (st == CKPT_OK && z->directory >= last)
+        st = gap(z, before, last, z->directory, b, err);
+    free(order);
+    return st;
+}
+
+/* without - no end record: the members that local headers tell of. */
+static ckpt_status without(struct zip_audit *z, const ckpt_error *why, ckpt_error *err)
+{
+    bool found;
+    struct headers *b = malloc(sizeof *b);
+    says(z, str_of("", 0), why->offset == CKPT_NO_OFFSET ? 0 : why->offset, why->what, 0);
+    ckpt_status st = b ? hidden(z, 0, z->src->size, b, &found, err) : fail_memory(err);
+    free(b);
+    return st;
+}
+
+ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
+{
+    struct zip_end end;
+    ckpt_error why;
+    ckpt_status st = zip_end_find(z->src, &end, &why);
+    if (st == CKPT_ENOMEM || st == CKPT_EIO) {
+        if (err)
+            *err = why;
+        return st;
+    }
+    if (st != CKPT_OK)
+        return without(z, &why, err);
+    struct headers *b = malloc(sizeof *b);
+    if (!b)
+        return fail_memory(err);
+    st = read_directory(z, &end, err);
+    more_ends(z, &end);
+    for (size_t i = 0, n = z->n; st == CKPT_OK && i < n; i++)
+        st = locate(z, &z->views[i], b) ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK && !check_names(z))
+        st = fail_memory(err);
+    if (st == CKPT_OK)
+        st = check_extents(z, b, err);
+    if (st == CKPT_OK && end.end < z->src->size)
+        says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
+    free(b);
+    return st;
+}

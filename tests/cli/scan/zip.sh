@@ -1,0 +1,29 @@
+# Archives that contradict themselves: each of two values and where it stands; members that no directory lists.
+e=corpus/torch/exp
+ckpt scan $e/27_prefix_junk.pt $e/28_trailing_junk.pt $e/30_truncated.pt $e/49_dup_record.pt
+echo $?
+# patch NAME OFFSET BYTES - a copy of a sound archive with BYTES at OFFSET
+patch()
+{
+    cp corpus/torch/t26/tied.pt "$1.pt"
+    chmod u+w "$1.pt"
+    printf "$3" | dd of="$1.pt" bs=1 seek="$2" conv=notrunc 2>/dev/null
+    ckpt scan "$1.pt"
+    echo $?
+}
+size=$(wc -c <corpus/torch/t26/tied.pt)
+first=$(LC_ALL=C grep -abo 'PK..' corpus/torch/t26/tied.pt | LC_ALL=C grep -a 'PK'$(printf '\001\002') | head -n 1 | cut -d: -f1)
+patch local_name 30 X
+patch local_method 8 '\010'
+patch local_flags 6 '\001'
+patch local_crc 14 '\001\002\003\004'
+patch directory_name $((first + 46)) X
+patch directory_method $((first + 10)) '\010'
+patch directory_crc $((first + 16)) '\001\002\003\004'
+patch directory_size $((first + 20)) '\001\002\000\000'
+patch directory_offset $((first + 42)) '\001'
+patch link $((first + 38)) '\000\000\000\240'
+patch count $((size - 12)) '\001'
+cat data/train.pt corpus/torch/t26/tied.pt >two.pt
+ckpt scan two.pt
+echo $?
