@@ -403,7 +403,7 @@ typedef struct ckpt_plan ckpt_plan;
 
 typedef struct {
     ckpt_str from, to; /* joined names */
-    bool metadata;     /* a _metadata entry, not a tensor */
+    bool metadata;     /* an entry of _metadata or the record of a tie, no tensor */
 } ckpt_rename;
 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);

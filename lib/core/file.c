@@ -163,9 +163,13 @@ uint32_t file_find(ckpt_file *f, ckpt_str name)
 {
     if (!f->names) {
         f->names = map_new(f->table.nrows);
-        for (uint32_t i = 0; f->names && i < f->table.nrows; i++)
-            if (!map_put(f->names, f->table.rows[i].t.name, i, NULL))
-                break;
+        bool ok = f->names != NULL;
+        for (uint32_t i = 0; ok && i < f->table.nrows; i++)
+            ok = map_put(f->names, f->table.rows[i].t.name, i, NULL);
+        if (!ok) {
+            map_free(f->names);
+            f->names = NULL;
+        }
     }
     return f->names ? map_get(f->names, name) : CKPT_NO_TENSOR;
 }

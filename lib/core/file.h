@@ -84,7 +84,7 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no mem
 /* file_replacement - the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
-/* file_find - row by joined name through the name index. */
+/* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
  * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */

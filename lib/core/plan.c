@@ -135,6 +135,59 @@ ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
     return st;
 }
 
+/* entry_of_row - the entry that each row became, UINT32_MAX: none. */
+static uint32_t *entry_of_row(ckpt_plan *p)
+{
+    uint32_t *of = calloc(p->file->table.nrows + 1, sizeof *of); /* bounded: rows are in memory */
+    for (size_t i = 0; of && i < p->file->table.nrows; i++)
+        of[i] = UINT32_MAX;
+    for (size_t i = 0; of && i < p->nentries; i++)
+        of[p->entries[i].row] = (uint32_t)i;
+    return of;
+}
+
+/* follow_tie - X->text as the tensor of that name is called now; false: it is left out. */
+static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *x)
+{
+    uint32_t row = str_is(x->key, "format") ? CKPT_NO_TENSOR : file_find(p->file, x->text);
+    if (row == CKPT_NO_TENSOR)
+        return true;
+    if (entry_of[row] == UINT32_MAX) {
+        plan_notice(p, "the tie of \"%.*s\" to \"%.*s\" is not recorded: that tensor is left out",
+                    STR_ARG(x->key), STR_ARG(x->text));
+        return false;
+    }
+    x->text = p->entries[entry_of[row]].name;
+    return true;
+}
+
+ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err)
+{
+    const ckpt_value *meta = p->file->metadata;
+    const struct edit *e = meta ? plan_edit_find(p, meta) : NULL;
+    uint32_t count = 0;
+    const value_pair *pairs = meta ? value_pairs(meta, &count) : NULL;
+    *n = 0;
+    CKPT_TRY(plan_entries(p, err));
+    uint32_t *entry_of = entry_of_row(p);
+    struct plan_pair *list = entry_of ? arena_array(p->a, count, sizeof *list) : NULL;
+    if (count)
+        (void)file_find(p->file, STR_LIT("")); /* makes its index, or leaves none */
+    bool ok = list && (!count || p->file->names);
+    for (uint32_t i = 0; ok && i < count; i++) {
+        struct plan_pair x;
+        if (!value_text(pairs[i].key, &x.key) || !value_text(pairs[i].val, &x.text))
+            continue;
+        if (e && e->names[i].ptr)
+            x.key = e->names[i];
+        if (follow_tie(p, entry_of, &x))
+            list[(*n)++] = x;
+    }
+    free(entry_of);
+    *out = list;
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
 uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan)
 {
     ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* entries are a cache */

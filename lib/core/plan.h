@@ -20,6 +20,11 @@ struct plan_entry {
     ckpt_str name; /* below the root, edits applied */
 };
 
+/* A text of the file's metadata. */
+struct plan_pair {
+    ckpt_str key, text;
+};
+
 struct ckpt_plan {
     arena *a;
     ckpt_file *file;
@@ -61,6 +66,10 @@ const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_entries - brings p->entries up to date. */
 ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
+/* plan_metadata - the texts of the file's metadata as they are to be written. Where a text is the
+ * name of a tensor, the pair records a tie ({"dropped name": "name"}): it takes the tensor's new
+ * name, and is left out with the tensor. Its key is an edit like any other. */
+ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
 /* plan_renamed - notes a rename for the report. */
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);

@@ -15,5 +15,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* safetensors_entry - "NAME":{…} of T, whose data begin at BEGIN. */
 void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t begin);
+/* safetensors_metadata - "__metadata__":{…} of the pairs in their order. */
+void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n);
 
 #endif

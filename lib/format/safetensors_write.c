@@ -34,10 +34,6 @@ struct item {
     uint64_t begin;
 };
 
-struct pair {
-    ckpt_str key, text;
-};
-
 struct writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
@@ -45,7 +41,7 @@ struct writer {
     size_t n;
     uint64_t data; /* bytes of all tensors */
     uint64_t done;
-    struct pair *meta;
+    struct plan_pair *meta;
     size_t nmeta;
     size_t aliases; /* how many the plan had before us */
     buf header;     /* length and padding included */
@@ -213,43 +209,34 @@ static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
 
 static int by_key(const void *pa, const void *pb)
 {
-    return str_compare(((const struct pair *)pa)->key, ((const struct pair *)pb)->key);
+    return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
 }
 
 static bool has_key(const struct writer *w, size_t n, ckpt_str key)
 {
-    const struct pair probe = {.key = key};
+    const struct plan_pair probe = {.key = key};
     return n && bsearch(&probe, w->meta, n, sizeof probe, by_key);
-}
-
-static size_t own_metadata(struct writer *w)
-{
-    uint32_t n = 0;
-    const value_pair *pairs = w->p->file->metadata ? value_pairs(w->p->file->metadata, &n) : NULL;
-    for (uint32_t i = 0; i < n; i++) {
-        struct pair *m = &w->meta[w->nmeta];
-        w->nmeta += value_text(pairs[i].key, &m->key) && value_text(pairs[i].val, &m->text);
-    }
-    if (w->nmeta)
-        qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
-    return w->nmeta;
 }
 
 /* What the input has, aliases that do not hide any of it, and `format`. */
 static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    uint32_t n = p->file->metadata ? value_count(p->file->metadata) : 0;
-    w->meta = calloc((size_t)n + (p->naliases - w->aliases) + 1, sizeof *w->meta);
+    struct plan_pair *pairs;
+    size_t own;
+    CKPT_TRY(plan_metadata(p, &pairs, &own, err));
+    w->meta = calloc(own + (p->naliases - w->aliases) + 1, sizeof *w->meta); /* bounded: all are in memory */
     if (!w->meta)
         return fail_memory(err);
-    size_t own = own_metadata(w);
+    memcpy(w->meta, pairs, own * sizeof *pairs);
+    w->nmeta = own;
+    qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
     bool format = has_key(w, own, STR_LIT("format"));
     for (size_t i = w->aliases; i < p->naliases; i++)
         if (!has_key(w, own, p->aliases[i].name) && !str_is(p->aliases[i].name, "format"))
-            w->meta[w->nmeta++] = (struct pair){p->aliases[i].name, p->aliases[i].of};
+            w->meta[w->nmeta++] = (struct plan_pair){p->aliases[i].name, p->aliases[i].of};
     if (!format && (w->nmeta || !p->file->flat || p->file->torch_load))
-        w->meta[w->nmeta++] = (struct pair){STR_LIT("format"), STR_LIT("pt")};
+        w->meta[w->nmeta++] = (struct plan_pair){STR_LIT("format"), STR_LIT("pt")};
     if (w->nmeta)
         qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
     return CKPT_OK;
@@ -305,17 +292,17 @@ void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t b
                (unsigned long long)(begin + t->nbytes)); /* bounded: the caller knows the end */
 }
 
-static void put_metadata(struct writer *w)
+void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n)
 {
-    buf_text(&w->header, "\"__metadata__\":{");
-    for (size_t i = 0; i < w->nmeta; i++) {
+    buf_text(out, "\"__metadata__\":{");
+    for (size_t i = 0; i < n; i++) {
         if (i)
-            buf_byte(&w->header, ',');
-        json_quote(&w->header, w->meta[i].key);
-        buf_byte(&w->header, ':');
-        json_quote(&w->header, w->meta[i].text);
+            buf_byte(out, ',');
+        json_quote(out, pairs[i].key);
+        buf_byte(out, ':');
+        json_quote(out, pairs[i].text);
     }
-    buf_byte(&w->header, '}');
+    buf_byte(out, '}');
 }
 
 static ckpt_status make_header(struct writer *w, ckpt_error *err)
@@ -324,7 +311,7 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     buf_u64le(b, 0);
     buf_byte(b, '{');
     if (w->nmeta)
-        put_metadata(w);
+        safetensors_metadata(b, w->meta, w->nmeta);
     for (size_t i = 0; i < w->n; i++) {
         if (i || w->nmeta)
             buf_byte(b, ',');

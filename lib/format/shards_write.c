@@ -52,6 +52,8 @@ struct cut {
     struct unit *units;
     uint32_t nunits, nshards;
     uint64_t total;
+    struct plan_pair *notes; /* what the input's metadata leave to be noted */
+    size_t nnotes;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
     uint64_t done; /* bytes in the shards that are finished */
@@ -326,17 +328,14 @@ static void put_note(buf *b, ckpt_str key, ckpt_str text)
 static ckpt_status put_notes(const struct cut *c, buf *b, size_t aliases, ckpt_error *err)
 {
     const ckpt_plan *p = c->p;
-    uint32_t n = 0, before;
-    const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &n) : NULL;
-    map *seen = map_new(n);
-    ckpt_str key, text;
+    uint32_t before;
+    map *seen = map_new(c->nnotes);
     bool ok = seen && map_put(seen, STR_LIT("total_size"), 0, NULL) &&
               map_put(seen, STR_LIT("format"), 0, NULL);
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)c->total);
-    for (uint32_t i = 0; ok && i < n; i++)
-        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &text) &&
-            (ok = map_put(seen, key, 0, &before)) && before == MAP_NONE)
-            put_note(b, key, text);
+    for (size_t i = 0; ok && i < c->nnotes; i++)
+        if ((ok = map_put(seen, c->notes[i].key, 0, &before)) && before == MAP_NONE)
+            put_note(b, c->notes[i].key, c->notes[i].text);
     for (size_t i = aliases; ok && i < p->naliases; i++)
         if ((ok = map_put(seen, p->aliases[i].name, 0, &before)) && before == MAP_NONE)
             put_note(b, p->aliases[i].name, p->aliases[i].of);
@@ -637,6 +636,7 @@ static ckpt_status write_cut(struct cut *c, ckpt_error *err)
     struct saved saved;
     size_t aliases = p->naliases, dropped = p->ndropped;
     CKPT_TRY(plan_entries(p, err));
+    CKPT_TRY(plan_metadata(p, &c->notes, &c->nnotes, err));
     CKPT_TRY(save_plan(p, &saved, err));
     ckpt_status st = name_output(c, err);
     if (st == CKPT_OK)

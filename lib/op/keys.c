@@ -123,6 +123,28 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
     return CKPT_OK;
 }
 
+/* Metadata that say {"name": "a tensor's name"} record a tie: the tensor had that
+ * name too, and it is renamed like one of a tensor. */
+static ckpt_status gather_notes(struct batch *b, struct group *g, ckpt_error *err)
+{
+    ckpt_file *f = b->n->p->file;
+    uint32_t n = 0;
+    const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
+    struct slot s;
+    ckpt_str of;
+    for (uint32_t i = 0; i < n; i++) {
+        struct entry e = {
+            .key = pairs[i].key, .name = {f->metadata, i, n}, .whole = {f->metadata, i, n}};
+        if (!slot_of(b->n->p, &e, &s) || !value_text(pairs[i].val, &of))
+            continue;
+        s.fixed = file_find(f, of) == CKPT_NO_TENSOR || str_is(s.now, "format");
+        if (!f->names)
+            return fail_memory(err);
+        CKPT_TRY(add_slot(&g->notes, &g->nnotes, &g->cap_notes, &s, err));
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
 {
     const struct place *p = &b->w.places[at];
@@ -143,6 +165,8 @@ static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
     if (p->optimizer)
         return gather_optimizer(b, g, p->node, err);
     CKPT_TRY(gather_mapping(b, g, p->node, err));
+    if (at == 0 && b->n->p->root_depth == 0)
+        CKPT_TRY(gather_notes(b, g, err));
     return gather_metadata(b, g, p->node, err);
 }
 
@@ -178,18 +202,27 @@ static ckpt_status check_name(const struct slot *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err)
+static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count, ckpt_error *err)
 {
-    if (n->begin)
-        CKPT_TRY(n->begin(n, g, err));
-    for (size_t i = 0; i < g->n; i++) {
-        struct slot *s = &g->slots[i];
+    for (size_t i = 0; i < count; i++) {
+        struct slot *s = &slots[i];
+        if (s->fixed)
+            continue;
         CKPT_TRY(n->key(n, s->now, &s->then, err));
         if (str_eq(s->now, s->then))
             s->then = s->now;
         else
             CKPT_TRY(check_name(s, err));
     }
+    return CKPT_OK;
+}
+
+static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err)
+{
+    if (n->begin)
+        CKPT_TRY(n->begin(n, g, err));
+    CKPT_TRY(name_slots(n, g->slots, g->n, err));
+    CKPT_TRY(name_slots(n, g->notes, g->nnotes, err));
     if (n->end)
         n->end(n, g);
     if (n->modules_follow)
@@ -215,24 +248,31 @@ static ckpt_status collision(const struct group *g, const struct slot *a, const 
     return CKPT_EEXIST;
 }
 
-/* check_group - no two keys of one mapping may get the same name. Two that had
- * the same name before are the file's own doing. */
+/* check_domain - no two of the slots from *AT on that are of one domain may get the
+ * same name. Two that had the same name before are the file's own doing. */
+static ckpt_status check_domain(const struct group *g, const struct slot *slots, size_t n, size_t *at,
+                                ckpt_error *err)
+{
+    map *names = map_new(0);
+    ckpt_status st = CKPT_OK;
+    uint32_t old, domain = slots[*at].domain;
+    for (; st == CKPT_OK && *at < n && slots[*at].domain == domain; ++*at) {
+        if (!names || !map_put(names, slots[*at].then, (uint32_t)*at, &old))
+            st = fail_memory(err);
+        else if (old != MAP_NONE && !str_eq(slots[old].now, slots[*at].now))
+            st = collision(g, &slots[old], &slots[*at], err);
+    }
+    map_free(names);
+    return st;
+}
+
 static ckpt_status check_group(const struct group *g, ckpt_error *err)
 {
-    ckpt_status st = CKPT_OK;
-    for (size_t i = 0; st == CKPT_OK && i < g->n;) {
-        map *names = map_new(0);
-        uint32_t old;
-        size_t first = i;
-        for (; st == CKPT_OK && i < g->n && g->slots[i].domain == g->slots[first].domain; i++) {
-            if (!names || !map_put(names, g->slots[i].then, (uint32_t)i, &old))
-                st = fail_memory(err);
-            else if (old != MAP_NONE && !str_eq(g->slots[old].now, g->slots[i].now))
-                st = collision(g, &g->slots[old], &g->slots[i], err);
-        }
-        map_free(names);
-    }
-    return st;
+    for (size_t i = 0; i < g->n;)
+        CKPT_TRY(check_domain(g, g->slots, g->n, &i, err));
+    for (size_t i = 0; i < g->nnotes;)
+        CKPT_TRY(check_domain(g, g->notes, g->nnotes, &i, err));
+    return CKPT_OK;
 }
 
 /* overwrite - of _metadata entries that now share a path the last one renamed
@@ -296,6 +336,8 @@ static ckpt_status apply(struct batch *b, ckpt_error *err)
         const struct group *g = &b->groups[i];
         for (size_t k = 0; k < g->n; k++)
             CKPT_TRY(apply_slot(b, g, &g->slots[k], false, err));
+        for (size_t k = 0; k < g->nnotes; k++)
+            CKPT_TRY(apply_slot(b, g, &g->notes[k], true, err));
         for (size_t k = 0; k < g->nmeta; k++)
             CKPT_TRY(apply_slot(b, g, &g->meta[k], true, err));
     }
@@ -328,6 +370,7 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err)
     for (size_t i = 0; i < b.ngroups; i++) {
         free(b.groups[i].slots);
         free(b.groups[i].meta);
+        free(b.groups[i].notes);
     }
     free(b.groups);
     map_free(b.metas);

@@ -12,7 +12,8 @@ struct slot {
     struct edit_at name, whole; /* the edits that rename it, that leave it out */
     uint32_t domain;            /* slots of one domain may not share a name */
     ckpt_str now, then;
-    bool drop; /* _metadata only: overwritten by another entry */
+    bool drop;  /* _metadata only: overwritten by another entry */
+    bool fixed; /* a text beside the tensors that is nobody's name */
 };
 
 /* The names of one model: a state dict, or one optimizer's. */
@@ -23,6 +24,8 @@ struct group {
     size_t n, cap;
     struct slot *meta; /* entries of _metadata: module paths */
     size_t nmeta, cap_meta;
+    struct slot *notes; /* texts of the file's own metadata: the names of dropped ties among them */
+    size_t nnotes, cap_notes;
 };
 
 /* A way to rename. */

@@ -419,6 +419,47 @@ static void ties_are_dropped_copied_or_refused(void)
     flat_close();
 }
 
+/* A file with ties in its metadata, and `format` and a text that only look like some. */
+static ckpt_plan *with_records(void)
+{
+    ckpt_plan *plan = NULL;
+    ckpt_file *f = flat_open("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\",\"note\":\"m.nothing\"},"
+                             "\"m.emb\":[\"U8\",[1],[0,1]],\"pt\":[\"U8\",[1],[1,2]]}",
+                             "ab", 2);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    return plan;
+}
+
+static void is_written(ckpt_plan *plan, const char *metadata)
+{
+    ckpt_write_result r;
+    size_t n, len = strlen(metadata);
+    char *bytes = write_as(plan, NULL, &r, &n);
+    CU_ASSERT(n > 8 + len && memcmp(bytes + 8, metadata, len) == 0);
+    free(bytes);
+}
+
+static void records_of_ties_follow_their_tensors(void)
+{
+    ckpt_plan *plan = with_records();
+    ckpt_write_result r;
+    CU_ASSERT_EQUAL(ckpt_plan_strip(plan, "m.", false, &err), CKPT_OK);
+    is_written(plan, q("{'__metadata__':{'format':'pt','head':'emb','note':'m.nothing'},"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(plan), 2);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^emb=>embed", &err), CKPT_OK);
+    is_written(plan, q("{'__metadata__':{'format':'pt','head':'embed','note':'m.nothing'},"));
+    CU_ASSERT_EQUAL(ckpt_plan_rename_regex(plan, "^head=>note", &err), CKPT_EEXIST);
+    ckpt_plan_free(plan);
+    plan = with_records();
+    CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "m.emb", &err), CKPT_OK);
+    is_written(plan, q("{'__metadata__':{'format':'pt','note':'m.nothing'},"));
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_plan_notice_at(plan, 0));
+    CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_plan_notice_at(plan, 0), "\"m.head\""));
+    CU_ASSERT_EQUAL(try_write(plan, (ckpt_write_options){.dry_run = true}, &r), CKPT_OK);
+    ckpt_plan_free(plan);
+    flat_close();
+}
+
 static void the_output_head_gives_way(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/tied_embedding.pt");
@@ -575,6 +616,7 @@ void suite_safetensors(void)
     UNIT(format_goes_with_other_metadata_and_keys_are_sorted);
     UNIT(packed_and_odd_types_keep_their_shape);
     UNIT(ties_are_dropped_copied_or_refused);
+    UNIT(records_of_ties_follow_their_tensors);
     UNIT(the_output_head_gives_way);
     UNIT(views_are_written_in_their_own_shape);
     UNIT(what_cannot_be_held_is_refused_by_name);

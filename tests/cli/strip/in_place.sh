@@ -21,6 +21,9 @@ ckpt convert tied.pt -o t.safetensors -q
 grep -ao '"__metadata__[^}]*}' t.safetensors
 ckpt strip m. -i t.safetensors
 grep -ao '"__metadata__[^}]*}' t.safetensors
+# … and a copy says the same.
+ckpt add n. t.safetensors -o u.safetensors -q
+grep -ao '"__metadata__[^}]*}' u.safetensors
 ckpt convert data/train.pt --root state_dict -o s.safetensors -q
 ckpt strip -i --auto --json s.safetensors
 ckpt add much.too.long.for.that.header. -i s.safetensors; echo $?
