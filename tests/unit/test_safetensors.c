@@ -423,7 +423,8 @@ static void ties_are_dropped_copied_or_refused(void)
 static ckpt_plan *with_records(void)
 {
     ckpt_plan *plan = NULL;
-    ckpt_file *f = flat_open("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\",\"note\":\"m.nothing\"},"
+    ckpt_file *f = flat_open("{\"__metadata__\":{\"format\":\"pt\",\"m.head\":\"m.emb\","
+                             "\"note\":\"m.nothing\"},"
                              "\"m.emb\":[\"U8\",[1],[0,1]],\"pt\":[\"U8\",[1],[1,2]]}",
                              "ab", 2);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
