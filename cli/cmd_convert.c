@@ -4,7 +4,7 @@
 
 static int run(int n, char **operand);
 
-static struct list keep, drop;
+static struct list keep, drop, casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
@@ -12,11 +12,13 @@ static const struct opt options[] = {
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "keep", "GLOB", OPT_LIST, &keep, "only tensors that match; repeatable"},
     {0, "drop", "GLOB", OPT_LIST, &drop, "not the tensors that match; repeatable"},
+    {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
+     "floats, or what matches, as f32, f16, bf16, …; repeatable, the last counts"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
      "tensors that share bytes, where OUT cannot (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
      "files of at most SIZE (5GB, 2GiB) and an index"},
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything left out or lost by overflow is an error"},
     WRITE_OPTIONS,
     UI_JSON,
     UI_QUIET,
@@ -36,6 +38,77 @@ static ckpt_status select_tensors(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
+/* cast_type - of "GLOB=DTYPE" or "DTYPE". */
+static ckpt_dtype cast_type(const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    return ckpt_dtype_parse(str_of(equals ? equals + 1 : text));
+}
+
+static bool casts_known(void)
+{
+    for (size_t i = 0; i < casts.n; i++) {
+        if (cast_type(casts.at[i]) != CKPT_DT_NONE)
+            continue;
+        struct text t = {0};
+        text_name(&t, str_of(casts.at[i]));
+        usage_error("convert", "--cast: '%.200s' names no dtype: want DTYPE or GLOB=DTYPE, like bf16 or "
+                    "'*.norm.*=f32'", t.ptr);
+        text_free(&t);
+        return false;
+    }
+    return true;
+}
+
+static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
+{
+    ckpt_status s = CKPT_OK;
+    struct text glob = {0};
+    for (size_t i = 0; s == CKPT_OK && i < casts.n; i++) {
+        const char *equals = strrchr(casts.at[i], '=');
+        text_clear(&glob);
+        text_bytes(&glob, casts.at[i], equals ? (size_t)(equals - casts.at[i]) : 0);
+        text_byte(&glob, 0);
+        s = ckpt_plan_cast(p, equals ? glob.ptr : NULL, cast_type(casts.at[i]), err);
+    }
+    text_free(&glob);
+    return s;
+}
+
+static void casts_json(const ckpt_write_result *r, json *to)
+{
+    json *list = json_add_array(to, "cast");
+    for (size_t i = 0; i < r->ncasts; i++) {
+        json *one = json_add_object(list, NULL);
+        json_str(one, "name", r->casts[i].name);
+        json_text(one, "from", ckpt_dtype_name((ckpt_dtype)r->casts[i].from));
+        json_text(one, "to", ckpt_dtype_name((ckpt_dtype)r->casts[i].to));
+        json_u64(one, "elements", r->casts[i].elements);
+        json_u64(one, "overflowed", r->casts[i].overflowed);
+    }
+}
+
+static void tell_overflows(const ckpt_write_result *r, const char *input)
+{
+    enum { SHOWN = 20 };
+    struct text t = {0};
+    size_t n = 0;
+    for (size_t i = 0; i < r->ncasts; i++) {
+        const ckpt_cast *c = &r->casts[i];
+        if (!c->overflowed || (n++ >= SHOWN && ui.err_tty))
+            continue;
+        text_clear(&t);
+        text_name(&t, c->name);
+        text_addf(&t, ": %llu of %llu values overflow %s (%s %s)", (unsigned long long)c->overflowed,
+                  (unsigned long long)c->elements, ckpt_dtype_name((ckpt_dtype)c->to),
+                  writing.dry_run ? "would become" : "became", c->became);
+        notice(input, "%s", t.ptr);
+    }
+    if (n > SHOWN && ui.err_tty)
+        notice(input, "and %zu more tensors with values that overflow; --json lists all", n - SHOWN);
+    text_free(&t);
+}
+
 static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
 {
     json *j = json_schema("ckpt.convert.v1"), *list;
@@ -47,6 +120,7 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json_u64(j, "tensors", r->tensors);
     json_u64(j, "bytes", r->bytes);
     edit_losses_json(r, j);
+    casts_json(r, j);
     if (writing.dry_run)
         json_bool(j, "dry_run", true);
     json_line(j, to);
@@ -82,11 +156,15 @@ static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
         s = ckpt_plan_root(p, "auto", &err);
     if (s == CKPT_OK)
         s = select_tensors(p, &err);
+    if (s == CKPT_OK)
+        s = cast_tensors(p, &err);
     if (s != CKPT_OK) {
         notices_of_plan(p, input);
         return trouble(&err, input);
     }
     int status = edit_write(p, input, writing.output, &r);
+    if (status == YES && !ui.json) /* the answer has them */
+        tell_overflows(&r, input);
     if (status == YES && ui.json)
         report_json(&r, input, to);
     else if (status == YES && !ui.quiet)
@@ -107,6 +185,8 @@ static int run(int n, char **operand)
         return usage_error("convert", "convert needs IN and OUT");
     if (!format_known())
         return unknown_format();
+    if (!casts_known())
+        return TROUBLE;
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
     int status = convert(f, p, operand[0]);

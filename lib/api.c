@@ -98,7 +98,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     ckpt_write_result result = {0};
     struct write_job job = {.path = path, .opts = opts ? opts : &plain, .result = &result};
     CKPT_TRY(target_format(p, path, job.opts->format, &f, err));
-    p->ndropped = p->naliases = p->noutputs = 0;
+    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     CKPT_TRY(plan_entries(p, err));
     ckpt_status st = file_unchanged(p->file, err);
     if (p->file->root && p->root_depth == 0 && p->root != p->file->root)
@@ -116,6 +116,8 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     result.ndropped = p->ndropped;
     result.aliases = p->aliases;
     result.naliases = p->naliases;
+    result.casts = p->casts;
+    result.ncasts = p->ncasts;
     if (out)
         *out = result;
     return CKPT_OK;
@@ -150,6 +152,8 @@ static ckpt_status only_names(const ckpt_plan *p, ckpt_error *err)
     if (!f->format->in_place)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                     "a %s file; torch zip and safetensors are edited in place", f->format->title);
+    if (p->cast)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "dtypes would change; in place only names can change");
     if (p->root_depth || p->nentries != f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part of the file; in place only names can change");
     return CKPT_OK;

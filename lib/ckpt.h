@@ -426,6 +426,11 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, con
 /* ckpt_plan_rename_map - PATH is a JSON object {"old":"new"}; CKPT_ENOTFOUND
  * names an old that the file lacks. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
+/* ckpt_plan_cast - what is written of the tensors that match GLOB has DTYPE, rounded to
+ * nearest even; the last call that names a tensor counts. Only floating tensors (not
+ * float8_e8m0fnu) are meant, all of them when GLOB is NULL; a GLOB that is one tensor's whole
+ * name also means integers and bools. Counts for what the plan holds then and is called so. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, ckpt_error *err);
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
@@ -439,7 +444,7 @@ typedef enum { CKPT_TIES_DROP, CKPT_TIES_COPY, CKPT_TIES_ERROR } ckpt_ties;
 typedef struct {
     const char *format; /* NULL: by suffix of the output, else the input's */
     bool force;         /* replace an existing output */
-    bool strict;        /* refuse instead of dropping with a notice */
+    bool strict;        /* refuse instead of dropping, or overflowing in a cast, with a notice */
     bool dry_run;       /* do everything but write */
     bool no_sync;       /* leave out the fsyncs */
     bool follow_links;  /* in place: also through a symbolic link, and a file of several names */
@@ -451,6 +456,13 @@ typedef struct {
 
 typedef struct { ckpt_str path, type, why; } ckpt_dropped;
 typedef struct { ckpt_str name, of; } ckpt_alias;
+typedef struct {
+    ckpt_str name;
+    uint16_t from, to; /* ckpt_dtype */
+    uint64_t elements;   /* tensors that share bytes count once */
+    uint64_t overflowed; /* beyond the largest value of TO */
+    const char *became;  /* "inf", "nan" or "448": what those are now */
+} ckpt_cast;
 
 typedef struct {
     const char *format;
@@ -461,6 +473,8 @@ typedef struct {
     size_t ndropped;
     const ckpt_alias *aliases;
     size_t naliases;
+    const ckpt_cast *casts;
+    size_t ncasts;
 } ckpt_write_result; /* lives in the plan */
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output

@@ -3,9 +3,12 @@
 #include "core/plan.h"
 
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "core/convert.h"
+#include "core/dtype.h"
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {
@@ -287,4 +290,78 @@ ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)
     p->outputs = grown;
     grown[p->noutputs++] = copy.ptr;
     return CKPT_OK;
+}
+
+ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row)
+{
+    return (ckpt_dtype)(p->cast && p->cast[row] ? p->cast[row] : p->file->table.rows[row].t.dtype);
+}
+
+bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
+{
+    const ckpt_tensor *t = &p->file->table.rows[row].t;
+    *out = t->nbytes;
+    return !p->cast || !p->cast[row] || dtype_bytes(plan_dtype(p, row), t->elements, out);
+}
+
+bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
+{
+    const ckpt_tensor *t = &p->file->table.rows[row].t;
+    uint64_t bytes = p->file->table.storages[t->storage].s.nbytes;
+    *out = bytes;
+    if (!p->cast || !p->cast[row])
+        return true;
+    return dtype_bytes(plan_dtype(p, row), bytes / dtype_info((ckpt_dtype)t->dtype)->block_bytes, out);
+}
+
+ckpt_status plan_cast_done(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
+                           ckpt_error *err)
+{
+    ckpt_cast *grown = arena_grow(p->a, p->casts, p->ncasts, &p->cap_casts, p->ncasts + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    p->casts = grown;
+    grown[p->ncasts++] = (ckpt_cast){.name = name,
+                                     .from = p->file->table.rows[row].t.dtype,
+                                     .to = (uint16_t)plan_dtype(p, row),
+                                     .elements = elements,
+                                     .overflowed = overflowed,
+                                     .became = convert_overflow_name(plan_dtype(p, row))};
+    return CKPT_OK;
+}
+
+ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *err)
+{
+    const ckpt_cast *first = NULL;
+    size_t others = 0;
+    char more[48] = "";
+    for (size_t i = before; i < p->ncasts; i++) {
+        if (!p->casts[i].overflowed)
+            continue;
+        others += first != NULL;
+        first = first ? first : &p->casts[i];
+    }
+    if (!first)
+        return CKPT_OK;
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\": %llu of %llu values overflow %s (would become %s)%s; nothing written",
+               STR_ARG(first->name), (unsigned long long)first->overflowed,
+               (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
+               more);
+    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; without --strict they are written and listed",
+              STR_ARG(first->name), ckpt_dtype_name((ckpt_dtype)first->from));
+    return CKPT_ELOSSY;
+}
+
+ckpt_status plan_cast_disagree(const ckpt_plan *p, const struct plan_entry *a, const struct plan_entry *b,
+                               ckpt_error *err)
+{
+    ckpt_dtype to_a = plan_dtype(p, a->row), to_b = plan_dtype(p, b->row);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\" and \"%.*s\" share bytes; one would be %s, the other %s", STR_ARG(a->name),
+               STR_ARG(b->name), ckpt_dtype_name(to_a), ckpt_dtype_name(to_b));
+    fail_hint(err, "--cast one dtype for both; a .safetensors output with --ties=copy writes each by itself");
+    return CKPT_ELOSSY;
 }

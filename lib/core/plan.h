@@ -36,6 +36,7 @@ struct ckpt_plan {
     struct edit *edits;
     size_t nedits, cap_edits;
     bool *keep;                 /* by row: still to be written */
+    uint16_t *cast;             /* by row: the dtype it becomes, 0: its own; NULL: none is cast */
     bool any_keep;              /* plan_keep narrowed already */
     struct plan_entry *entries; /* by plan_entries, in document order */
     size_t nentries;
@@ -50,6 +51,8 @@ struct ckpt_plan {
     size_t naliases, cap_aliases;
     const char **outputs;
     size_t noutputs, cap_outputs;
+    ckpt_cast *casts; /* of the last write */
+    size_t ncasts, cap_casts;
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
@@ -75,5 +78,18 @@ ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err);
+/* plan_dtype, plan_nbytes - of ROW as it is written. */
+ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row);
+bool plan_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out); /* false: beyond 2^64 */
+/* plan_storage_nbytes - of all of ROW's storage, where that becomes what ROW becomes. */
+bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out);
+/* plan_cast_done - notes for the report that NAME, at ROW, became another dtype. */
+ckpt_status plan_cast_done(ckpt_plan *p, ckpt_str name, uint32_t row, uint64_t elements, uint64_t overflowed,
+                           ckpt_error *err);
+/* plan_cast_lossless - CKPT_ELOSSY when values overflowed in casts noted from BEFORE on. */
+ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *err);
+/* plan_cast_disagree - tensors A and B, which share bytes, would become different things. */
+ckpt_status plan_cast_disagree(const ckpt_plan *p, const struct plan_entry *a, const struct plan_entry *b,
+                               ckpt_error *err);
 
 #endif

@@ -13,8 +13,9 @@
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* safetensors_in_place - safetensors_in_place.c: the format's in_place. */
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-/* safetensors_entry - "NAME":{…} of T, whose data begin at BEGIN. */
-void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t begin);
+/* safetensors_entry - "NAME":{…} of T as DTYPE, whose data lie from BEGIN to END. */
+void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
+                       uint64_t end);
 /* safetensors_metadata - "__metadata__":{…} of the pairs in their order. */
 void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n);
 

@@ -43,8 +43,9 @@ static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, 
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
         if (i || meta)
             buf_byte(out, ',');
-        /* bounded: the reader saw each storage behind the header */
-        safetensors_entry(out, p->entries[i].name, x, t->storages[x->storage].off - data);
+        /* bounded: the reader saw each storage behind the header, and its end */
+        uint64_t begin = t->storages[x->storage].off - data, end = begin + x->nbytes;
+        safetensors_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
     }
     buf_byte(out, '}');
     return CKPT_OK;

@@ -22,6 +22,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "core/convert.h"
 #include "core/dtype.h"
 #include "core/stream.h"
 #include "format/safetensors.h"
@@ -31,7 +32,8 @@
 struct item {
     ckpt_str name;
     uint32_t row;
-    uint64_t begin;
+    uint64_t begin, nbytes; /* as written */
+    struct convert_tally tally;
 };
 
 struct writer {
@@ -264,22 +266,24 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
         return fail_memory(err);
     for (size_t i = 0; i < w->n; i++)
         r[i] = (struct ranked){w->items[i],
-                               dtype_info((ckpt_dtype)tensor_of(w, w->items[i].row)->dtype)->st_rank};
+                               dtype_info(plan_dtype(w->p, w->items[i].row))->st_rank};
     qsort(r, w->n, sizeof *r, by_rank);
     bool ok = true;
     for (size_t i = 0; ok && i < w->n; i++) {
         w->items[i] = r[i].item;
         w->items[i].begin = w->data;
-        ok = checked_add(w->data, tensor_of(w, w->items[i].row)->nbytes, &w->data);
+        ok = plan_nbytes(w->p, w->items[i].row, &w->items[i].nbytes) &&
+             checked_add(w->data, w->items[i].nbytes, &w->data);
     }
     free(r);
     return ok ? CKPT_OK
               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
 }
 
-void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t begin)
+void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
+                       uint64_t end)
 {
-    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    const struct dtype_info *d = dtype_info(dtype);
     json_quote(out, name);
     buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
     for (uint32_t k = 0; k < t->ndim; k++) {
@@ -288,8 +292,7 @@ void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, uint64_t b
             out->failed = true;
         buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
     }
-    buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin,
-               (unsigned long long)(begin + t->nbytes)); /* bounded: the caller knows the end */
+    buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)end);
 }
 
 void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n)
@@ -315,7 +318,9 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++) {
         if (i || w->nmeta)
             buf_byte(b, ',');
-        safetensors_entry(b, w->items[i].name, tensor_of(w, w->items[i].row), w->items[i].begin);
+        const struct item *x = &w->items[i];
+        safetensors_entry(b, x->name, tensor_of(w, x->row), plan_dtype(w->p, x->row), x->begin,
+                          x->begin + x->nbytes); /* bounded: place() added them */
     }
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))
@@ -343,72 +348,117 @@ static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* What a dry run can find out: checksums that do not hold. */
-static ckpt_status check_sources(struct writer *w, ckpt_error *err)
+/* Room for one pair of hands: what is read, and what becomes of it. */
+struct chunks {
+    unsigned char in[STREAM_CHUNK], out[STREAM_CHUNK];
+};
+
+/* pour - the rest of S to OUT (NULL: nowhere), by way of C unless that is NULL. */
+static ckpt_status pour(struct writer *w, struct item *x, stream *s, const struct conversion *c, sink *out,
+                        struct chunks *chunks, ckpt_error *err)
 {
-    struct stream_options o = plan_reading(w->p);
-    for (size_t i = 0; i < w->n; i++) {
-        uint32_t storage = tensor_of(w, w->items[i].row)->storage;
-        if (storage != CKPT_NO_STORAGE)
-            CKPT_TRY(storage_check(&w->p->file->table, storage, &o, err));
+    size_t room = c && c->out_width > c->in_width ? STREAM_CHUNK / c->out_width * c->in_width : STREAM_CHUNK;
+    uint64_t written = 0;
+    for (size_t got; written <= x->nbytes; written += got) { /* bounded: a chunk beyond X, at most */
+        const unsigned char *from = chunks->in;
+        CKPT_TRY(stream_next(s, chunks->in, room, &got, err));
+        if (!got)
+            break;
+        if (c) {
+            size_t n = got / c->in_width;
+            convert_run(c, chunks->in, n, chunks->out, &x->tally);
+            from = chunks->out;
+            got = n * c->out_width; /* bounded: by room */
+        }
+        if (out)
+            CKPT_TRY(sink_write(out, from, got, err));
+        CKPT_TRY(report(w, got, err));
     }
-    return CKPT_OK;
+    if (written == x->nbytes)
+        return CKPT_OK;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+                (unsigned long long)written, (unsigned long long)x->nbytes);
 }
 
-static ckpt_status copy_tensor(struct writer *w, const struct item *x, sink *out, unsigned char *chunk,
+static ckpt_status copy_tensor(struct writer *w, struct item *x, sink *out, struct chunks *chunks,
                                ckpt_error *err)
 {
     struct stream_options o = plan_reading(w->p);
+    ckpt_dtype from = (ckpt_dtype)tensor_of(w, x->row)->dtype, to = plan_dtype(w->p, x->row);
+    struct conversion c;
     stream *s = NULL;
-    size_t got = 1;
-    uint64_t before = w->done;
+    bool cast = from != to && conversion_init(&c, from, to);
     ckpt_status st = stream_open(&w->p->file->table, x->row, &o, &s, err);
-    while (st == CKPT_OK && got) {
-        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
-        if (st == CKPT_OK && got)
-            st = sink_write(out, chunk, got, err);
-        if (st == CKPT_OK && got)
-            st = report(w, got, err);
-    }
+    if (st == CKPT_OK)
+        st = pour(w, x, s, cast ? &c : NULL, out, chunks, err);
     stream_close(s);
-    if (st == CKPT_OK && w->done - before != tensor_of(w, x->row)->nbytes)
-        st = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
-                  (unsigned long long)(w->done - before), (unsigned long long)tensor_of(w, x->row)->nbytes);
     if (st != CKPT_OK && st != CKPT_ECANCELLED)
         fail_where(err, "%.*s", STR_ARG(x->name));
     return st;
 }
 
-static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
+/* rehearse - what a dry run can find out: checksums that do not hold, values
+ * that overflow. */
+static ckpt_status rehearse(struct writer *w, struct chunks *chunks, ckpt_error *err)
+{
+    struct stream_options o = plan_reading(w->p);
+    for (size_t i = 0; i < w->n; i++) {
+        const ckpt_tensor *t = tensor_of(w, w->items[i].row);
+        if (t->dtype != plan_dtype(w->p, w->items[i].row))
+            CKPT_TRY(copy_tensor(w, &w->items[i], NULL, chunks, err));
+        else if (t->storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check(&w->p->file->table, t->storage, &o, err));
+    }
+    return CKPT_OK;
+}
+
+/* note_casts - for the report, in the order of the file. */
+static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
+{
+    size_t before = w->p->ncasts;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct item *x = &w->items[i];
+        const ckpt_tensor *t = tensor_of(w, x->row);
+        if (t->dtype != plan_dtype(w->p, x->row))
+            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, x->tally.overflowed, err));
+    }
+    return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
+}
+
+static ckpt_status write_all(struct writer *w, sink *out, struct chunks *chunks, ckpt_error *err)
 {
     uint64_t size;
-    unsigned char *chunk = malloc(STREAM_CHUNK);
-    if (!chunk)
-        return fail_memory(err);
-    ckpt_status st = checked_add(w->header.len, w->data, &size)
-                         ? sink_reserve(out, size, err)
-                         : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes");
+    CKPT_TRY(checked_add(w->header.len, w->data, &size)
+                 ? sink_reserve(out, size, err)
+                 : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
+    CKPT_TRY(sink_write(out, w->header.data, w->header.len, err));
+    for (size_t i = 0; i < w->n; i++)
+        CKPT_TRY(copy_tensor(w, &w->items[i], out, chunks, err));
+    CKPT_TRY(note_casts(w, err));
+    return file_unchanged(w->p->file, err);
+}
+
+static ckpt_status write_file(struct writer *w, const char *path, struct chunks *chunks, ckpt_error *err)
+{
+    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
+    sink *out;
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_all(w, out, chunks, err);
     if (st == CKPT_OK)
-        st = sink_write(out, w->header.data, w->header.len, err);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++)
-        st = copy_tensor(w, &w->items[i], out, chunk, err);
-    free(chunk);
+        return sink_commit(out, err);
+    sink_abort(out);
     return st;
 }
 
 static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
 {
-    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
-    sink *out;
-    if (w->opts->dry_run)
-        return check_sources(w, err);
-    CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_all(w, out, err);
-    if (st == CKPT_OK)
-        st = file_unchanged(w->p->file, err);
-    if (st == CKPT_OK)
-        return sink_commit(out, err);
-    sink_abort(out);
+    struct chunks *chunks = malloc(sizeof *chunks);
+    if (!chunks)
+        return fail_memory(err);
+    ckpt_status st = w->opts->dry_run ? rehearse(w, chunks, err) : write_file(w, path, chunks, err);
+    if (st == CKPT_OK && w->opts->dry_run)
+        st = note_casts(w, err);
+    free(chunks);
     return st;
 }
 

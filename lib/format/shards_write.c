@@ -139,19 +139,19 @@ static void unite(struct cut *c, uint32_t a, uint32_t b)
 static ckpt_status grow_unit(struct cut *c, uint32_t u, size_t entry, map *owner, ckpt_error *err)
 {
     const ckpt_tensor *t = tensor_of(c, entry);
-    uint64_t bytes = t->has_data && t->part_of == CKPT_NO_TENSOR ? t->nbytes : 0;
-    uint32_t other = MAP_NONE;
+    uint32_t row = c->entries[entry].row, other = MAP_NONE;
+    uint64_t bytes = 0;
+    bool fits = !t->has_data || t->part_of != CKPT_NO_TENSOR || plan_nbytes(c->p, row, &bytes);
     c->unit_of[entry] = u;
     if (c->kind->shares && t->storage != CKPT_NO_STORAGE) {
-        bytes = c->p->file->table.storages[t->storage].s.nbytes;
+        fits = plan_storage_nbytes(c->p, row, &bytes);
         if (!map_put_num(owner, t->storage, u, &other))
             return fail_memory(err);
     }
-    if (other != MAP_NONE) {
-        unite(c, u, other);
-        return CKPT_OK;
-    }
-    return checked_add(c->units[u].size, bytes, &c->units[u].size) && checked_add(c->total, bytes, &c->total)
+    if (other != MAP_NONE)
+        return unite(c, u, other), CKPT_OK;
+    fits = fits && checked_add(c->units[u].size, bytes, &c->units[u].size);
+    return fits && checked_add(c->total, bytes, &c->total)
                ? CKPT_OK
                : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
 }

@@ -70,6 +70,8 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
             continue;
         if (how == CKPT_TIES_ERROR)
             return refuse(p, other, i, "are one tensor", err);
+        if (plan_dtype(p, p->entries[i].row) != plan_dtype(p, p->entries[other].row))
+            return plan_cast_disagree(p, &p->entries[other], &p->entries[i], err);
         bool swap = better_name(p->entries[i].name, p->entries[other].name);
         drop[swap ? other : i] = true;
         if (swap && !map_set_num(kept, first, (uint32_t)i))

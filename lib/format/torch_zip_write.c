@@ -188,6 +188,9 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
 {
     struct torch_writer w = {.p = p, .opts = job->opts};
     uint64_t size = 0;
+    if (p->cast)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "dtypes are changed on the way to safetensors only; convert to that first");
     w.storage_of = map_new(p->file->table.nstorages);
     w.number_of = map_new(p->file->table.nstorages);
     w.rewritten = map_new(0);
