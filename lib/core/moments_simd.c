@@ -6,10 +6,9 @@
 
 #include "core/moments.h"
 #include "core/number.h"
+#include "core/simd.h"
 
 #if defined(__x86_64__)
-#include <cpuid.h>
-#include <immintrin.h>
 
 /* last_few - the N < 8 elements that fill no register. */
 static void last_few(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct sums *out)
@@ -36,8 +35,6 @@ static double most(const double *x, unsigned n)
 }
 
 /* ---------------------------------------------------------------------- SSE2 */
-
-#define INLINE static inline __attribute__((always_inline))
 
 struct sse {
     __m128d sum[4], square[4], shift;
@@ -71,7 +68,6 @@ INLINE void sse_end(const struct sse *a, __m128d min, __m128d max, struct sums *
     out->max = most(high, 2);
 }
 
-INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 INLINE __m128d sse_load_pd(const unsigned char *p) { return _mm_castsi128_pd(sse_load(p)); }
 
 static void sse_f64(const unsigned char *p, size_t n, double shift, struct sums *out)
@@ -182,8 +178,6 @@ static void sse_bf16(const unsigned char *p, size_t n, double shift, struct sums
 }
 
 /* ---------------------------------------------------------------------- AVX2 */
-
-#define AVX __attribute__((target("avx2,f16c")))
 
 struct avx {
     __m256d sum[2], square[2], shift;
@@ -307,12 +301,6 @@ AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct 
 
 static const struct moments_kernels sse = {"SSE2", sse_f64, sse_f64, sse_f32, sse_f16, sse_bf16};
 static const struct moments_kernels avx = {"AVX2", avx_f64, avx_f64, avx_f32, avx_f16, avx_bf16};
-
-static bool has_avx(void)
-{
-    unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
-}
 
 const struct moments_kernels *moments_simd(unsigned i)
 {

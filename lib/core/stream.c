@@ -25,7 +25,7 @@ struct stream {
     struct look l;
     struct stream_options o;
     uint64_t next; /* unit to be read next */
-    bool crc_on_the_way;
+    bool crc_on_the_way, crc_late;
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
     size_t block_cap, block_at, block_len;
@@ -202,7 +202,7 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
     struct look *l = &s->l;
     size_t n = (size_t)(units * l->g.width);
     CKPT_TRY(look_read(l, s->next, units, out, err));
-    if (!s->crc_on_the_way)
+    if (!s->crc_on_the_way || s->crc_late)
         return CKPT_OK;
     s->crc = crc32_update(s->crc, out, n);
     return s->next + units < l->total ? CKPT_OK : storage_crc(l->st, s->crc, &s->o, err);
@@ -251,6 +251,18 @@ ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_erro
     if (cap < s->l.g.width)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
     return next_chunk(s, out, cap, got, err);
+}
+
+bool stream_sums(const stream *s)
+{
+    return s->crc_on_the_way && !s->l.e.swap && s->l.e.negation == NEGATE_NOT;
+}
+
+void stream_sum_late(stream *s) { s->crc_late = true; }
+
+ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err)
+{
+    return storage_crc(s->l.st, crc, &s->o, err);
 }
 
 void stream_close(stream *s)

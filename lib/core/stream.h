@@ -24,6 +24,12 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
 /* stream_next - up to CAP >= 16 bytes into OUT, whole elements; *GOT 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
+/* stream_sums - does S check its storage's CRC-32 on the way, by bytes that it hands
+ * out as they are stored? Then the caller, who may see the same bytes elsewhere, can
+ * take that over before he reads: by stream_sum_late, and stream_summed at the end. */
+bool stream_sums(const stream *s);
+void stream_sum_late(stream *s);
+ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err);
 /* stream_read - COUNT elements from FIRST; no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);

@@ -5,7 +5,9 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/crc32.h"
 #include "base/cursor.h"
+#include "core/distance.h"
 #include "core/number.h"
 #include "core/tensor.h"
 
@@ -18,6 +20,7 @@ struct side {
     stream *s;
     unsigned char *buf;
     size_t pos, len; /* bytes */
+    uint32_t crc;
     ckpt_dtype dtype;
     size_t block_elems, block_bytes;
     double num[2 * STEP];
@@ -25,8 +28,9 @@ struct side {
 
 struct totals {
     const ckpt_diff_options *o;
+    struct tolerance tolerance;
     struct comparison *c;
-    double sum;
+    struct distance d; /* of the elements in hand */
 };
 
 bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
@@ -90,59 +94,72 @@ static size_t side_bytes(const struct side *s, size_t elems)
 
 /* ---- numbers */
 
-static void count(struct totals *t, double delta, double base)
+/* count - a distance of element I of those in hand. */
+static void count(struct totals *t, size_t i, double delta, double base)
 {
-    struct comparison *c = t->c;
+    struct distance *d = &t->d;
     double rel = delta / base;
     bool finite = isfinite(delta);
     if (finite)
-        t->sum += delta;
+        d->sum[i & 7] += delta;
     else
         delta = rel = (double)INFINITY;
-    if (delta > c->max_abs)
-        c->max_abs = delta;
-    if (rel > c->max_rel) /* 0/0 is NaN and no maximum */
-        c->max_rel = rel;
-    c->differing += !finite || !(delta <= t->o->atol + t->o->rtol * base);
+    if (delta > d->max_abs)
+        d->max_abs = delta;
+    if (rel > d->max_rel) /* 0/0 is NaN and no maximum */
+        d->max_rel = rel;
+    d->differing += !finite || !(delta <= t->tolerance.abs + t->tolerance.rel * base);
+}
+
+/* add_up - what was found in the elements in hand joins the rest. */
+static void add_up(struct totals *t)
+{
+    struct comparison *c = t->c;
+    c->sum += distance_sum(&t->d);
+    c->max_abs = t->d.max_abs > c->max_abs ? t->d.max_abs : c->max_abs;
+    c->max_rel = t->d.max_rel > c->max_rel ? t->d.max_rel : c->max_rel;
+    c->differing += t->d.differing;
+    t->d = (struct distance){0};
 }
 
 /* one - a pair whose bytes or dtypes differ. */
-static void one(struct totals *t, double a, double b)
+static void one(struct totals *t, size_t i, double a, double b)
 {
     if (a == b)
         return;
     if (isnan(a) && isnan(b)) {
-        t->c->differing += !t->o->equal_nan;
+        t->d.differing += !t->o->equal_nan;
         return;
     }
-    count(t, fabs(a - b), fabs(b));
+    count(t, i, fabs(a - b), fabs(b));
 }
 
-static void one_complex(struct totals *t, const double a[2], const double b[2])
+static void one_complex(struct totals *t, size_t i, const double a[2], const double b[2])
 {
     if (a[0] == b[0] && a[1] == b[1])
         return;
     if ((isnan(a[0]) || isnan(a[1])) && (isnan(b[0]) || isnan(b[1]))) {
-        t->c->differing += !t->o->equal_nan;
+        t->d.differing += !t->o->equal_nan;
         return;
     }
     double re = a[0] == b[0] ? 0 : a[0] - b[0], im = a[1] == b[1] ? 0 : a[1] - b[1];
-    count(t, hypot(re, im), hypot(b[0], b[1]));
+    count(t, i, hypot(re, im), hypot(b[0], b[1]));
 }
 
 /* wide - 64-bit integers: equal only when they are, their distance is exact. */
-static void wide(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb)
+static void wide(struct totals *t, size_t i, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb)
 {
     uint64_t a = load_u64le(pa), b = load_u64le(pb);
     bool a_less = dt == CKPT_DT_I64 ? (int64_t)a < (int64_t)b : a < b;
     if (a != b)
-        count(t, (double)(a_less ? b - a : a - b), dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
+        count(t, i, (double)(a_less ? b - a : a - b),
+              dt == CKPT_DT_I64 ? fabs((double)(int64_t)b) : (double)b);
 }
 
 static void wides(struct totals *t, ckpt_dtype dt, const unsigned char *pa, const unsigned char *pb, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        wide(t, dt, pa + 8 * i, pb + 8 * i);
+        wide(t, i, dt, pa + 8 * i, pb + 8 * i);
 }
 
 /* to_complex - N numbers become N pairs with imaginary part 0, in place. */
@@ -159,11 +176,11 @@ static void to_complex(double *num, size_t n)
 static void pairs(struct totals *t, const double *a, const double *b, size_t n)
 {
     for (size_t i = 0; i < 2 * n; i += 2) {
-        uint64_t before = t->c->differing;
-        one(t, a[i], b[i]);
-        one(t, a[i + 1], b[i + 1]);
-        if (t->c->differing > before)
-            t->c->differing = before + 1;
+        uint64_t before = t->d.differing;
+        one(t, i, a[i], b[i]);
+        one(t, i + 1, a[i + 1], b[i + 1]);
+        if (t->d.differing > before)
+            t->d.differing = before + 1;
     }
 }
 
@@ -174,33 +191,56 @@ static bool same_bytes(size_t width, const unsigned char *pa, const unsigned cha
     return width && memcmp(pa + i * width, pb + i * width, width) == 0;
 }
 
+/* quick - by KERNEL; false: a number or a distance is not finite. */
+static bool quick(struct totals *t, distance_kernel *kernel, const void *pa, const void *pb, size_t n)
+{
+    kernel(pa, pb, n, &t->tolerance, &t->d);
+    if (isfinite(distance_sum(&t->d)))
+        return true;
+    t->d = (struct distance){0};
+    return false;
+}
+
+/* careful - elements that are decoded, one by one. */
+static void careful(struct totals *t, const struct side *a, const struct side *b, const unsigned char *pa,
+                    const unsigned char *pb, size_t n)
+{
+    bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
+    size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
+    for (size_t i = 0; complex && i < n; i++)
+        if (!same_bytes(width, pa, pb, i))
+            one_complex(t, i, a->num + 2 * i, b->num + 2 * i);
+    for (size_t i = 0; !complex && i < n; i++)
+        if (!isnan(a->num[i]) || !same_bytes(width, pa, pb, i))
+            one(t, i, a->num[i], b->num[i]);
+}
+
+static void decode(struct side *s, const unsigned char *p, size_t n, bool complex)
+{
+    number_decode(s->dtype, p, n, s->num);
+    if (complex && !number_is_complex(s->dtype))
+        to_complex(s->num, n);
+}
+
 /* step - N <= STEP elements whose bytes or dtypes differ. */
 static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
                  const unsigned char *pb, size_t n)
 {
-    bool ca = number_is_complex(a->dtype), cb = number_is_complex(b->dtype);
-    size_t width = a->dtype == b->dtype && a->block_elems == 1 ? a->block_bytes : 0;
+    const struct distance_kernels *k = distance_best();
+    bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
+    distance_kernel *direct = a->dtype == b->dtype ? distance_direct(k, a->dtype) : NULL;
+    if (direct && quick(t, direct, pa, pb, n))
+        return;
     if (a->dtype == b->dtype && number_is_wide(a->dtype)) {
         wides(t, a->dtype, pa, pb, n);
         return;
     }
-    number_decode(a->dtype, pa, n, a->num);
-    number_decode(b->dtype, pb, n, b->num);
-    if (ca || cb) {
-        if (!ca)
-            to_complex(a->num, n);
-        if (!cb)
-            to_complex(b->num, n);
-        for (size_t i = 0; i < n; i++)
-            if (!same_bytes(width, pa, pb, i))
-                one_complex(t, a->num + 2 * i, b->num + 2 * i);
-    } else if (number_lanes(a->dtype) == 2) {
+    decode(a, pa, n, complex);
+    decode(b, pb, n, complex);
+    if (number_lanes(a->dtype) == 2 && !complex)
         pairs(t, a->num, b->num, n);
-    } else {
-        for (size_t i = 0; i < n; i++)
-            if (!isnan(a->num[i]) || !same_bytes(width, pa, pb, i))
-                one(t, a->num[i], b->num[i]);
-    }
+    else if (complex || direct || !quick(t, k->doubles, a->num, b->num, n))
+        careful(t, a, b, pa, pb, n);
 }
 
 /* opaque - elements that are no numbers: bytes that differ. */
@@ -210,8 +250,8 @@ static void opaque(struct totals *t, const unsigned char *pa, const unsigned cha
         t->c->differing += pa[i] != pb[i];
 }
 
-/* run - the next N elements of both sides. */
-static void run(struct totals *t, struct side *a, struct side *b, size_t n)
+/* run - the next N elements of both sides; true: the same bytes of one dtype. */
+static bool run(struct totals *t, struct side *a, struct side *b, size_t n)
 {
     const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;
     size_t na = side_bytes(a, n), nb = side_bytes(b, n);
@@ -219,23 +259,47 @@ static void run(struct totals *t, struct side *a, struct side *b, size_t n)
     a->pos += na;
     b->pos += nb;
     if (same && memcmp(pa, pb, na) == 0)
-        return;
+        return true;
     t->c->identical = false;
     if (!number_lanes(a->dtype)) {
         opaque(t, pa, pb, n);
-        return;
+        return false;
     }
     for (size_t at = 0; at < n; at += STEP) {
         size_t k = n - at < STEP ? n - at : STEP;
         const unsigned char *qa = pa + side_bytes(a, at), *qb = pb + side_bytes(b, at);
-        if (!same || memcmp(qa, qb, side_bytes(a, k)) != 0)
-            step(t, a, b, qa, qb, k);
+        if (same && memcmp(qa, qb, side_bytes(a, k)) == 0)
+            continue;
+        step(t, a, b, qa, qb, k);
+        add_up(t);
     }
+    return false;
+}
+
+/* sum - the CRC of both, of equal bytes once. */
+static void sum(struct side *a, struct side *b, size_t n, bool equal)
+{
+    bool once = equal && a->crc == b->crc;
+    a->crc = crc32_update(a->crc, a->buf, n);
+    b->crc = once ? a->crc : crc32_update(b->crc, b->buf, n);
+}
+
+static ckpt_status side_summed(struct side *s, ckpt_error *err)
+{
+    ckpt_status st = stream_summed(s->s, s->crc, err);
+    if (st != CKPT_OK)
+        fail_file(err, s->file->path);
+    return st;
 }
 
 static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
                             const struct compare_progress *progress, ckpt_error *err)
 {
+    bool sums = a->dtype == b->dtype && stream_sums(a->s) && stream_sums(b->s);
+    if (sums) {
+        stream_sum_late(a->s);
+        stream_sum_late(b->s);
+    }
     for (;;) {
         size_t na, nb;
         uint64_t bytes = 0;
@@ -246,20 +310,26 @@ static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
         size_t n = na < nb ? na : nb,
                unit = a->block_elems > b->block_elems ? a->block_elems : b->block_elems;
         if (n == 0 && na == nb)
-            return CKPT_OK;
+            break;
         n -= n % unit;
         if (n == 0)
             return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "one side ends before the other");
-        run(t, a, b, n);
+        bool equal = run(t, a, b, n);
+        if (sums) /* both have read as much: all of it is compared */
+            sum(a, b, a->len, equal);
     }
+    if (sums) {
+        CKPT_TRY(side_summed(a, err));
+        CKPT_TRY(side_summed(b, err));
+    }
+    return CKPT_OK;
 }
 
 ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, const ckpt_diff_options *opts,
                          const struct compare_progress *progress, struct comparison *out, ckpt_error *err)
 {
     struct side *sides = calloc(2, sizeof *sides);
-    uint64_t elements = a->table.rows[i].t.elements;
-    struct totals t = {.o = opts, .c = out};
+    struct totals t = {.o = opts, .tolerance = {opts->atol, opts->rtol}, .c = out};
     if (!sides)
         return fail_memory(err);
     *out = (struct comparison){.identical = a->table.rows[i].t.dtype == b->table.rows[j].t.dtype};
@@ -273,7 +343,6 @@ ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, con
     }
     if (st == CKPT_OK)
         st = lockstep(&t, &sides[0], &sides[1], progress, err);
-    out->mean_abs = elements ? t.sum / (double)elements : 0;
     side_close(&sides[0]);
     side_close(&sides[1]);
     free(sides);

@@ -7,7 +7,8 @@
 struct comparison {
     uint64_t differing; /* elements beyond the tolerance */
     bool identical;     /* byte for byte */
-    double max_abs, max_rel, mean_abs;
+    double max_abs, max_rel;
+    double sum;         /* of what is finite of |a-b| */
 };
 
 /* Called with the bytes read since the last call; nonzero stops. */
@@ -25,7 +26,7 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b);
  * difference, 64-bit integers exactly; they are equal when |a-b| <= atol +
  * rtol*|b|, or both are NaN and EQUAL_NAN. A difference that is not finite (a
  * NaN or an infinity on one side) counts as infinite in max_abs and max_rel and
- * stays out of mean_abs, which is over all elements. */
+ * stays out of the sum. */
 ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, const ckpt_diff_options *opts,
                          const struct compare_progress *progress, struct comparison *out, ckpt_error *err);
 

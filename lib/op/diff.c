@@ -294,7 +294,7 @@ static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
     e->differing = c->differing;
     e->max_abs = c->max_abs;
     e->max_rel = c->max_rel;
-    e->mean_abs = c->mean_abs;
+    e->mean_abs = e->elements ? c->sum / (double)e->elements : 0;
     e->values_differ |= c->differing != 0;
     e->within_tolerance = !c->identical && !e->values_differ && !e->dtype_differs;
 }

@@ -247,11 +247,51 @@ static void a_file_is_itself(void)
     }
 }
 
+/* Tensors of many steps: all pairs, in vector code or not, give what they should. */
+static void long_tensors_differ(void)
+{
+    enum { N = 70001 };
+    float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
+    double *d = malloc(N * sizeof *d);
+    uint64_t differing = 0;
+    double sum = 0, most = 0, rel = 0;
+    for (size_t i = 0; i < N; i++) {
+        a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
+        b[i] = i % 7 ? a[i] : a[i] * 1.25f + 0.5f;
+        d[i] = (double)b[i];
+        double apart = fabs((double)a[i] - d[i]);
+        differing += a[i] != b[i];
+        sum += apart;
+        most = fmax(most, apart);
+        if (apart > 0)
+            rel = fmax(rel, apart / fabs(d[i]));
+    }
+    for (int cast = 0; cast < 2; cast++) {
+        const ckpt_diff_event *e =
+            cast ? pair("F32", a, 4 * N, "F64", d, 8 * N, N, NULL) : floats(a, b, N, NULL);
+        CU_ASSERT(e->differing == differing && e->max_abs == most && e->max_rel == rel);
+        CU_ASSERT(fabs(e->mean_abs - sum / N) < 1e-12 * sum / N);
+    }
+    a[30000] = b[30000] = (float)NAN; /* the same bytes */
+    b[30007] = (float)INFINITY;
+    const ckpt_diff_event *e = floats(a, b, N, NULL);
+    CU_ASSERT_EQUAL(e->differing, differing + (30007 % 7 != 0) - (30000 % 7 == 0));
+    CU_ASSERT(isinf(e->max_abs) && isfinite(e->mean_abs));
+    free(a);
+    free(b);
+    free(d);
+}
+
 static void a_bad_crc_is_found(void)
 {
     ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
               *b = corpus_open("torch/exp/01_pyzip_stored.pt");
+    ckpt_error err;
     CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_ECHECKSUM);
+    for (int i = 0; i < 2; i++) { /* of either side, whose bytes are those of the other or not */
+        CU_ASSERT_EQUAL(ckpt_diff(i ? a : b, a, NULL, note, NULL, NULL, &err), CKPT_ECHECKSUM);
+        CU_ASSERT(strstr(err.file, "26_bad_crc_data") != NULL);
+    }
     ckpt_file_ignore_crc(a, true);
     CU_ASSERT_EQUAL(run(a, b, NULL), CKPT_OK);
     flat_close();
@@ -272,5 +312,6 @@ void suite_diff(void)
     UNIT(equal_bytes_alone_are_no_hint);
     UNIT(the_caller_can_stop);
     UNIT(a_file_is_itself);
+    UNIT(long_tensors_differ);
     UNIT(a_bad_crc_is_found);
 }

@@ -1,0 +1,178 @@
+/* Distances: every kernel gives the bits of plain C, and plain C is right. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "core/distance.h"
+#include "core/number.h"
+#include "unit.h"
+
+static const ckpt_dtype direct[] = {CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16};
+#define DIRECT (sizeof direct / sizeof *direct)
+#define MOST   1024
+
+static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
+static const struct tolerance *tolerance = tolerances;
+
+static uint64_t seed = 1;
+static uint64_t random64(void)
+{
+    seed ^= seed << 13;
+    seed ^= seed >> 7;
+    return seed ^= seed << 17;
+}
+
+/* N elements of any bits, or (TAME) of moderate size. */
+static void fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame)
+{
+    size_t width = ckpt_dtype_bits(dt) / 8;
+    for (size_t i = 0; i < n * width; i++)
+        p[i] = (unsigned char)(random64() >> 24);
+    for (size_t i = 0; tame && i < n; i++) {
+        unsigned char *top = p + i * width + width - 1;
+        *top = (unsigned char)((*top & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
+    }
+}
+
+/* What counts of D: nothing but that it is not finite, if it is not. */
+static bool same(const struct distance *a, const struct distance *b)
+{
+    bool finite = isfinite(distance_sum(a));
+    return finite == (isfinite(distance_sum(b)) != 0) && (!finite || memcmp(a, b, sizeof *a) == 0);
+}
+
+static bool same_as_plain(const struct distance_kernels *k, ckpt_dtype dt, const unsigned char *a,
+                          const unsigned char *b, size_t n)
+{
+    double x[MOST], y[MOST];
+    struct distance want, got;
+    distance_kernel *kernel = distance_direct(k, dt);
+    number_decode(dt, a, n, x);
+    number_decode(dt, b, n, y);
+    distance_plain.doubles((const void *)x, (const void *)y, n, tolerance, &want);
+    k->doubles((const void *)x, (const void *)y, n, tolerance, &got);
+    bool good = same(&want, &got);
+    if (kernel) {
+        kernel(a, b, n, tolerance, &got);
+        good = good && same(&want, &got);
+    }
+    return good;
+}
+
+/* Those that this CPU has; it is not asked for each pattern. */
+static const struct distance_kernels *kernels[8];
+
+static void list_kernels(void)
+{
+    kernels[0] = distance_best();
+    for (unsigned i = 0; i < 6 && (kernels[i + 1] = distance_simd(i)); i++)
+        ;
+}
+
+static bool all_same(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n)
+{
+    bool good = true;
+    for (unsigned i = 0; kernels[i]; i++)
+        good = good && same_as_plain(kernels[i], dt, a, b, n);
+    return good;
+}
+
+static void every_length_and_place(void)
+{
+    static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
+    for (size_t d = 0; d < DIRECT; d++) {
+        size_t width = ckpt_dtype_bits(direct[d]) / 8, wrong = 0;
+        for (size_t n = 0; n <= 256; n++) {
+            size_t left = n % 7, right = n % 5;
+            tolerance = &tolerances[n % 5];
+            fill(direct[d], x + left, n, n % 3 != 0);
+            fill(direct[d], y + right, n, n % 3 != 0);
+            if (n % 2)
+                memcpy(y + right, x + left, n / 2 * width);
+            unsigned char *a = unit_guard(x, left + n * width), *b = unit_guard(y, right + n * width);
+            wrong += !all_same(direct[d], a + left, b + right, n);
+            unit_guard_free(a, left + n * width);
+            unit_guard_free(b, right + n * width);
+        }
+        CU_ASSERT_EQUAL(wrong, 0);
+    }
+}
+
+/* All 2^16 halves and bf16 and 2^20 floats against numbers beside them and any. */
+static void patterns(void)
+{
+    unsigned char x[32], y[32];
+    size_t wrong = 0;
+    for (uint32_t bits = 0; bits < 1u << 20; bits++) {
+        uint32_t wide = bits * 4096u + (bits >> 7 & 4095u);
+        bool few = bits < 65536;
+        tolerance = &tolerances[bits % 5];
+        for (size_t i = 0; few && i < 16; i++) {
+            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)random64();
+            x[2 * i] = (unsigned char)bits;
+            x[2 * i + 1] = (unsigned char)(bits >> 8);
+            y[2 * i] = (unsigned char)other;
+            y[2 * i + 1] = (unsigned char)(other >> 8);
+        }
+        wrong += few && (!all_same(CKPT_DT_F16, x, y, 16) || !all_same(CKPT_DT_BF16, y, x, 16));
+        for (size_t i = 0; i < 8; i++)
+            for (size_t k = 0; k < 4; k++) {
+                x[4 * i + k] = (unsigned char)(wide >> (8 * k));
+                y[4 * i + k] = (unsigned char)((wide + i * i * i) >> (8 * k));
+            }
+        wrong += !all_same(CKPT_DT_F32, x, y, 8);
+    }
+    CU_ASSERT_EQUAL(wrong, 0);
+}
+
+/* Plain C against a straightforward reckoning. */
+static void is_right(void)
+{
+    double a[MOST], b[MOST];
+    long double sum = 0;
+    double most = 0, rel = 0;
+    uint64_t differing = 0;
+    const struct tolerance t = {1e-3, 0.1};
+    struct distance d;
+    for (size_t i = 0; i < MOST; i++) {
+        a[i] = (double)(int64_t)random64() * 0x1p-63;
+        b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(random64() % 1000) * 2e-4);
+        sum += fabsl((long double)a[i] - b[i]);
+        most = fmax(most, fabs(a[i] - b[i]));
+        rel = fmax(rel, fabs(a[i] - b[i]) / fabs(b[i]));
+        differing += fabs(a[i] - b[i]) > t.abs + t.rel * fabs(b[i]);
+    }
+    distance_plain.doubles((const void *)a, (const void *)b, MOST, &t, &d);
+    CU_ASSERT(fabsl(distance_sum(&d) - sum) < 1e-12L * sum);
+    CU_ASSERT_EQUAL(d.max_abs, most);
+    CU_ASSERT_EQUAL(d.max_rel, rel);
+    CU_ASSERT_EQUAL(d.differing, differing);
+    CU_ASSERT(differing > 100 && differing < 600);
+}
+
+/* What is not finite is seen in the sum, wherever it is, equal infinities too. */
+static void tells_what_is_not_finite(void)
+{
+    const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1}, {1, NAN},
+                             {NAN, NAN},    {0x1p1023, -0x1p1023}};
+    const struct distance_kernels *k[3] = {&distance_plain, distance_best(), distance_simd(0)};
+    double a[21] = {0}, b[21] = {0};
+    for (size_t which = 0; which < 3; which++)
+        for (size_t j = 0; k[which] && j < sizeof bad / sizeof *bad; j++)
+            for (size_t i = 0; i < 21; i++) {
+                struct distance d;
+                a[i] = bad[j][0];
+                b[i] = bad[j][1];
+                k[which]->doubles((const void *)a, (const void *)b, 21, tolerances, &d);
+                CU_ASSERT(!isfinite(distance_sum(&d)));
+                a[i] = b[i] = 0;
+            }
+}
+
+void suite_distance(void)
+{
+    list_kernels();
+    UNIT(every_length_and_place);
+    UNIT(patterns);
+    UNIT(is_right);
+    UNIT(tells_what_is_not_finite);
+}
