@@ -6,13 +6,17 @@ B        ?= build
 PREFIX   ?= /usr/local
 DESTDIR  ?=
 CFLAGS   ?= -O2 -g
+# Whether libarchive's header is here; empty: without it, `ckpt scan` calls what only it opens INCOMPLETE.
+ifeq ($(origin LIBARCHIVE),undefined)
+LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
+endif
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 60
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-CPPFLAGS += -Ilib -D_GNU_SOURCE
+CPPFLAGS += -Ilib -D_GNU_SOURCE $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
 ALL_CFLAGS = -std=c11 $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
-LIB_LIBS  = -lzip -lz -lcrypto -lm
+LIB_LIBS  = -lzip -lz -lcrypto -lm -ldl
 CLI_LIBS  = -lcjson
 LINK      = $(CC) $(SAN) -Wl,--as-needed
 SANITIZE  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer

@@ -4,7 +4,7 @@
 set -u
 
 what=${1:-setup}
-missing=   # words of the table below
+missing= wanted=  # words of the table below
 
 table='
 cc        gcc         gcc             gcc            gcc            gcc
@@ -18,6 +18,7 @@ cjson     libcjson-dev cjson-devel    cjson-dev      cjson          cjson
 crypto    libssl-dev  openssl-devel   openssl-dev    openssl        openssl
 xxhash    libxxhash-dev xxhash-devel  xxhash-dev     xxhash         xxhash
 cunit     libcunit1-dev CUnit-devel   cunit-dev      cunit          cunit
+archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
@@ -37,9 +38,17 @@ header_needed()
     fi
 }
 
+# header_wanted HEADER WORD - as header_needed, but the build does without.
+header_wanted()
+{
+    kept=$missing missing=
+    header_needed "$@"
+    wanted=$wanted$missing missing=$kept
+}
+
 look()
 {
-    missing=
+    missing= wanted=
     if [ "$what" = oracle ]; then
         python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
         return
@@ -53,6 +62,7 @@ look()
     header_needed cjson/cJSON.h cjson
     header_needed openssl/evp.h crypto
     header_needed xxhash.h xxhash
+    header_wanted archive.h archive
     [ "$what" = check ] || return 0
     header_needed CUnit/Basic.h cunit
     command_needed c++ c++
@@ -64,7 +74,7 @@ look()
 # packages COLUMN - the names of what is missing, as the package manager of that column spells them.
 packages()
 {
-    for word in $missing; do
+    for word in $missing $wanted; do
         printf '%s\n' "$table" | awk -v w="$word" -v c="$1" '$1 == w && $c != "-" {print $c}'
     done | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
@@ -72,13 +82,14 @@ packages()
 # by_hand COMMAND - nothing we may run ourselves: say it, and stop.
 by_hand()
 {
+    [ -n "$missing" ] || exit 0
     echo "ckpt: missing:$missing" >&2
     echo "hint: $1" >&2
     exit 1
 }
 
 look
-[ -z "$missing" ] && exit 0
+[ -z "$missing$wanted" ] && exit 0
 
 if command -v apt-get >/dev/null 2>&1; then
     names=$(packages 2)

@@ -144,7 +144,6 @@ static const char *packed(const struct look *l)
         {0, "7z\xbc\xaf\x27\x1c", "7-Zip"},
         {0, "Rar!", "RAR"},
         {0, "\x04\x22\x4d\x18", "lz4"},
-        {257, "ustar", "tar"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(l, known[i].at, known[i].magic, strlen(known[i].magic)))
@@ -197,11 +196,15 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
                    : CKPT_OK;
     if (is_zip(src, &l, role))
         return scan_zip(x, src, where, known, err);
+    if (begins(&l, 257, "ustar", 5))
+        return scan_tar(x, src, where, known, err);
+    if (BEGINS(&l, "\x93NUMPY") && src->size >= 12)
+        return scan_npy(x, src, where, known, err);
     if (is_legacy(&l)) {
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
     }
-    if (scan_is_pickle(x, src, 0, src->size)) {
+    if (scan_is_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
     }
@@ -209,9 +212,10 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return all_of(x, src, NULL, known);
     if (is_safetensors(src, &l))
         return safetensors(x, src, where, known, err);
-    if (packed(&l))
-        return told(scan_found(x->s, SCAN_ARC002, where, src, 0, "%s data, which cannot be unpacked here",
-                               packed(&l)));
+    const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
+    bool weak = kind && strcmp(kind, "zlib") == 0;
+    if (kind && !(weak && (role == SCAN_VALUE || is_text(src))))
+        return scan_packed(x, src, where, kind, known, err);
     if (is_text(src))
         return all_of(x, src, "text", known);
     if (role == SCAN_VALUE)

@@ -29,10 +29,19 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
                        ckpt_error *err);
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+/* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
+ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
+                        ckpt_error *err);
+/* scan_one_pickle - the one at *POS in all its readings; *POS moves behind it. */
+ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
+                            ckpt_error *err);
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 
-/* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? */
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end);
+/* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? By
+ * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
 /* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
 ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
 /* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if

@@ -170,9 +170,8 @@ static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, 
     return CKPT_OK;
 }
 
-/* follow_one - the pickle at *POS in all its readings; *POS moves behind it. */
-static ckpt_status follow_one(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
-                              ckpt_error *err)
+ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
+                            ckpt_error *err)
 {
     struct follow *f = arena_alloc(x->a, sizeof *f);
     struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
@@ -231,15 +230,15 @@ static bool try_step(void *user, const struct trace_step *s)
     return true;
 }
 
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end)
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
 {
     struct trial t = {.s = x->s};
     struct trace_options o = {.step = try_step, .user = &t};
     struct trace_end e;
-    unsigned char head[2], last = 0;
-    if (end - pos < 2 || source_read(src, pos, head, 2, NULL) != CKPT_OK)
+    unsigned char begin[2], last = 0;
+    if (end - pos < 2 || source_read(src, pos, begin, 2, NULL) != CKPT_OK)
         return false;
-    if (head[0] == 0x80 && head[1] <= 5)
+    if (head && begin[0] == 0x80 && begin[1] <= 5)
         return true;
     ckpt_status st = pickle_trace(src, pos, end, &o, &e, NULL);
     if (e.stopped && e.next + 1 == end) /* bounded: before the end */
@@ -266,9 +265,9 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
     uint64_t pos = 0;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES && stopped && pos < src->size; i++) {
-        if (i && !scan_is_pickle(x, src, pos, src->size))
+        if (i && !scan_is_pickle(x, src, pos, src->size, true))
             break;
-        CKPT_TRY(follow_one(x, src, where, &pos, &stopped, err));
+        CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
     *known += pos; /* bounded: inside the source */
     return stopped && pos < src->size ? behind(x, src, where, pos) : CKPT_OK;
@@ -280,7 +279,7 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     uint64_t pos = 0, end = 0;
     bool stopped = true;
     for (int i = 0; i < 5 && stopped && pos < src->size; i++)
-        CKPT_TRY(follow_one(x, src, where, &pos, &stopped, err));
+        CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     *known += pos; /* bounded: inside the source */
     if (!stopped)
         return CKPT_OK;

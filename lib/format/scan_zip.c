@@ -18,8 +18,8 @@ struct archive {
     struct scanner *x;
     struct zip_audit z;
     ckpt_str where;
-    uint64_t inside; /* bytes of members that are known */
-    bool told;       /* a flaw was */
+    uint64_t inside;  /* bytes of members that are known */
+    bool torch, told; /* its archive; a flaw was */
 };
 
 /* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
@@ -32,12 +32,23 @@ static bool below(ckpt_str name, const char *folder)
     return false;
 }
 
+/* by_torch - is it an archive of torch, as a member tells that all of them have? */
+static bool by_torch(const struct zip_audit *z)
+{
+    static const char *const marks[] = {"version", "data.pkl", "model.json", "archive_format"};
+    for (size_t i = 0; i < z->n; i++)
+        for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
+            if (str_is(str_last(z->views[i].name, '/'), marks[m]))
+                return true;
+    return false;
+}
+
 /* role_of - torch keeps storages in folders of their own, and nothing else there. */
-static enum scan_role role_of(ckpt_str name)
+static enum scan_role role_of(const struct archive *r, ckpt_str name)
 {
     bool storage = below(name, "data/") || below(name, "tensors/") || below(name, "constants/") ||
                    str_ends(name, STR_LIT(".storage"));
-    return storage ? SCAN_STORAGE : SCAN_MEMBER;
+    return storage && r->torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
 static void flaw(void *user, const struct zip_flaw *f)
@@ -128,7 +139,7 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
                                ckpt_error *err)
 {
     struct scanner *x = r->x;
-    enum scan_role role = role_of(v->name);
+    enum scan_role role = role_of(r, v->name);
     uint64_t known = 0;
     x->s->result->members++;
     if (role != SCAN_STORAGE && v->crc)
@@ -152,7 +163,7 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
     if (v->method != 0 && v->method != 8)
         return cannot(r, v, where) ? CKPT_OK : CKPT_ECANCELLED;
     ckpt_status st = v->method == 0 ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
-    bool plain = st == CKPT_OK && src && v->flags & 0x2061 && scan_is_pickle(r->x, src, 0, src->size);
+    bool plain = st == CKPT_OK && src && v->flags & 0x2061 && scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & 0x2061) {
         bool go = plain
                       ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
@@ -166,7 +177,7 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
             return go ? CKPT_OK : CKPT_ECANCELLED;
     }
     if (st == CKPT_OK && !src)
-        st = inflated(r, v, where, role_of(v->name), &src, err);
+        st = inflated(r, v, where, role_of(r, v->name), &src, err);
     if (st == CKPT_OK)
         st = scan_member(r, v, src, where, err);
     source_unref(src);
@@ -230,6 +241,7 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     ckpt_status st = zip_audit(&r->z, err);
+    r->torch = by_torch(&r->z);
     for (size_t i = 0; st == CKPT_OK && i < r->z.n; i++)
         st = member(r, &r->z.views[i], err);
     if (st == CKPT_OK)

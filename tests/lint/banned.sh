@@ -18,8 +18,13 @@ calls()
 
 for at in $(calls "$everywhere" $(find lib cli tests -name '*.[ch]')); do echo "$at: a banned function"; done
 for at in $(calls "$library" $(find lib -name '*.[ch]')); do
-    # Where a pipe is spooled is the user's to say, and TMPDIR is how users say it.
-    sed -n "${at##*:}p" "${at%:*}" | grep -q 'getenv("TMPDIR")' || echo "$at: the library may not do this"
+    # Where a pipe is spooled is the user's to say, and TMPDIR is how users say it. libarchive, by names of ours, is
+    # loaded when it is needed: linked, it would slow the start of every command.
+    case $at in
+    lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, #name)' ;;
+    *) allowed='getenv("TMPDIR")' ;;
+    esac
+    sed -n "${at##*:}p" "${at%:*}" | grep -q "$allowed" || echo "$at: the library may not do this"
 done
 for file in $(find lib -name '*.[ch]'); do
     awk -f "$LINT/strip.awk" "$file" | grep -nE '(^|[^A-Za-z0-9_])(stdout|stderr|environ)([^A-Za-z0-9_]|$)' |

@@ -1,0 +1,218 @@
+/* unpack_archive.c - bzip2, xz, zstd, lz4 and 7-Zip, by libarchive, whose headers no other
+ * file includes and which a build may lack (make LIBARCHIVE=). It is loaded when it is needed:
+ * linked, it and the dozen libraries behind it double the start-up time of every command.
+ * Only decoders that live in the library are asked: for others it would start a program.
+ * No name from an archive is ever used as a path. */
+#include "codec/unpack_archive.h"
+
+#ifdef HAVE_LIBARCHIVE
+
+#include <archive.h>
+#include <archive_entry.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdlib.h>
+
+#define BLOCK 65536u
+
+#define FUNCTIONS                                                                                            \
+    X(archive_bzlib_version)                                                                                 \
+    X(archive_errno)                                                                                         \
+    X(archive_entry_filetype)                                                                                \
+    X(archive_entry_is_encrypted)                                                                            \
+    X(archive_entry_pathname)                                                                                \
+    X(archive_error_string)                                                                                  \
+    X(archive_filter_bytes)                                                                                  \
+    X(archive_liblz4_version)                                                                                \
+    X(archive_liblzma_version)                                                                               \
+    X(archive_libzstd_version)                                                                               \
+    X(archive_read_data)                                                                                     \
+    X(archive_read_free)                                                                                     \
+    X(archive_read_new)                                                                                      \
+    X(archive_read_next_header)                                                                              \
+    X(archive_read_open1)                                                                                    \
+    X(archive_read_set_callback_data)                                                                        \
+    X(archive_read_set_read_callback)                                                                        \
+    X(archive_read_set_seek_callback)                                                                        \
+    X(archive_read_support_filter_bzip2)                                                                     \
+    X(archive_read_support_filter_lz4)                                                                       \
+    X(archive_read_support_filter_xz)                                                                        \
+    X(archive_read_support_filter_zstd)                                                                      \
+    X(archive_read_support_format_7zip)                                                                      \
+    X(archive_read_support_format_raw)                                                                       \
+    X(archive_set_error)
+
+struct functions {
+#define X(name) __typeof__(name) *name;
+    FUNCTIONS
+#undef X
+};
+
+static bool load(struct functions *f)
+{
+    static const char *const names[] = {"libarchive.so.13", "libarchive.so", "libarchive.13.dylib"};
+    void *lib = NULL, *at;
+    for (size_t i = 0; i < sizeof names / sizeof *names && !lib; i++)
+        lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
+    if (!lib)
+        return false;
+#define X(name)                                                                                              \
+    at = dlsym(lib, #name);                                                                                  \
+    if (!at)                                                                                                 \
+        return false;                                                                                        \
+    memcpy(&f->name, &at, sizeof at); /* bounded: a pointer to a pointer; ISO C has no cast */
+    FUNCTIONS
+#undef X
+    return true; /* and stays loaded */
+}
+
+struct input {
+    struct functions f;
+    struct archive *a;
+    source *src;
+    uint64_t pos;
+    unsigned char block[BLOCK];
+};
+
+static la_ssize_t give(struct archive *a, void *user, const void **out)
+{
+    struct input *in = user;
+    ckpt_error err;
+    uint64_t left = in->src->size - in->pos;
+    size_t n = left < BLOCK ? (size_t)left : BLOCK;
+    if (source_read(in->src, in->pos, in->block, n, &err) != CKPT_OK) {
+        in->f.archive_set_error(a, EIO, "%s", err.what);
+        return ARCHIVE_FATAL;
+    }
+    in->pos += n; /* bounded: n is what is left, at most */
+    *out = in->block;
+    return (la_ssize_t)n;
+}
+
+static la_int64_t seek(struct archive *a, void *user, la_int64_t off, int whence)
+{
+    struct input *in = user;
+    uint64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->pos : in->src->size;
+    int64_t to;
+    (void)a;
+    if (__builtin_add_overflow((int64_t)base, off, &to) || to < 0 || (uint64_t)to > in->src->size)
+        return ARCHIVE_FATAL;
+    in->pos = (uint64_t)to;
+    return to;
+}
+
+static bool set_up(struct input *in)
+{
+    struct archive *a = in->a = in->f.archive_read_new();
+    if (!a)
+        return false;
+    if (in->f.archive_bzlib_version())
+        (void)in->f.archive_read_support_filter_bzip2(a);
+    if (in->f.archive_liblzma_version())
+        (void)in->f.archive_read_support_filter_xz(a);
+    if (in->f.archive_libzstd_version())
+        (void)in->f.archive_read_support_filter_zstd(a);
+    if (in->f.archive_liblz4_version())
+        (void)in->f.archive_read_support_filter_lz4(a);
+    (void)in->f.archive_read_support_format_7zip(a);
+    (void)in->f.archive_read_support_format_raw(a);
+    (void)in->f.archive_read_set_read_callback(a, give);
+    (void)in->f.archive_read_set_seek_callback(a, seek);
+    (void)in->f.archive_read_set_callback_data(a, in);
+    return true;
+}
+
+static ckpt_status failed(const struct input *in, ckpt_error *err)
+{
+    const char *why = in->f.archive_error_string(in->a);
+    return fail(err, in->f.archive_errno(in->a) == EILSEQ ? CKPT_EFORMAT : CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "%s", why ? why : "libarchive cannot read it");
+}
+
+/* contents - all bytes of the entry at hand; those before a failure too. */
+static ckpt_status contents(const struct input *in, struct unpack *u, source **out, ckpt_error *err)
+{
+    ckpt_status st = CKPT_OK;
+    spool *to = spool_new(u->max);
+    unsigned char *block = malloc(BLOCK);
+    la_ssize_t n = 1;
+    if (!to || !block) {
+        free(block);
+        spool_free(to);
+        return fail_memory(err);
+    }
+    while (st == CKPT_OK && (n = in->f.archive_read_data(in->a, block, BLOCK)) > 0)
+        st = spool_write(to, block, (size_t)n, err);
+    if (st == CKPT_OK && n < 0)
+        st = failed(in, err);
+    free(block);
+    u->max -= spool_size(to); /* bounded: the spool took no more */
+    *out = spool_source(to);
+    return st;
+}
+
+static ckpt_status entry(const struct input *in, struct archive_entry *e, struct unpack *u, ckpt_error *err)
+{
+    source *bytes = NULL;
+    ckpt_error inside;
+    const char *name = in->f.archive_entry_pathname(e);
+    if (in->f.archive_entry_filetype(e) == AE_IFDIR)
+        return CKPT_OK;
+    if (in->f.archive_entry_is_encrypted(e))
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a member is encrypted");
+    ckpt_status st = contents(in, u, &bytes, err);
+    if (!bytes)
+        return st;
+    ckpt_status told = u->member(u->user, str_c(name ? name : "?"), bytes, &inside);
+    source_unref(bytes);
+    if (told != CKPT_OK && err)
+        *err = inside;
+    return told != CKPT_OK ? told : st;
+}
+
+ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
+{
+    struct input *in = calloc(1, sizeof *in);
+    struct archive_entry *e;
+    if (in && !load(&in->f)) {
+        free(in);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libarchive is not here, which unpacks it");
+    }
+    if (!in || !set_up(in)) {
+        free(in);
+        return fail_memory(err);
+    }
+    in->src = src;
+    ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : failed(in, err);
+    while (st == CKPT_OK) {
+        int code = in->f.archive_read_next_header(in->a, &e);
+        if (code == ARCHIVE_EOF)
+            break;
+        st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? entry(in, e, u, err) : failed(in, err);
+    }
+    la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
+    u->used = used < 0 ? 0 : (uint64_t)used;
+    (void)in->f.archive_read_free(in->a);
+    free(in);
+    return st;
+}
+
+bool unpack_archive_ready(void)
+{
+    struct functions f;
+    return load(&f);
+}
+
+#else
+
+ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
+{
+    (void)src;
+    (void)u;
+    return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                "this ckpt was built without libarchive, which unpacks it");
+}
+
+bool unpack_archive_ready(void) { return false; }
+
+#endif

@@ -1,0 +1,116 @@
+/*
+ * scan_packed.c - what lies in compressed files and foreign archives: joblib dumps, tar.gz,
+ * 7-Zip. Gzip and zlib are unpacked by inflate.c, the others by libarchive. How much they
+ * may give is bounded by the size of what is packed, and in all.
+ */
+#include <inttypes.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/inflate.h"
+#include "codec/unpack_archive.h"
+#include "format/scan.h"
+
+#define FREE_BYTES ((uint64_t)64 << 20) /* whatever the ratio */
+#define RATIO      1100u                /* no deflated byte gives more than 1032 */
+
+struct packed {
+    struct scanner *x;
+    ckpt_str where;
+    bool whole; /* every member is known to its last byte */
+};
+
+static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+{
+    struct packed *p = user;
+    struct scanner *x = p->x;
+    uint64_t known = 0;
+    ckpt_str where = name.len ? scan_join(x, p->where, name) : p->where;
+    if (!where.ptr)
+        return fail_memory(err);
+    x->s->result->members++;
+    x->unpacked += bytes->size; /* bounded: by max_unpacked */
+    x->depth++;
+    ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known, err);
+    x->depth--;
+    p->whole = p->whole && known >= bytes->size;
+    return st;
+}
+
+/* allowed - how many bytes SIZE packed ones may become. */
+static uint64_t allowed(const struct scanner *x, uint64_t size)
+{
+    uint64_t left = x->s->opts->max_unpacked - x->unpacked, most = 0;
+    if (!checked_mul(size, RATIO, &most) || most < FREE_BYTES)
+        most = size < UINT64_MAX / RATIO ? FREE_BYTES : UINT64_MAX;
+    return most < left ? most : left;
+}
+
+static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kind, ckpt_error *err)
+{
+    uint64_t used;
+    spool *to = spool_new(allowed(p->x, src->size));
+    if (!to)
+        return fail_memory(err);
+    ckpt_status st = inflate_into(src, 0, src->size, kind, to, &used, err);
+    source *bytes = spool_source(to);
+    if (st == CKPT_OK && used < src->size)
+        st = fail(err, CKPT_EFORMAT, used, "%" PRIu64 " bytes follow the compressed ones", src->size - used);
+    ckpt_error inside;
+    ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM ? CKPT_OK
+                                                              : inner(p, STR_LIT("contents"), bytes, &inside);
+    source_unref(bytes);
+    if (scanned != CKPT_OK && err)
+        *err = inside;
+    return scanned != CKPT_OK ? scanned : st;
+}
+
+/* seven_end - behind the last byte that a 7-Zip archive's first header (32 bytes: place and size
+ * of the last one at 12 and 20) leads to. */
+static uint64_t seven_end(source *src)
+{
+    unsigned char head[32];
+    uint64_t end;
+    return src->size >= sizeof head && source_read(src, 0, head, sizeof head, NULL) == CKPT_OK &&
+                   checked_add(load_u64le(head + 12), load_u64le(head + 20), &end) &&
+                   checked_add(end, sizeof head, &end)
+               ? end
+               : UINT64_MAX;
+}
+
+static ckpt_status foreign(source *src, const char *kind, struct unpack *u, ckpt_error *err)
+{
+    CKPT_TRY(unpack_archive(src, u, err));
+    uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(src) : u->used;
+    return end >= src->size ? CKPT_OK
+                            : fail(err, CKPT_EFORMAT, source_pos(src, end),
+                                   "%" PRIu64 " bytes follow the compressed ones", src->size - end);
+}
+
+ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
+                        ckpt_error *err)
+{
+    struct packed p = {x, where, true};
+    struct unpack u = {.max = allowed(x, src->size), .member = inner, .user = &p};
+    ckpt_error why;
+    x->format = x->depth ? x->format : kind;
+    ckpt_status st;
+    if (x->depth >= x->s->opts->max_depth)
+        st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it lies too deep");
+    else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
+        st = deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
+    else
+        st = foreign(src, kind, &u, &why);
+    if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
+        if (err)
+            *err = why;
+        return st;
+    }
+    if (st == CKPT_OK && p.whole)
+        *known += src->size; /* bounded: once */
+    bool go = st != CKPT_OK
+                  ? scan_found(x->s, st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? SCAN_FMT002 : SCAN_ARC002,
+                               where, src, 0, "%s data: %s", kind, why.what)
+                  : scan_found(x->s, SCAN_ARC001, where, src, 0, "%s data, unpacked and scanned", kind);
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
