@@ -3,6 +3,7 @@
  * a file cannot know: nobody can prepare names that all collide. */
 #include "base/map.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 #include <sys/auxv.h>
 
@@ -10,17 +11,27 @@
 
 #define MAX_SLOTS ((size_t)1 << 31) /* the stored part of a hash tells no more apart */
 
+/* Only as much of a slot is there as its kind of key needs. */
 struct slot {
-    const char *ptr; /* text keys */
-    uint64_t key;    /* length of the text, or the number */
-    uint32_t hash;   /* 0: free */
+    uint32_t hash; /* 0: free */
     uint32_t value;
+    uint64_t key;    /* a number, or the length of a text … */
+    const char *ptr; /* … which is here */
+};
+
+enum {
+    INDEX_SLOT = offsetof(struct slot, key),
+    NUMBER_SLOT = offsetof(struct slot, ptr),
+    TEXT_SLOT = sizeof(struct slot)
 };
 
 struct map {
-    struct slot *slots;
+    unsigned char *slots; /* made by the first key, which tells their kind */
+    size_t slot_size;
     size_t nslots; /* a power of two */
     size_t count;
+    ckpt_str (*text_of)(const void *user, uint32_t value); /* of an index, else NULL */
+    const void *user;
     uint64_t seed[2];
 };
 
@@ -93,13 +104,18 @@ static uint32_t hash_num(const map *m, uint64_t key)
     return sip_finish(v, key);
 }
 
+static struct slot *slot_at(const map *m, size_t i)
+{
+    return (struct slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
+}
+
 /* slots_new - N free ones. Looking at a fresh page maps the page of zeros, and
  * writing to it later another one: written to at once, it costs one fault. */
-static struct slot *slots_new(size_t n)
+static unsigned char *slots_new(size_t n, size_t size)
 {
-    struct slot *slots = calloc(n, sizeof *slots);
-    for (size_t i = 0; slots && i < n; i += 4096 / sizeof *slots)
-        *(volatile uint32_t *)&slots[i].hash = 0;
+    unsigned char *slots = calloc(n, size);
+    for (size_t i = 0; slots && i < n * size; i += 4096) /* bounded: calloc looked */
+        *(volatile unsigned char *)&slots[i] = 0;
     return slots;
 }
 
@@ -116,10 +132,15 @@ map *map_new(size_t expected)
     m->nslots = 16;
     while (m->nslots < MAX_SLOTS && m->nslots / 4 * 3 < expected)
         m->nslots *= 2;
-    m->slots = slots_new(m->nslots);
-    if (!m->slots) {
-        free(m);
-        return NULL;
+    return m;
+}
+
+map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user)
+{
+    map *m = map_new(expected);
+    if (m) {
+        m->text_of = text_of;
+        m->user = user;
     }
     return m;
 }
@@ -134,15 +155,29 @@ void map_free(map *m)
 
 size_t map_count(const map *m) { return m->count; }
 
+static bool holds(const map *m, const struct slot *s, const char *ptr, uint64_t key)
+{
+    if (m->text_of) {
+        ckpt_str text = m->text_of(m->user, s->value);
+        return text.len == key && (!key || memcmp(text.ptr, ptr, (size_t)key) == 0);
+    }
+    return s->key == key && (!ptr || memcmp(s->ptr, ptr, (size_t)key) == 0);
+}
+
+/* find - the slot of a key, or the free one where it belongs. */
 static struct slot *find(const map *m, const char *ptr, uint64_t key, uint32_t hash)
 {
     for (size_t i = hash & (m->nslots - 1);; i = (i + 1) & (m->nslots - 1)) {
-        struct slot *s = &m->slots[i];
-        if (s->hash == 0)
-            return s;
-        if (s->hash == hash && s->key == key && (!ptr || memcmp(s->ptr, ptr, (size_t)key) == 0))
+        struct slot *s = slot_at(m, i);
+        if (s->hash == 0 || (s->hash == hash && holds(m, s, ptr, key)))
             return s;
     }
+}
+
+static uint32_t get(const map *m, const char *ptr, uint64_t key, uint32_t hash)
+{
+    const struct slot *s = m->count ? find(m, ptr, key, hash) : NULL;
+    return s && s->hash ? s->value : MAP_NONE;
 }
 
 static bool grow(map *m)
@@ -151,35 +186,42 @@ static bool grow(map *m)
     if (m->nslots >= MAX_SLOTS)
         return false;
     larger.nslots *= 2;
-    larger.slots = slots_new(larger.nslots);
+    larger.slots = slots_new(larger.nslots, m->slot_size);
     if (!larger.slots)
         return false;
     for (size_t i = 0; i < m->nslots; i++) {
-        if (m->slots[i].hash == 0)
+        const struct slot *s = slot_at(m, i);
+        if (s->hash == 0)
             continue;
-        size_t at = m->slots[i].hash & (larger.nslots - 1);
-        while (larger.slots[at].hash)
+        size_t at = s->hash & (larger.nslots - 1);
+        while (slot_at(&larger, at)->hash)
             at = (at + 1) & (larger.nslots - 1);
-        larger.slots[at] = m->slots[i];
+        memcpy(slot_at(&larger, at), s, m->slot_size);
     }
     free(m->slots);
     *m = larger;
     return true;
 }
 
+static bool room(map *m, bool text)
+{
+    if (m->slots)
+        return m->count < m->nslots / 4 * 3 || grow(m);
+    m->slot_size = m->text_of ? INDEX_SLOT : text ? TEXT_SLOT : NUMBER_SLOT;
+    m->slots = slots_new(m->nslots, m->slot_size);
+    return m->slots != NULL;
+}
+
 static bool put(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
 {
+    if (!room(m, ptr != NULL))
+        return false;
     struct slot *s = find(m, ptr, key, hash);
     if (old)
         *old = s->hash ? s->value : MAP_NONE;
     if (s->hash)
         return true;
-    if (m->count >= m->nslots / 4 * 3) {
-        if (!grow(m))
-            return false;
-        s = find(m, ptr, key, hash);
-    }
-    *s = (struct slot){ptr, key, hash, value};
+    memcpy(s, &(struct slot){hash, value, key, ptr}, m->slot_size);
     m->count++;
     return true;
 }
@@ -189,8 +231,7 @@ static const char *address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)
 {
-    const struct slot *s = find(m, address(key), key.len, hash_text(m, key));
-    return s->hash ? s->value : MAP_NONE;
+    return get(m, address(key), key.len, hash_text(m, key));
 }
 
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
@@ -200,8 +241,7 @@ bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
 
 uint32_t map_get_num(const map *m, uint64_t key)
 {
-    const struct slot *s = find(m, NULL, key, hash_num(m, key));
-    return s->hash ? s->value : MAP_NONE;
+    return get(m, NULL, key, hash_num(m, key));
 }
 
 bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
@@ -211,8 +251,8 @@ bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
 
 bool map_set_num(map *m, uint64_t key, uint32_t value)
 {
-    struct slot *s = find(m, NULL, key, hash_num(m, key));
-    if (!s->hash)
+    struct slot *s = m->count ? find(m, NULL, key, hash_num(m, key)) : NULL;
+    if (!s || !s->hash)
         return map_put_num(m, key, value, NULL);
     s->value = value;
     return true;

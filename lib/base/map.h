@@ -11,6 +11,10 @@ typedef struct map map;
 
 /* map_new - an empty map with room for about EXPECTED keys; NULL: no memory. */
 map *map_new(size_t expected);
+/* map_index - the same for texts that can be had by their numbers: it keeps none
+ * of them itself, and so takes a third of the memory. TEXT_OF answers for every
+ * number that was put. */
+map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user);
 void map_free(map *m);
 /* map_get - the number stored under KEY, or MAP_NONE. */
 uint32_t map_get(const map *m, ckpt_str key);

@@ -123,11 +123,13 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     return CKPT_OK;
 }
 
+static ckpt_str name_of(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
+
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
     z->order = arena_array(z->a, z->n, sizeof *z->order);
-    z->names = map_new(z->n);
+    z->names = map_index(z->n, name_of, z);
     if (!z->entries || !z->order || !z->names)
         return fail_memory(err);
     z->crc_none = z->n > 0;

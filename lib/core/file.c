@@ -159,10 +159,21 @@ bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
     return true;
 }
 
+static ckpt_str key_of(const void *user, uint32_t i) { return ((const ckpt_file *)user)->table.storages[i].s.key; }
+
+map *file_storage_keys(ckpt_file *f, size_t expected)
+{
+    if (!f->storage_keys)
+        f->storage_keys = map_index(expected, key_of, f);
+    return f->storage_keys;
+}
+
+static ckpt_str name_of(const void *user, uint32_t i) { return ((const ckpt_file *)user)->table.rows[i].t.name; }
+
 uint32_t file_find(ckpt_file *f, ckpt_str name)
 {
     if (!f->names) {
-        f->names = map_new(f->table.nrows);
+        f->names = map_index(f->table.nrows, name_of, f);
         bool ok = f->names != NULL;
         for (uint32_t i = 0; ok && i < f->table.nrows; i++)
             ok = map_put(f->names, f->table.rows[i].t.name, i, NULL);

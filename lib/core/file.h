@@ -84,6 +84,9 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no mem
 /* file_replacement - the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
+/* file_storage_keys - storage_keys, made on first use for about EXPECTED storages,
+ * each of which it finds by its key in the table; NULL: no memory. */
+map *file_storage_keys(ckpt_file *f, size_t expected);
 /* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header

@@ -176,14 +176,17 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
                                   uint32_t *index)
 {
     ckpt_file *f = g->f;
-    if (!f->storage_keys && !(f->storage_keys = map_new(torch_expected(f))))
+    map *keys = file_storage_keys(f, torch_expected(f));
+    if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
         return fail_memory(g->err);
-    *index = map_get(f->storage_keys, pid->key);
     if (*index != MAP_NONE)
         return enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel);
-    CKPT_TRY(find_storage(g, v, pid, index));
-    return map_put(f->storage_keys, f->table.storages[*index].s.key, *index, NULL) ? CKPT_OK
-                                                                                   : fail_memory(g->err);
+    ckpt_status st = find_storage(g, v, pid, index);
+    if (st != CKPT_OK) { /* it is in the map, and not in the table */
+        map_free(keys);
+        f->storage_keys = NULL;
+    }
+    return st;
 }
 
 static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_str key, uint32_t *index)
@@ -207,7 +210,7 @@ static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32
 {
     ckpt_file *f = g->f;
     ckpt_str key = arena_printf(f->a, "bytes@%llu", (unsigned long long)v->offset);
-    if (!key.ptr || (!f->storage_keys && !(f->storage_keys = map_new(64))))
+    if (!key.ptr || !file_storage_keys(f, 64))
         return fail_memory(g->err);
     *index = map_get(f->storage_keys, key);
     return *index == MAP_NONE ? read_from_bytes(g, v, key, index) : CKPT_OK;

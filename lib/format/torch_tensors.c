@@ -18,7 +18,7 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
     if (i < 0)
         return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "its record %s is missing", record);
     const struct zip_entry *e = &ta->z->entries[i];
-    if (!f->storage_keys && !(f->storage_keys = map_new(64)))
+    if (!file_storage_keys(f, 64))
         return fail_memory(err);
     *index = map_get(f->storage_keys, e->name);
     if (*index != MAP_NONE)

@@ -248,12 +248,14 @@ static ckpt_status collision(const struct group *g, const struct slot *a, const 
     return CKPT_EEXIST;
 }
 
+static ckpt_str then_of(const void *slots, uint32_t i) { return ((const struct slot *)slots)[i].then; }
+
 /* check_domain - no two of the slots from *AT on that are of one domain may get the
  * same name. Two that had the same name before are the file's own doing. */
 static ckpt_status check_domain(const struct group *g, const struct slot *slots, size_t n, size_t *at,
                                 ckpt_error *err)
 {
-    map *names = map_new(0);
+    map *names = map_index(0, then_of, slots);
     ckpt_status st = CKPT_OK;
     uint32_t old, domain = slots[*at].domain;
     for (; st == CKPT_OK && *at < n && slots[*at].domain == domain; ++*at) {
