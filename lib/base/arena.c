@@ -65,6 +65,21 @@ void arena_free(arena *a)
     free(a);
 }
 
+static void chunks_trim(struct chunk *c)
+{
+    for (; c; c = c->next) {
+        size_t kept = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
+        if (kept < c->mapped) /* what is touched again is zero again */
+            (void)madvise((unsigned char *)c + kept, c->mapped - kept, MADV_DONTNEED);
+    }
+}
+
+void arena_trim(arena *a)
+{
+    chunks_trim(a->head);
+    chunks_trim(a->own);
+}
+
 void arena_raise(arena *a, uint64_t max_bytes)
 {
     if (a->max < max_bytes)

@@ -11,6 +11,9 @@ typedef struct arena arena;
  * total. NULL when memory ran out. */
 arena *arena_new(uint64_t max_bytes);
 void arena_free(arena *a);
+/* arena_trim - gives back the memory behind what was handed out so far. More may
+ * be asked for afterwards. */
+void arena_trim(arena *a);
 /* arena_raise - lifts the ceiling to at least MAX_BYTES. */
 void arena_raise(arena *a, uint64_t max_bytes);
 /* arena_alloc - N zeroed bytes aligned for any type (N 0 gives a valid

@@ -159,7 +159,11 @@ bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by)
     return true;
 }
 
-static ckpt_str key_of(const void *user, uint32_t i) { return ((const ckpt_file *)user)->table.storages[i].s.key; }
+static ckpt_str key_of(const void *user, uint32_t i)
+{
+    const ckpt_file *f = user;
+    return f->table.storages[i].s.key;
+}
 
 map *file_storage_keys(ckpt_file *f, size_t expected)
 {
@@ -168,7 +172,11 @@ map *file_storage_keys(ckpt_file *f, size_t expected)
     return f->storage_keys;
 }
 
-static ckpt_str name_of(const void *user, uint32_t i) { return ((const ckpt_file *)user)->table.rows[i].t.name; }
+static ckpt_str name_of(const void *user, uint32_t i)
+{
+    const ckpt_file *f = user;
+    return f->table.rows[i].t.name;
+}
 
 uint32_t file_find(ckpt_file *f, ckpt_str name)
 {

@@ -9,6 +9,8 @@
  */
 #include "core/table.h"
 
+#include <stdlib.h>
+
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/map.h"
@@ -251,24 +253,25 @@ static bool may_alias(const ckpt_tensor *v)
     return v->storage != CKPT_NO_STORAGE && v->has_data && v->elements;
 }
 
-/* shared_storages - which storages are looked at by more than one row. */
-static uint8_t *shared_storages(const struct table *t)
+/* shared_storages - which storages are looked at by more than one row: *SEEN is 2
+ * for those, and *ANY tells whether there are such. */
+static bool shared_storages(const struct table *t, uint8_t **seen, bool *any)
 {
-    uint8_t *seen = arena_array(t->a, t->nstorages, 1);
-    for (size_t i = 0; seen && i < t->nrows; i++)
-        if (may_alias(&t->rows[i].t) && seen[t->rows[i].t.storage] < 2)
-            seen[t->rows[i].t.storage]++;
-    return seen;
+    *seen = calloc(t->nstorages + 1, 1);
+    *any = false;
+    for (size_t i = 0; *seen && i < t->nrows; i++) {
+        uint8_t *s = may_alias(&t->rows[i].t) ? *seen + t->rows[i].t.storage : NULL;
+        if (s && *s < 2 && ++*s == 2)
+            *any = true;
+    }
+    return *seen != NULL;
 }
 
 /* Rows are chained by (storage, offset), so that ten thousand views of one
  * storage do not make the search quadratic. */
-ckpt_status table_finish(struct table *t, ckpt_error *err)
+static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uint32_t *next)
 {
-    map *seen = map_new(0);
-    uint8_t *rows_of = shared_storages(t);
-    uint32_t *next = arena_array(t->a, t->nrows, sizeof *next);
-    bool ok = seen && next && rows_of;
+    bool ok = seen && next;
     for (uint32_t i = 0; ok && i < t->nrows; i++) {
         ckpt_tensor *v = &t->rows[i].t;
         next[i] = MAP_NONE;
@@ -290,6 +293,20 @@ ckpt_status table_finish(struct table *t, ckpt_error *err)
             next[head] = i;
         }
     }
-    map_free(seen);
+    return ok;
+}
+
+ckpt_status table_finish(struct table *t, ckpt_error *err)
+{
+    uint8_t *rows_of;
+    bool any, ok = shared_storages(t, &rows_of, &any);
+    if (ok && any) {
+        map *seen = map_new(0);
+        uint32_t *next = calloc(t->nrows, sizeof *next);
+        ok = find_aliases(t, rows_of, seen, next);
+        map_free(seen);
+        free(next);
+    }
+    free(rows_of);
     return ok ? CKPT_OK : fail_memory(err);
 }

@@ -102,6 +102,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     ckpt_status st = f->format->read(f, err);
     f->probe = NULL;
     CKPT_TRY(st);
+    arena_trim(f->a);
     return table_finish(&f->table, err);
 }
 

@@ -158,6 +158,28 @@ static void copies_text(void)
     arena_free(a);
 }
 
+static void trims_what_is_not_used(void)
+{
+    arena *a = arena_new(1u << 30);
+    const size_t n = (size_t)3 << 20;
+    unsigned char *kept = arena_alloc(a, n), *small = arena_alloc(a, 100);
+    memset(kept, 0xab, n);
+    memset(small, 0xcd, 100);
+    unsigned char *more = arena_alloc(a, 300000);
+    memset(more, 0xef, 300000);
+    arena_trim(a);
+    CU_ASSERT(kept[0] == 0xab && kept[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
+    for (int i = 0; i < 40; i++) {
+        unsigned char *after = arena_alloc(a, 100000);
+        for (size_t k = 0; k < 100000; k++)
+            if (after[k])
+                CU_FAIL_FATAL("not zeroed");
+        memset(after, 0xff, 100000);
+    }
+    CU_ASSERT(kept[n - 1] == 0xab && small[99] == 0xcd && more[299999] == 0xef);
+    arena_free(a);
+}
+
 static void can_be_made_to_fail(void)
 {
     arena *a = arena_new(10000);
@@ -182,5 +204,6 @@ void suite_arena(void)
     UNIT(gives_back_its_own_mappings_alone);
     UNIT(grows_up_to_the_ceiling_itself);
     UNIT(copies_text);
+    UNIT(trims_what_is_not_used);
     UNIT(can_be_made_to_fail);
 }

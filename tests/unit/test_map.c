@@ -51,6 +51,38 @@ static void reads_keys_to_their_end_only(void)
     map_free(m);
 }
 
+static ckpt_str word_of(const void *user, uint32_t i)
+{
+    const char *word = (const char *)user + 8 * (size_t)i;
+    return str_of(word, strlen(word));
+}
+
+/* An index keeps no text: it asks for that of each number, also while it grows. */
+static void finds_texts_by_their_numbers(void)
+{
+    static char words[5000][8];
+    uint32_t old;
+    map *m = map_index(10, word_of, words);
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("0")), MAP_NONE);
+    for (uint32_t i = 0; i < 5000; i++) {
+        (void)snprintf(words[i], sizeof words[i], "%u", i);
+        CU_ASSERT_FATAL(map_put(m, word_of(words, i), i, &old));
+        CU_ASSERT_EQUAL_FATAL(old, MAP_NONE);
+    }
+    for (uint32_t i = 0; i < 5000; i++) {
+        char again[8];
+        (void)snprintf(again, sizeof again, "%u", i);
+        CU_ASSERT_EQUAL_FATAL(map_get(m, str_of(again, strlen(again))), i);
+        CU_ASSERT(map_put(m, str_of(again, strlen(again)), 9999, &old) && old == i);
+    }
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("5000")), MAP_NONE);
+    CU_ASSERT_EQUAL(map_get(m, str_of(NULL, 0)), MAP_NONE);
+    words[7][0] = '\0';
+    CU_ASSERT_EQUAL(map_get(m, STR_LIT("7")), MAP_NONE); /* what is there now counts */
+    CU_ASSERT_EQUAL(map_count(m), 5000);
+    map_free(m);
+}
+
 static void numbers_can_be_replaced(void)
 {
     map *m = map_new(0);
@@ -105,6 +137,7 @@ void suite_map(void)
     UNIT(keeps_the_first);
     UNIT(tells_all_bytes_apart);
     UNIT(reads_keys_to_their_end_only);
+    UNIT(finds_texts_by_their_numbers);
     UNIT(numbers_can_be_replaced);
     UNIT(a_million_names_are_quick);
 }
