@@ -23,7 +23,7 @@ check()
 build()
 {
     "$CC" -std=c11 -Wall -Wextra -Wpedantic -Werror -Ilib -o "$tmp/example" tests/example.c "$B/libckpt.a" \
-        -lzip -lcrypto -lm -pthread
+        -lzip -lz -lcrypto -lm -ldl -pthread
 }
 run() { "$tmp/example" "$@"; }
 lists() { run tests/data/examples/train.pt | grep -q 'module.fc.weight'; }
