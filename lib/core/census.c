@@ -57,6 +57,12 @@ void census_add(struct census *c, ckpt_dtype dt, const unsigned char *p, size_t 
     }
 }
 
+void census_merge(struct census *c, const struct census *more)
+{
+    for (size_t i = 0; i < 256; i++)
+        c->count[i] += more->count[i];
+}
+
 /* values - the numbers that pattern B stands for; returns how many. */
 static size_t values(ckpt_dtype dt, unsigned b, double out[4])
 {

@@ -13,6 +13,7 @@ struct census {
 bool census_takes(ckpt_dtype dt);
 /* census_add - N elements at P, whole blocks of dtype.def. */
 void census_add(struct census *c, ckpt_dtype dt, const unsigned char *p, size_t n);
+void census_merge(struct census *c, const struct census *more);
 struct moments census_moments(const struct census *c, ckpt_dtype dt);
 /* census_bins - the finite ones, by BIN_OF, which gets USER and the value. */
 void census_bins(const struct census *c, ckpt_dtype dt, uint64_t *bins,

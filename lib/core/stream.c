@@ -24,8 +24,8 @@ struct look {
 struct stream {
     struct look l;
     struct stream_options o;
-    uint64_t next; /* unit to be read next */
-    bool crc_on_the_way, crc_late;
+    uint64_t next, end; /* units: to be read next, behind the last */
+    bool part, crc_on_the_way, crc_late;
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
     size_t block_cap, block_at, block_len;
@@ -162,12 +162,17 @@ ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream
     return status == CKPT_OK ? storage_crc(st, crc, o, err) : status;
 }
 
+static bool covers(const struct look *l)
+{
+    return l->run && l->total && l->g.at == l->st->off && l->t->nbytes == l->st->s.nbytes;
+}
+
 static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
     CKPT_TRY(look_at(&s->l, t, row, err));
     const struct look *l = &s->l;
-    s->crc_on_the_way = crc_open(l->st) && l->run && l->total && l->g.at == l->st->off &&
-                        l->t->nbytes == l->st->s.nbytes;
+    s->end = l->total;
+    s->crc_on_the_way = crc_open(l->st) && covers(l);
     if (!s->crc_on_the_way)
         CKPT_TRY(storage_check(t, l->t->storage, &s->o, err));
     if (l->run && l->total * l->g.width > STREAM_CHUNK)
@@ -197,6 +202,39 @@ ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_optio
     return CKPT_OK;
 }
 
+bool stream_is_run(struct table *t, uint32_t row)
+{
+    struct look l;
+    bool run = look_at(&l, t, row, NULL) == CKPT_OK && l.run && l.total == l.t->elements && l.st->src &&
+               !l.st->src->serial && (!crc_open(l.st) || covers(&l));
+    gather_free(&l.g);
+    return run;
+}
+
+ckpt_status stream_open_part(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
+                             ckpt_error *err)
+{
+    stream *s = calloc(1, sizeof *s);
+    if (!s)
+        return fail_memory(err);
+    ckpt_status st = look_at(&s->l, t, row, err);
+    if (st == CKPT_OK && !range_within(first, count, s->l.total))
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a part beyond the end is asked for");
+    if (st != CKPT_OK) {
+        stream_close(s);
+        return st;
+    }
+    s->part = true;
+    s->crc_on_the_way = crc_open(s->l.st);
+    s->next = first;
+    s->end = first + count; /* bounded: range_within */
+    source_sequential(s->l.g.src);
+    *out = s;
+    return CKPT_OK;
+}
+
+uint32_t stream_crc(const stream *s) { return s->crc; }
+
 static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_error *err)
 {
     struct look *l = &s->l;
@@ -205,7 +243,7 @@ static ckpt_status next_run(stream *s, unsigned char *out, uint64_t units, ckpt_
     if (!s->crc_on_the_way || s->crc_late)
         return CKPT_OK;
     s->crc = crc32_update(s->crc, out, n);
-    return s->next + units < l->total ? CKPT_OK : storage_crc(l->st, s->crc, &s->o, err);
+    return s->part || s->next + units < s->end ? CKPT_OK : storage_crc(l->st, s->crc, &s->o, err);
 }
 
 /* refill - the next block of gathered elements. */
@@ -225,8 +263,8 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
 {
     struct look *l = &s->l;
     uint64_t units = cap / l->g.width;
-    if (units > l->total - s->next)
-        units = l->total - s->next;
+    if (units > s->end - s->next)
+        units = s->end - s->next;
     if (l->run) {
         CKPT_TRY(next_run(s, out, units, err));
     } else {
@@ -246,7 +284,7 @@ static ckpt_status next_chunk(stream *s, unsigned char *out, size_t cap, size_t 
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err)
 {
     *got = 0;
-    if (s->next == s->l.total)
+    if (s->next == s->end)
         return CKPT_OK;
     if (cap < s->l.g.width)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a buffer of %zu bytes holds no element", cap);
@@ -262,7 +300,8 @@ void stream_sum_late(stream *s) { s->crc_late = true; }
 
 ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err)
 {
-    return storage_crc(s->l.st, crc, &s->o, err);
+    s->crc = crc;
+    return s->part ? CKPT_OK : storage_crc(s->l.st, crc, &s->o, err);
 }
 
 void stream_close(stream *s)

@@ -21,6 +21,16 @@ struct stream_options {
  * other row has the storage read through once before. */
 ckpt_status stream_open(struct table *t, uint32_t row, const struct stream_options *o, stream **out,
                         ckpt_error *err);
+/* stream_open_part - elements [FIRST, FIRST + COUNT) of a row that is one run and
+ * covers its storage if that has an unchecked CRC, which is left to the caller:
+ * stream_crc has that of this part. */
+ckpt_status stream_open_part(struct table *t, uint32_t row, uint64_t first, uint64_t count, stream **out,
+                             ckpt_error *err);
+/* stream_is_run - can row ROW be read in parts by several threads? */
+bool stream_is_run(struct table *t, uint32_t row);
+/* stream_crc - of what stream_next read, as it is stored, if the storage has one
+ * to check. */
+uint32_t stream_crc(const stream *s);
 /* stream_next - up to CAP >= 16 bytes into OUT, whole elements; *GOT 0 at the end. */
 ckpt_status stream_next(stream *s, void *out, size_t cap, size_t *got, ckpt_error *err);
 void stream_close(stream *s);
@@ -29,7 +39,7 @@ void stream_close(stream *s);
  * take that over before he reads: by stream_sum_late, and stream_summed at the end. */
 bool stream_sums(const stream *s);
 void stream_sum_late(stream *s);
-ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err);
+ckpt_status stream_summed(stream *s, uint32_t crc, ckpt_error *err); /* of a part: kept for stream_crc */
 /* stream_read - COUNT elements from FIRST; no CRC. */
 ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t count, void *out,
                         ckpt_error *err);

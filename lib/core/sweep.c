@@ -1,17 +1,30 @@
 /* sweep.c - see sweep.h. A task of the pool is a group of items: those whose
- * storages have a CRC-32 that one of them checks for the others. */
+ * storages have a CRC-32 that one of them checks for the others; or a part of one. */
 #include "core/sweep.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/crc32.h"
+#include "core/dtype.h"
+#include "core/tensor.h"
 #include "io/pool.h"
 
 #define SMALL (8u << 20) /* a thread costs more than it saves below */
 
 struct group {
     uint32_t first, count; /* of order */
+    uint32_t cut, part;    /* of cuts, and which of its parts; cut NOT_CUT: whole items */
+};
+
+#define NOT_CUT UINT32_MAX
+
+/* An item in parts. */
+struct cut {
+    struct sweep_part *parts;
+    uint32_t n;
+    _Atomic uint32_t left; /* to be done */
 };
 
 struct state {
@@ -20,6 +33,8 @@ struct state {
     struct group *groups;
     uint64_t *weights;
     size_t ngroups;
+    struct cut *cuts;
+    size_t ncuts;
     atomic_bool *ready; /* by item: worked on, waits for done */
     size_t next;        /* first item that done has not seen */
     _Atomic uint64_t moved;
@@ -84,7 +99,7 @@ static void list_groups(struct state *t, uint32_t *parent)
     for (uint32_t i = 0; i < n; i++) {
         uint32_t l = leader(parent, i);
         if (l == i)
-            t->groups[t->ngroups++] = (struct group){0, 0};
+            t->groups[t->ngroups++] = (struct group){.cut = NOT_CUT};
         t->order[i] = l == i ? (uint32_t)t->ngroups - 1 : t->order[l];
         t->groups[t->order[i]].count++;
     }
@@ -108,17 +123,136 @@ static uint64_t item_bytes(const struct sweep_item *x)
     return checked_add(a, b, &a) ? a : UINT64_MAX;
 }
 
-static void weigh(struct state *t)
+/* -------------------------------------------------------------------- parts */
+
+static uint64_t width_of(const ckpt_file *f, uint32_t row)
 {
-    for (size_t g = 0; g < t->ngroups; g++)
-        for (uint32_t k = 0; k < t->groups[g].count; k++) {
-            uint64_t n = item_bytes(&t->s->items[t->order[t->groups[g].first + k]]);
-            if (!checked_add(t->weights[g], n, &t->weights[g]))
-                t->weights[g] = UINT64_MAX;
-            if (!checked_add(t->total, n, &t->total))
-                t->total = UINT64_MAX;
-        }
+    const struct dtype_info *d = dtype_info((ckpt_dtype)f->table.rows[row].t.dtype);
+    return d->block_elems == 1 ? d->block_bytes : 0;
 }
+
+/* part_elements - of item X; 0: it stays whole. */
+static uint64_t part_elements(const struct sweep_item *x)
+{
+    uint64_t a = width_of(x->file, x->row), b = x->other ? width_of(x->other, x->other_row) : a;
+    uint64_t per = a && b ? sweep_cut(a > b ? a : b) : 0;
+    if (!per || x->file->table.rows[x->row].t.elements <= per || !stream_is_run(&x->file->table, x->row))
+        return 0;
+    return x->other && !stream_is_run(&x->other->table, x->other_row) ? 0 : per;
+}
+
+/* count_parts - of group G; 1: it stays whole. */
+static uint64_t count_parts(const struct state *t, const struct group *g)
+{
+    const struct sweep_item *x = &t->s->items[t->order[g->first]];
+    uint64_t per = t->s->part && g->count == 1 ? part_elements(x) : 0;
+    uint64_t n = per ? x->file->table.rows[x->row].t.elements : 1;
+    return per ? n / per + (n % per != 0) : 1;
+}
+
+static ckpt_status cut(struct state *t, struct group *out, uint64_t n, ckpt_error *err)
+{
+    struct group g = *out;
+    const struct sweep_item *x = &t->s->items[t->order[g.first]];
+    uint64_t per = part_elements(x), elements = x->file->table.rows[x->row].t.elements;
+    struct cut *c = &t->cuts[t->ncuts];
+    c->parts = calloc((size_t)n, sizeof *c->parts);
+    if (!c->parts)
+        return fail_memory(err);
+    c->n = (uint32_t)n;
+    atomic_init(&c->left, c->n);
+    for (uint32_t i = 0; i < c->n; i++) {
+        uint64_t first = i * per; /* bounded: below elements */
+        c->parts[i].first = first;
+        c->parts[i].count = elements - first < per ? elements - first : per;
+        out[i] = (struct group){g.first, 1, (uint32_t)t->ncuts, i};
+    }
+    t->ncuts++;
+    return CKPT_OK;
+}
+
+/* cut_groups - large items on their own become as many groups as they have parts. */
+static ckpt_status cut_groups(struct state *t, ckpt_error *err)
+{
+    uint64_t tasks = 0;
+    size_t cuts = 0, at = 0;
+    for (size_t g = 0; g < t->ngroups; g++) {
+        uint64_t n = count_parts(t, &t->groups[g]);
+        cuts += n > 1;
+        if (!checked_add(tasks, n, &tasks) || tasks >= NOT_CUT)
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rows are too large to be read in parts");
+    }
+    struct group *groups = calloc((size_t)tasks + 1, sizeof *groups);
+    t->cuts = calloc(cuts + 1, sizeof *t->cuts);
+    if (!groups || !t->cuts) {
+        free(groups);
+        return fail_memory(err);
+    }
+    ckpt_status st = CKPT_OK;
+    for (size_t g = 0; st == CKPT_OK && g < t->ngroups; g++) {
+        uint64_t n = count_parts(t, &t->groups[g]);
+        groups[at] = t->groups[g];
+        if (n > 1)
+            st = cut(t, groups + at, n, err);
+        at += (size_t)n;
+    }
+    free(t->groups);
+    t->groups = groups;
+    t->ngroups = (size_t)tasks;
+    return st;
+}
+
+static uint64_t part_bytes(const struct sweep_item *x, const struct sweep_part *p)
+{
+    uint64_t width = width_of(x->file, x->row) + (x->other ? width_of(x->other, x->other_row) : 0);
+    return p->count * width; /* bounded: twice SWEEP_PART */
+}
+
+static uint64_t group_bytes(const struct state *t, const struct group *g)
+{
+    uint64_t n = 0;
+    if (g->cut != NOT_CUT)
+        return part_bytes(&t->s->items[t->order[g->first]], &t->cuts[g->cut].parts[g->part]);
+    for (uint32_t k = 0; k < g->count; k++)
+        if (!checked_add(n, item_bytes(&t->s->items[t->order[g->first + k]]), &n))
+            return UINT64_MAX;
+    return n;
+}
+
+static ckpt_status weigh(struct state *t, ckpt_error *err)
+{
+    t->weights = calloc(t->ngroups + 1, sizeof *t->weights);
+    for (size_t g = 0; t->weights && g < t->ngroups; g++) {
+        t->weights[g] = group_bytes(t, &t->groups[g]);
+        if (!checked_add(t->total, t->weights[g], &t->total))
+            t->total = UINT64_MAX;
+    }
+    return t->weights ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status check_side(ckpt_file *f, uint32_t row, const struct sweep_part *parts, size_t n, int side,
+                              ckpt_error *err)
+{
+    struct storage *st = &f->table.storages[f->table.rows[row].t.storage];
+    struct stream_options o = tensor_reading(f);
+    uint32_t crc = 0;
+    if (!st->s.has_crc || st->crc_checked)
+        return CKPT_OK;
+    for (size_t i = 0; i < n; i++)
+        crc = crc32_combine(crc, parts[i].crc[side], parts[i].count * width_of(f, row)); /* bounded: a part */
+    ckpt_status status = storage_crc(st, crc, &o, err);
+    if (status != CKPT_OK)
+        fail_file(err, f->path);
+    return status;
+}
+
+ckpt_status sweep_check(const struct sweep_item *x, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    CKPT_TRY(check_side(x->file, x->row, parts, n, 0, err));
+    return x->other ? check_side(x->other, x->other_row, parts, n, 1, err) : CKPT_OK;
+}
+
+/* ------------------------------------------------------------------- grouping */
 
 /* make_groups - all items have the same file, and the same other. */
 static ckpt_status make_groups(struct state *t, ckpt_error *err)
@@ -136,8 +270,10 @@ static ckpt_status make_groups(struct state *t, ckpt_error *err)
     }
     if (st == CKPT_OK) {
         list_groups(t, j.parent);
-        weigh(t);
+        st = cut_groups(t, err);
     }
+    if (st == CKPT_OK)
+        st = weigh(t, err);
     free(j.parent);
     free(j.owner);
     free(j.owner_b);
@@ -208,10 +344,36 @@ bool sweep_moved(struct sweep_run *run, uint64_t bytes)
     return !pool_stopped(run->pool, run->task);
 }
 
+static void free_parts(struct cut *c)
+{
+    for (uint32_t i = 0; c->parts && i < c->n; i++)
+        free(c->parts[i].out);
+    free(c->parts);
+    c->parts = NULL;
+}
+
+/* do_part - and what follows from the item, if all others are done. */
+static ckpt_status do_part(struct state *t, const struct group *g, struct sweep_run *run, ckpt_error *err)
+{
+    struct cut *c = &t->cuts[g->cut];
+    size_t i = t->order[g->first];
+    CKPT_TRY(t->s->part(t->s->user, i, &c->parts[g->part], run, err));
+    if (atomic_fetch_sub(&c->left, 1) > 1)
+        return CKPT_OK;
+    CKPT_TRY(t->s->join(t->s->user, i, c->parts, c->n, err));
+    free_parts(c);
+    atomic_store(&t->ready[i], true);
+    if (run->caller)
+        hand_on(t, run->pool);
+    return CKPT_OK;
+}
+
 static ckpt_status task(void *user, struct pool *p, size_t g, bool caller, ckpt_error *err)
 {
     struct state *t = user;
     struct sweep_run run = {t, p, g, caller};
+    if (t->groups[g].cut != NOT_CUT)
+        return do_part(t, &t->groups[g], &run, err);
     for (uint32_t k = 0; k < t->groups[g].count; k++) {
         size_t i = t->order[t->groups[g].first + k];
         if (pool_stopped(p, g))
@@ -246,12 +408,14 @@ ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", s->n);
     t.order = calloc(s->n, sizeof *t.order);
     t.groups = calloc(s->n, sizeof *t.groups);
-    t.weights = calloc(s->n, sizeof *t.weights);
     t.ready = calloc(s->n, sizeof *t.ready);
     atomic_init(&t.moved, 0);
-    ckpt_status st = t.order && t.groups && t.weights && t.ready ? make_groups(&t, err) : fail_memory(err);
+    ckpt_status st = t.order && t.groups && t.ready ? make_groups(&t, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = go(&t, err ? err : &own);
+    for (size_t i = 0; i < t.ncuts; i++)
+        free_parts(&t.cuts[i]);
+    free(t.cuts);
     free(t.order);
     free(t.groups);
     free(t.weights);

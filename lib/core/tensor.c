@@ -17,8 +17,7 @@ struct stream_options tensor_reading(ckpt_file *f)
     return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = crc_notice, .user = f};
 }
 
-/* of_row - an error about row I: named, in its file. */
-static ckpt_status of_row(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
+ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
 {
     fail_where(err, "%.*s", STR_ARG(f->table.rows[i].t.name));
     fail_file(err, f->path);
@@ -37,7 +36,7 @@ static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
                ckpt_kind_name((ckpt_kind)t->kind),
                t->kind == CKPT_META || t->kind == CKPT_UNINITIALIZED ? " in any file"
                                                                      : "; its parts are rows of their own");
-    return of_row(f, i, CKPT_ELOSSY, err);
+    return tensor_failed(f, i, CKPT_ELOSSY, err);
 }
 
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
@@ -45,7 +44,23 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
 {
     CKPT_TRY(data_row(f, i, err));
     ckpt_status st = stream_read(&f->table, i, first, count, out, err);
-    return st == CKPT_OK ? st : of_row(f, i, st, err);
+    return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
+}
+
+/* drain - all that S has goes to TAKE. */
+static ckpt_status drain(stream *s, int (*take)(void *user, const void *bytes, size_t n), void *user,
+                         ckpt_error *err)
+{
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    size_t got = 1;
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    while (st == CKPT_OK && got) {
+        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
+        if (st == CKPT_OK && got && take(user, chunk, got))
+            st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    free(chunk);
+    return st;
 }
 
 ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user, const void *bytes, size_t n),
@@ -54,15 +69,22 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     stream *s = NULL;
     struct stream_options o = tensor_reading(f);
     CKPT_TRY(data_row(f, i, err));
-    unsigned char *chunk = malloc(STREAM_CHUNK);
-    size_t got = 1;
-    ckpt_status st = chunk ? stream_open(&f->table, i, &o, &s, err) : fail_memory(err);
-    while (st == CKPT_OK && got) {
-        st = stream_next(s, chunk, STREAM_CHUNK, &got, err);
-        if (st == CKPT_OK && got && take(user, chunk, got))
-            st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    }
+    ckpt_status st = stream_open(&f->table, i, &o, &s, err);
+    if (st == CKPT_OK)
+        st = drain(s, take, user, err);
     stream_close(s);
-    free(chunk);
-    return st == CKPT_OK ? st : of_row(f, i, st, err);
+    return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
+}
+
+ckpt_status tensor_part(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
+                        int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err)
+{
+    stream *s = NULL;
+    ckpt_status st = stream_open_part(&f->table, i, first, count, &s, err);
+    if (st == CKPT_OK)
+        st = drain(s, take, user, err);
+    if (st == CKPT_OK)
+        *crc = stream_crc(s);
+    stream_close(s);
+    return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }

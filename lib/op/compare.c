@@ -50,7 +50,8 @@ bool compare_possible(const ckpt_tensor *a, const ckpt_tensor *b)
 
 /* ---- reading */
 
-static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, ckpt_error *err)
+static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, const struct sweep_part *part,
+                             ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
     struct stream_options o = tensor_reading(file);
@@ -60,7 +61,16 @@ static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, ckpt
     s->block_elems = info->block_bytes ? info->block_elems : 1;
     s->block_bytes = info->block_bytes ? info->block_bytes : 1;
     s->buf = malloc(STREAM_CHUNK);
-    return s->buf ? stream_open(&file->table, row, &o, &s->s, err) : fail_memory(err);
+    ckpt_status st = CKPT_OK;
+    if (!s->buf)
+        st = fail_memory(err);
+    else if (part)
+        st = stream_open_part(&file->table, row, part->first, part->count, &s->s, err);
+    else
+        st = stream_open(&file->table, row, &o, &s->s, err);
+    if (st != CKPT_OK)
+        fail_file(err, file->path);
+    return st;
 }
 
 static void side_close(struct side *s)
@@ -325,26 +335,34 @@ static ckpt_status lockstep(struct totals *t, struct side *a, struct side *b,
     return CKPT_OK;
 }
 
-ckpt_status compare_rows(ckpt_file *a, uint32_t i, ckpt_file *b, uint32_t j, const ckpt_diff_options *opts,
+void compare_join(struct comparison *to, const struct comparison *part)
+{
+    to->differing += part->differing;
+    to->identical &= part->identical;
+    to->max_abs = part->max_abs > to->max_abs ? part->max_abs : to->max_abs;
+    to->max_rel = part->max_rel > to->max_rel ? part->max_rel : to->max_rel;
+    to->sum += part->sum;
+}
+
+ckpt_status compare_rows(const struct sweep_item *x, struct sweep_part *part, const ckpt_diff_options *opts,
                          const struct compare_progress *progress, struct comparison *out, ckpt_error *err)
 {
-    struct side *sides = calloc(2, sizeof *sides);
+    struct side *a = calloc(2, sizeof *a), *b = a + 1;
     struct totals t = {.o = opts, .tolerance = {opts->atol, opts->rtol}, .c = out};
-    if (!sides)
+    if (!a)
         return fail_memory(err);
-    *out = (struct comparison){.identical = a->table.rows[i].t.dtype == b->table.rows[j].t.dtype};
-    ckpt_status st = side_open(&sides[0], a, i, err);
-    if (st != CKPT_OK)
-        fail_file(err, a->path);
-    if (st == CKPT_OK) {
-        st = side_open(&sides[1], b, j, err);
-        if (st != CKPT_OK)
-            fail_file(err, b->path);
-    }
+    ckpt_status st = side_open(a, x->file, x->row, part, err);
     if (st == CKPT_OK)
-        st = lockstep(&t, &sides[0], &sides[1], progress, err);
-    side_close(&sides[0]);
-    side_close(&sides[1]);
-    free(sides);
+        st = side_open(b, x->other, x->other_row, part, err);
+    *out = (struct comparison){.identical = a->dtype == b->dtype};
+    if (st == CKPT_OK)
+        st = lockstep(&t, a, b, progress, err);
+    if (st == CKPT_OK && part) {
+        part->crc[0] = stream_crc(a->s);
+        part->crc[1] = stream_crc(b->s);
+    }
+    side_close(a);
+    side_close(b);
+    free(a);
     return st;
 }

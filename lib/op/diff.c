@@ -272,17 +272,39 @@ static bool same_form(const ckpt_tensor *a, const ckpt_tensor *b)
     return a->kind != CKPT_QUANTIZED || str_eq(a->note, b->note);
 }
 
+static ckpt_status compare(struct diff *d, size_t i, struct sweep_part *part, struct sweep_run *run,
+                           struct comparison *out, ckpt_error *err)
+{
+    struct compare_progress progress = {tick, run};
+    ckpt_status st = compare_rows(&d->items[i], part, d->o, &progress, out, err);
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
+    return st;
+}
+
 /* compare_item - the values of one pair, on any thread. */
 static ckpt_status compare_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
     struct diff *d = user;
-    const struct sweep_item *x = &d->items[i];
-    struct compare_progress progress = {tick, run};
-    ckpt_status st =
-        compare_rows(d->a, x->row, d->b, x->other_row, d->o, &progress, &d->compared[i], err);
-    if (st == CKPT_OK)
-        return st;
-    fail_where(err, "%.*s", STR_ARG(d->pairs[x->tag].name));
+    return compare(d, i, NULL, run, &d->compared[i], err);
+}
+
+static ckpt_status compare_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
+                                ckpt_error *err)
+{
+    p->out = malloc(sizeof(struct comparison));
+    return p->out ? compare(user, i, p, run, p->out, err) : fail_memory(err);
+}
+
+static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    struct diff *d = user;
+    ckpt_status st = sweep_check(&d->items[i], parts, n, err);
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(d->pairs[d->items[i].tag].name));
+    d->compared[i] = (struct comparison){.identical = true};
+    for (size_t k = 0; st == CKPT_OK && k < n; k++)
+        compare_join(&d->compared[i], parts[k].out);
     return st;
 }
 
@@ -379,6 +401,8 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
 {
     struct sweep s = {.threads = d->o->threads,
                       .work = compare_item,
+                      .part = compare_part,
+                      .join = join_parts,
                       .done = told_item,
                       .progress = d->o->progress,
                       .user = d,

@@ -17,6 +17,7 @@
 #include "core/census.h"
 #include "core/number.h"
 #include "core/sweep.h"
+#include "core/tensor.h"
 
 #define SAMPLE 4096u
 
@@ -25,15 +26,16 @@ struct tally {
     bool small;         /* counted by value */
     size_t width, unit; /* bytes of an element; of what is dealt with at once */
     uint64_t at;        /* elements dealt with */
+    uint64_t cut;       /* elements of a part of a row, whether it is read in parts or not */
     uint64_t stretch;   /* elements that one of the sample stands for */
-    struct moments m;
+    struct moments m, done; /* of this part, of those before */
     struct census c;
     uint64_t low, high; /* of 64-bit integers; of signed ones the top bit is turned */
-    double *sample;
-    size_t nsample;
     unsigned char *rest; /* bytes that do not make a unit yet */
     size_t held;
     struct sweep_run *run;
+    size_t nsample;
+    double sample[];
 };
 
 /* ------------------------------------------------------------------- reading */
@@ -71,6 +73,24 @@ static void take_wide(struct tally *t, const unsigned char *p, size_t n)
     }
 }
 
+static void end_part(struct tally *t)
+{
+    moments_merge(&t->done, &t->m);
+    t->m = (struct moments){0};
+}
+
+/* take_elements - N of them that do not reach beyond a part. */
+static void take_elements(struct tally *t, const unsigned char *p, size_t n)
+{
+    moments_add(&t->m, t->dtype, p, n);
+    if (number_is_wide(t->dtype))
+        take_wide(t, p, n);
+    take_sample(t, p, n);
+    t->at += n;
+    if (t->at % t->cut == 0)
+        end_part(t);
+}
+
 /* take_whole - N bytes of whole units, or the last ones. */
 static void take_whole(struct tally *t, const unsigned char *p, size_t n)
 {
@@ -80,11 +100,13 @@ static void take_whole(struct tally *t, const unsigned char *p, size_t n)
         census_add(&t->c, t->dtype, p, elements);
         return;
     }
-    moments_add(&t->m, t->dtype, p, elements);
-    if (number_is_wide(t->dtype))
-        take_wide(t, p, elements);
-    take_sample(t, p, elements);
-    t->at += elements;
+    while (elements) {
+        uint64_t left = t->cut - t->at % t->cut;
+        size_t some = elements < left ? elements : (size_t)left;
+        take_elements(t, p, some);
+        p += some * t->width;
+        elements -= some;
+    }
 }
 
 static int take(void *user, const void *bytes, size_t n)
@@ -137,7 +159,7 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
 
 static void sum_up(const struct tally *t, ckpt_stats *s)
 {
-    struct moments m = t->small ? census_moments(&t->c, t->dtype) : t->m;
+    struct moments m = t->small ? census_moments(&t->c, t->dtype) : t->done;
     double none = (double)NAN;
     *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
     s->min = m.finite ? m.min : none;
@@ -161,38 +183,107 @@ struct job {
     ckpt_stats *out; /* that of an item by its tag */
 };
 
-static ckpt_status begin(struct tally *t, const ckpt_tensor *x, struct sweep_run *run, ckpt_error *err)
+/* begin - a tally of COUNT of the elements of X, from FIRST on. */
+static ckpt_status begin(struct tally **out, const ckpt_tensor *x, uint64_t first, uint64_t count,
+                         struct sweep_run *run, ckpt_error *err)
 {
-    *t = (struct tally){.dtype = (ckpt_dtype)x->dtype, .run = run, .low = UINT64_MAX};
-    const struct dtype_info *d = dtype_info(t->dtype);
-    t->small = census_takes(t->dtype);
+    const struct dtype_info *d = dtype_info((ckpt_dtype)x->dtype);
+    bool small = census_takes((ckpt_dtype)x->dtype);
+    uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
+    stretch = stretch ? stretch : 1;
+    size_t most = small ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
+    struct tally *t = calloc(1, sizeof *t + most * sizeof *t->sample);
+    *out = t;
+    if (!t)
+        return fail_memory(err);
+    t->dtype = (ckpt_dtype)x->dtype;
+    t->small = small;
     t->width = d->block_bytes;
-    t->unit = t->small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
-    t->stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
-    t->stretch = t->stretch ? t->stretch : 1;
+    t->unit = small ? d->block_bytes : (size_t)d->block_bytes * MOMENTS_BLOCK;
+    t->at = first;
+    t->cut = sweep_cut(d->block_bytes);
+    t->stretch = stretch;
+    t->low = UINT64_MAX;
+    t->run = run;
     t->rest = malloc(x->nbytes < t->unit ? (size_t)x->nbytes + 1 : t->unit);
-    if (!t->small)
-        t->sample = malloc((x->elements < SAMPLE ? (size_t)x->elements + 1 : SAMPLE) * sizeof *t->sample);
-    return t->rest && (t->small || t->sample) ? CKPT_OK : fail_memory(err);
+    return t->rest ? CKPT_OK : fail_memory(err);
+}
+
+/* finish - what is left of the bytes. */
+static void finish(struct tally *t)
+{
+    if (t->held)
+        take_whole(t, t->rest, t->held);
+    end_part(t);
+    free(t->rest);
+    t->rest = NULL;
 }
 
 static ckpt_status stat_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
     const struct job *j = user;
     const struct sweep_item *x = &j->items[i];
-    struct tally *t = malloc(sizeof *t);
-    if (!t)
-        return fail_memory(err);
-    ckpt_status st = begin(t, &x->file->table.rows[x->row].t, run, err);
+    const ckpt_tensor *row = &x->file->table.rows[x->row].t;
+    struct tally *t;
+    ckpt_status st = begin(&t, row, 0, row->elements, run, err);
     if (st == CKPT_OK)
         st = ckpt_tensor_stream(x->file, x->row, take, t, err);
     if (st == CKPT_OK) {
-        if (t->held)
-            take_whole(t, t->rest, t->held);
+        finish(t);
         sum_up(t, &j->out[x->tag]);
     }
-    free(t->sample);
-    free(t->rest);
+    if (t)
+        free(t->rest);
+    free(t);
+    return st;
+}
+
+static ckpt_status stat_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
+                             ckpt_error *err)
+{
+    const struct job *j = user;
+    const struct sweep_item *x = &j->items[i];
+    struct tally *t;
+    ckpt_status st = begin(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
+    p->out = t;
+    if (st == CKPT_OK)
+        st = tensor_part(x->file, x->row, p->first, p->count, &p->crc[0], take, t, err);
+    if (st == CKPT_OK) {
+        finish(t);
+    } else if (t) {
+        free(t->rest);
+        t->rest = NULL;
+    }
+    return st;
+}
+
+/* add - T becomes what it and PART, which is behind it, have together. */
+static void add(struct tally *t, const struct tally *part)
+{
+    moments_merge(&t->done, &part->done);
+    census_merge(&t->c, &part->c);
+    t->low = part->low < t->low ? part->low : t->low;
+    t->high = part->high > t->high ? part->high : t->high;
+    for (size_t i = 0; i < part->nsample; i++)
+        t->sample[t->nsample++] = part->sample[i];
+}
+
+static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    const struct job *j = user;
+    const struct sweep_item *x = &j->items[i];
+    const ckpt_tensor *row = &x->file->table.rows[x->row].t;
+    struct tally *t;
+    ckpt_status st = sweep_check(x, parts, n, err);
+    if (st != CKPT_OK)
+        return tensor_failed(x->file, x->row, st, err);
+    st = begin(&t, row, 0, row->elements, NULL, err);
+    for (size_t k = 0; st == CKPT_OK && k < n; k++)
+        add(t, parts[k].out);
+    if (st == CKPT_OK)
+        sum_up(t, &j->out[x->tag]);
+    if (t)
+        free(t->rest);
     free(t);
     return st;
 }
@@ -222,7 +313,7 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
                              struct sweep_item *items, uint32_t *first, ckpt_stats *out, ckpt_error *err)
 {
     struct job j = {items, out};
-    struct sweep s = {.items = items, .work = stat_item, .user = &j};
+    struct sweep s = {.items = items, .work = stat_item, .part = stat_part, .join = join_parts, .user = &j};
     CKPT_TRY(list_items(f, rows, n, items, first, &s.n, err));
     if (how) {
         s.threads = how->threads;
