@@ -6,7 +6,10 @@
  *   entries in the directory and members in the file: a member that no directory lists is
  *     read by whoever streams; one end record too many is another archive
  *   extents: two members that share bytes, bytes that belong to none
- *   names: twice the same, or the same but for case or slashes; absolute, "..", drives
+ *   names: twice the same, or the same but for case or slashes; absolute, "..", drives; a
+ *     second one in an extra field (0x7075), which some readers prefer; no UTF-8 under its flag
+ *   extra fields: cut ones, zip64 values for sizes that are not saturated
+ *   the descriptor behind the data (flag 8), the times, comments, where bytes can hide
  * Local headers of torch say 0 for CRC and sizes and set flag 8 or not; a 0 is no value.
  */
 #include "codec/zip_audit.h"
@@ -24,6 +27,7 @@
 #define CENTRAL      46u
 #define LOCAL        30u
 #define DESCRIPTOR   8u          /* flag: sizes follow the data */
+#define UTF8_NAME    0x0800u     /* flag */
 #define SEARCH       (64u << 20) /* bytes between members that are searched for hidden ones */
 #define TAIL         (65535u + 22u)
 #define MOST_ENTRIES 10000000u
@@ -53,8 +57,9 @@ static struct zip_view *add(struct zip_audit *z)
     return &grown[z->n++];
 }
 
-/* wide - the 64-bit values of those fields that are saturated, in order. */
-static void wide(cursor extra, uint64_t *usize, uint64_t *csize, uint64_t *at)
+/* wide - the 64-bit values of those fields that are saturated, in order; how many bytes of the
+ * field nothing asks for. */
+static size_t wide(cursor extra, uint64_t *usize, uint64_t *csize, uint64_t *at)
 {
     while (extra.left >= 4) {
         uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
@@ -67,8 +72,34 @@ static void wide(cursor extra, uint64_t *usize, uint64_t *csize, uint64_t *at)
             *csize = cursor_u64(&field);
         if (at && *at == UINT32_MAX)
             *at = cursor_u64(&field);
-        return;
+        return field.left;
     }
+    return 0;
+}
+
+/* check_extra - fields one behind the other to the last byte, and none that is another name. */
+static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor extra)
+{
+    while (extra.left >= 4) {
+        uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
+        if (n > extra.left) {
+            says(z, name, at, "an extra field reaches beyond its header, by bytes:", n - extra.left);
+            return;
+        }
+        (void)cursor_sub(&extra, n);
+        if (id == 0x7075)
+            says(z, name, at, "has another name in an extra field, which some readers prefer", 0);
+    }
+    if (extra.left)
+        says(z, name, at, "bytes behind the last extra field:", extra.left);
+}
+
+static bool ascii(ckpt_str name)
+{
+    for (size_t i = 0; i < name.len; i++)
+        if ((unsigned char)name.ptr[i] >= 0x80)
+            return false;
+    return true;
 }
 
 /* -------------------------------------------------------------------- names */
@@ -149,10 +180,18 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     v->csize = load_u32le(head + 20);
     v->usize = load_u32le(head + 24);
     v->at = load_u32le(head + 42);
+    v->time = load_u32le(head + 12);
     h = reader_take(r, nextra);
     if (!h)
         return r->status;
-    wide(cursor_of(h, nextra, 0), &v->usize, &v->csize, &v->at);
+    size_t more = wide(cursor_of(h, nextra, 0), &v->usize, &v->csize, &v->at);
+    if (more && more != 4) /* 4: the number of a disk */
+        says(z, v->name, from, "a zip64 field for numbers that fit without it, bytes:", more);
+    check_extra(z, v->name, from, cursor_of(h, nextra, 0));
+    if (v->flags & UTF8_NAME && !utf8_check(v->name, false, NULL))
+        says(z, v->name, from, "its name is said to be UTF-8 and is not", 0);
+    if (load_u16le(head + 34))
+        says(z, v->name, from, "is on another disk, number", load_u16le(head + 34));
     if (!checked_add(v->at, shift, &v->at))
         v->at = UINT64_MAX;
     if (load_u32le(head + 38) >> 28 == 0xA)
@@ -213,9 +252,23 @@ static void more_ends(struct zip_audit *z, const struct zip_end *end)
                      (range_within(dir, 4, z->src->size) &&
                       source_read(z->src, dir, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x02014B50);
         if (leads) /* bounded: in the tail */
-            says(z, str_of("", 0), start + i, "is a second end record; the archive's is at", end->at);
+            says(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte", end->at);
     }
     free(tail);
+}
+
+/* check_locator - the zip64 locator before the end record leads to the record that was found. */
+static void check_locator(struct zip_audit *z, const struct zip_end *end)
+{
+    unsigned char b[20];
+    uint64_t at;
+    if (end->stop == end->at || source_read(z->src, end->at - 20, b, sizeof b, NULL) != CKPT_OK)
+        return; /* bounded: there is a zip64 record, so a locator behind it */
+    if (!checked_add(load_u64le(b + 8), end->shift, &at) || at != end->stop) {
+        struct zip_flaw f = {str_of("", 0), "the place of the zip64 end record", end->at - 20, end->stop,
+                             load_u64le(b + 8), end->stop, NULL};
+        z->flaw(z->user, &f);
+    }
 }
 
 /* ------------------------------------------------------------ local headers */
@@ -240,7 +293,8 @@ static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char
     uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28), flags = load_u16le(head + 6);
     uint64_t usize = load_u32le(head + 22), csize = load_u32le(head + 18);
     uint32_t crc = load_u32le(head + 14);
-    wide(cursor_of(extra, nextra, 0), &usize, &csize, NULL);
+    (void)wide(cursor_of(extra, nextra, 0), &usize, &csize, NULL);
+    check_extra(z, v->name, v->at, cursor_of(extra, nextra, 0));
     if (!str_eq(str_of(name, nname), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
                                       nname > 200 ? 200 : (int)nname, name);
@@ -248,8 +302,10 @@ static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char
     }
     if (load_u16le(head + 8) != v->method)
         differs(z, v, "the method", load_u16le(head + 8), v->method);
-    if ((flags ^ v->flags) & ~(DESCRIPTOR | 0x0800u))
+    if ((flags ^ v->flags) & ~(DESCRIPTOR | (ascii(v->name) ? UTF8_NAME : 0)))
         differs(z, v, "the flags", flags, v->flags);
+    if (load_u32le(head + 10) != v->time)
+        differs(z, v, "the time", load_u32le(head + 10), v->time);
     if (flags & DESCRIPTOR || (!usize && !csize && !crc))
         return;
     if (crc != v->crc)
@@ -349,7 +405,7 @@ static ckpt_status hidden(struct zip_audit *z, uint64_t from, uint64_t end, stru
                                .crc = load_u32le(head + 14),
                                .csize = load_u32le(head + 18),
                                .usize = load_u32le(head + 22)};
-        wide(cursor_of(b->extra, nextra, 0), &v->usize, &v->csize, NULL);
+        (void)wide(cursor_of(b->extra, nextra, 0), &v->usize, &v->csize, NULL);
         v->data = at + LOCAL + nname + nextra; /* bounded: read just now */
         if (v->csize == 0 && v->data < end)
             v->csize = end - v->data; /* sizes behind the data: all that is there */
@@ -357,31 +413,53 @@ static ckpt_status hidden(struct zip_audit *z, uint64_t from, uint64_t end, stru
         *found = true;
         says(z, v->name.ptr ? v->name : str_of("", 0), at,
              "is in the file, not in the directory; stored bytes:", v->csize);
-        if (v->reachable && v->data + v->csize > r.pos) /* bounded: reachable */
-            (void)reader_skip(&r, v->data + v->csize < end ? v->data + v->csize - r.pos : end - r.pos);
+        uint64_t next = v->reachable ? v->data + v->csize : v->data; /* bounded: reachable, or just read */
+        if (next > r.pos)
+            (void)reader_skip(&r, next < end ? next - r.pos : end - r.pos);
     }
     ckpt_status st = r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
     reader_free(&r);
     return st;
 }
 
-/* descriptor - is what stands in a gap of N bytes at AT the sizes of the member before it? */
-static bool descriptor(struct zip_audit *z, const struct zip_view *v, uint64_t at, uint64_t n)
+/* descriptor - the sizes behind the data of V, with or without "PK\7\8", in 32 or 64 bits: how
+ * long it is; 0: none that says what the directory says. */
+static uint64_t descriptor(struct zip_audit *z, const struct zip_view *v)
 {
-    unsigned char b[24];
-    if (!v || (n != 12 && n != 16 && n != 20 && n != 24) ||
-        source_read(z->src, at, b, (size_t)n, NULL) != CKPT_OK)
-        return false;
-    if (n == 16 || n == 24)
-        return load_u32le(b) == 0x08074B50;
-    return load_u32le(b) == v->crc;
+    uint64_t at = v->data + v->csize, left = z->src->size - at; /* bounded: reachable */
+    unsigned char b[24] = {0};
+    if (!(v->flags & DESCRIPTOR) ||
+        source_read(z->src, at, b, left < 24 ? (size_t)left : 24, NULL) != CKPT_OK)
+        return 0;
+    for (size_t from = 0; from <= 4; from += 4)
+        for (size_t width = 8; width >= 4; width -= 4) {
+            size_t n = from + 4 + 2 * width; /* bounded: 24 at most */
+            uint64_t csize = width == 8 ? load_u64le(b + from + 4) : load_u32le(b + from + 4);
+            uint64_t usize = width == 8 ? load_u64le(b + from + 12) : load_u32le(b + from + 8);
+            if (n <= left && (from == 0 || load_u32le(b) == 0x08074B50) && load_u32le(b + from) == v->crc &&
+                csize == v->csize && usize == v->usize)
+                return n;
+        }
+    struct zip_flaw f = {v->name,
+                         "the CRC-32 in the data descriptor",
+                         at,
+                         v->from,
+                         load_u32le(b) == 0x08074B50 ? load_u32le(b + 4) : load_u32le(b),
+                         v->crc,
+                         load_u32le(b) == 0x08074B50 && load_u32le(b + 4) == v->crc
+                             ? "the data descriptor states other sizes"
+                         : load_u32le(b) == 0x08074B50 ? NULL
+                                                       : "no data descriptor follows, as flag 8 says"};
+    f.value = f.text ? 0 : f.value;
+    z->flaw(z->user, &f);
+    return 0;
 }
 
 static ckpt_status gap(struct zip_audit *z, const struct zip_view *before, uint64_t from, uint64_t to,
                        struct headers *b, ckpt_error *err)
 {
     bool found = false;
-    if (from >= to || descriptor(z, before, from, to - from))
+    if (from >= to)
         return CKPT_OK;
     ckpt_str name = before ? before->name : str_of("", 0);
     CKPT_TRY(hidden(z, from, to, b, &found, err));
@@ -418,7 +496,9 @@ static ckpt_status check_extents(struct zip_audit *z, struct headers *b, ckpt_er
             says(z, v->name, v->at, "lies over the member before it, which ends at", last);
         else
             st = gap(z, before, last, v->at, b, err);
-        last = v->data + v->csize > last ? v->data + v->csize : last; /* bounded: reachable */
+        uint64_t end = v->data + v->csize +
+                       descriptor(z, v); /* bounded: reachable, 24 bytes that are there */
+        last = end > last ? end : last;
         before = v;
     }
     if (st == CKPT_OK && z->directory >= last)
@@ -455,12 +535,16 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         return fail_memory(err);
     st = read_directory(z, &end, err);
     more_ends(z, &end);
+    check_locator(z, &end);
     for (size_t i = 0, n = z->n; st == CKPT_OK && i < n; i++)
         st = locate(z, &z->views[i], b) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && !check_names(z))
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = check_extents(z, b, err);
+    if (st == CKPT_OK && end.end > end.at + 22) /* bounded: the record was read there */
+        says(z, str_of("", 0), end.at,
+             "the archive has a comment, in which bytes can hide:", end.end - end.at - 22);
     if (st == CKPT_OK && end.end < z->src->size)
         says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
     free(b);

@@ -13,7 +13,7 @@ struct zip_view {
     uint64_t at;   /* of the local header */
     uint64_t from; /* of the header that tells of it: a directory entry or the local header itself */
     uint64_t data, csize, usize;
-    uint32_t crc;
+    uint32_t crc, time;
     uint16_t method, flags;
     bool listed;    /* in the directory */
     bool reachable; /* its bytes lie in the file */

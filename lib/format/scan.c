@@ -101,7 +101,8 @@ static bool is_legacy(const struct look *l)
 
 static bool is_safetensors(source *src, const struct look *l)
 {
-    return l->n > 8 && l->head[8] == '{' && load_u64le(l->head) <= src->size - 8;
+    return l->n > 8 && l->head[8] == '{' && load_u64le(l->head) <= src->size - 8 &&
+           load_u64le(l->head) <= 100000000;
 }
 
 /* is_text - UTF-8 without characters that text has no use for. */
@@ -160,12 +161,16 @@ static ckpt_status all_of(struct scanner *x, source *src, const char *format, ui
     return CKPT_OK;
 }
 
+/* safetensors - its length may begin as a pickle does; a reader of pickles comes no further
+ * than the header's first letters, unless that is no JSON. */
 static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
                                ckpt_error *err)
 {
     uint64_t before = x->s->result->found[CKPT_SCAN_WARNING];
     CKPT_TRY(scan_strict(x, src, where, "safetensors", NULL, err));
-    return x->s->result->found[CKPT_SCAN_WARNING] == before ? all_of(x, src, "safetensors", known) : CKPT_OK;
+    if (x->s->result->found[CKPT_SCAN_WARNING] == before)
+        return all_of(x, src, "safetensors", known);
+    return scan_is_pickle(x, src, 0, src->size, false) ? scan_pickles(x, src, where, known, err) : CKPT_OK;
 }
 
 /* unknown - what it is instead, as far as someone knows. */
@@ -204,14 +209,14 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
     }
+    if (role != SCAN_STORAGE && is_safetensors(src, &l))
+        return safetensors(x, src, where, known, err);
     if (scan_is_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
     }
     if (role == SCAN_STORAGE)
         return all_of(x, src, NULL, known);
-    if (is_safetensors(src, &l))
-        return safetensors(x, src, where, known, err);
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
     bool weak = kind && strcmp(kind, "zlib") == 0;
     if (kind && !(weak && (role == SCAN_VALUE || is_text(src))))

@@ -9,6 +9,7 @@
 #include "base/crc32.h"
 #include "codec/inflate.h"
 #include "codec/zip_audit.h"
+#include "codec/zip_row.h"
 #include "format/scan.h"
 
 #define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
@@ -51,6 +52,31 @@ static enum scan_role role_of(const struct archive *r, ckpt_str name)
     return storage && r->torch ? SCAN_STORAGE : SCAN_MEMBER;
 }
 
+/* unlike_torch - what torch's writer never does: folders beside its own, packed storages. */
+static bool unlike_torch(struct archive *r)
+{
+    const struct zip_view *first = r->z.views;
+    size_t n = str_find(first->name, STR_LIT("/"), 0);
+    for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
+        const struct zip_view *v = &r->z.views[i];
+        ckpt_str where = scan_join(r->x, r->where, v->name);
+        if (!v->listed)
+            continue;
+        if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
+            r->told = true;
+            if (!scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                            "lies outside of the folder \"%.*s\", where torch has all", (int)n,
+                            first->name.ptr))
+                return false;
+        }
+        if (v->method && role_of(r, v->name) == SCAN_STORAGE &&
+            !scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                        "a storage compressed by method %u; torch reads them as they are", v->method))
+            return false;
+    }
+    return true;
+}
+
 static void flaw(void *user, const struct zip_flaw *f)
 {
     struct archive *r = user;
@@ -60,6 +86,10 @@ static void flaw(void *user, const struct zip_flaw *f)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
+    else if (strstr(f->what, "CRC") || strstr(f->what, "time"))
+        (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
+                         "%s: %08" PRIx64 " here, %08" PRIx64 " in the directory at 0x%" PRIx64, f->what,
+                         f->value, f->other_value, f->other);
     else
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
                          "%s: %" PRIu64 " here, %" PRIu64 " in the directory at 0x%" PRIx64, f->what,
@@ -229,7 +259,8 @@ static uint64_t of_members(const struct zip_audit *z)
     return sum;
 }
 
-ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
+                                ckpt_error *err)
 {
     struct archive *r = arena_alloc(x->a, sizeof *r);
     if (!r)
@@ -248,6 +279,8 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
         st = around(r, 0, r->z.first, err);
     if (st == CKPT_OK && r->z.end)
         st = around(r, r->z.end, src->size, err);
+    if (st == CKPT_OK && r->torch && r->z.n && !unlike_torch(r))
+        st = CKPT_ECANCELLED;
     if (st == CKPT_OK && !has_code(r))
         st = CKPT_ECANCELLED;
     uint64_t payload = of_members(&r->z);
@@ -255,4 +288,55 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     if (unknown < src->size && !checked_add(*known, src->size - unknown, known))
         *known = UINT64_MAX;
     return st == CKPT_OK && !r->told ? scan_strict(x, src, where, NULL, NULL, err) : st;
+}
+
+/* A source as archives one behind the other, to its first byte: where all but the first
+ * begin, last one first; .n 0: it is no such row. */
+struct pieces {
+    uint64_t *starts;
+    size_t n, cap;
+};
+
+static ckpt_status row_of(struct scanner *x, source *src, struct pieces *r, ckpt_error *err)
+{
+    uint64_t end = src->size, start;
+    while (end && zip_row_last(src, end, &start)) {
+        if (start == 0)
+            return CKPT_OK;
+        uint64_t *grown = arena_grow(x->a, r->starts, r->n, &r->cap, r->n + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(err);
+        r->starts = grown;
+        r->starts[r->n++] = end = start;
+    }
+    r->n = 0;
+    return CKPT_OK;
+}
+
+static ckpt_status scan_piece(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
+                              uint64_t *known, ckpt_error *err)
+{
+    source *part;
+    ckpt_str where = scan_join(x, outer, arena_printf(x->a, "archive@0x%" PRIx64, from));
+    if (!where.ptr)
+        return fail_memory(err);
+    CKPT_TRY(source_slice(src, from, to - from, &part, err));
+    ckpt_status st = scan_archive(x, part, where, known, err);
+    source_unref(part);
+    return st;
+}
+
+ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+{
+    struct pieces r = {0};
+    uint64_t from = 0;
+    CKPT_TRY(row_of(x, src, &r, err));
+    if (r.n == 0)
+        return scan_archive(x, src, where, known, err);
+    if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one behind the other", r.n + 1))
+        return CKPT_ECANCELLED;
+    for (size_t i = r.n; i-- > 0; from = r.starts[i])
+        CKPT_TRY(scan_piece(x, src, where, from, r.starts[i], known, err));
+    CKPT_TRY(scan_piece(x, src, where, from, src->size, known, err));
+    return CKPT_OK;
 }

@@ -24,6 +24,20 @@ patch directory_size $((first + 20)) '\001\002\000\000'
 patch directory_offset $((first + 42)) '\001'
 patch link $((first + 38)) '\000\000\000\240'
 patch count $((size - 12)) '\001'
+patch local_time 10 '\001\002\003\004'
+patch descriptor 453 '\001\002\003\004'
+patch utf8 $((first + 46)) '\377'
+patch absolute $((first + 46)) /
+patch disk $((first + 34)) '\001'
+patch packed $((first + 10)) '\143'
+patch outside $((size - 22 - 20 - 56 - 20)) x
+patch comment $((size - 2)) '\001'
+patch extra 28 '\377\000'
+patch directory_extra $((first + 30)) '\004\000'
+patch zip64 $((size - 22 - 20 - 56 + 32)) '\011'
+patch locator $((size - 22 - 20 + 8)) '\001\000'
+patch directory_length $((size - 22 + 12)) '\001\000'
+patch magic $first X
 cat data/train.pt corpus/torch/t26/tied.pt >two.pt
 ckpt scan two.pt
 echo $?
