@@ -265,8 +265,13 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
     if (end->stop == end->at || source_read(z->src, end->at - 20, b, sizeof b, NULL) != CKPT_OK)
         return; /* bounded: there is a zip64 record, so a locator behind it */
     if (!checked_add(load_u64le(b + 8), end->shift, &at) || at != end->stop) {
-        struct zip_flaw f = {str_of("", 0), "the place of the zip64 end record", end->at - 20, end->stop,
-                             load_u64le(b + 8), end->stop, NULL};
+        struct zip_flaw f = {str_of("", 0),
+                             "the place of the zip64 end record",
+                             end->at - 20,
+                             end->stop,
+                             load_u64le(b + 8),
+                             end->stop,
+                             NULL};
         z->flaw(z->user, &f);
     }
 }
@@ -542,7 +547,8 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         st = fail_memory(err);
     if (st == CKPT_OK)
         st = check_extents(z, b, err);
-    if (st == CKPT_OK && end.end > end.at + 22) /* bounded: the record was read there */
+    uint64_t comment = end.end - end.at - 22; /* bounded: the record was read there */
+    if (st == CKPT_OK && comment)
         says(z, str_of("", 0), end.at,
              "the archive has a comment, in which bytes can hide:", end.end - end.at - 22);
     if (st == CKPT_OK && end.end < z->src->size)
