@@ -501,8 +501,8 @@ static ckpt_status check_extents(struct zip_audit *z, struct headers *b, ckpt_er
             says(z, v->name, v->at, "lies over the member before it, which ends at", last);
         else
             st = gap(z, before, last, v->at, b, err);
-        uint64_t end = v->data + v->csize +
-                       descriptor(z, v); /* bounded: reachable, 24 bytes that are there */
+        uint64_t end = v->data + v->csize; /* bounded: reachable */
+        end += descriptor(z, v);           /* bounded: it was read there */
         last = end > last ? end : last;
         before = v;
     }
@@ -550,7 +550,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
     uint64_t comment = end.end - end.at - 22; /* bounded: the record was read there */
     if (st == CKPT_OK && comment)
         says(z, str_of("", 0), end.at,
-             "the archive has a comment, in which bytes can hide:", end.end - end.at - 22);
+             "the archive has a comment, in which bytes can hide:", comment);
     if (st == CKPT_OK && end.end < z->src->size)
         says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
     free(b);
