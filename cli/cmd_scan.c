@@ -1,6 +1,13 @@
+#include <errno.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "cmd.h"
+#include "json.h"
+#include "sandbox.h"
 #include "scan.h"
 #include "walk.h"
 
@@ -9,10 +16,15 @@ static int run(int n, char **operand);
 static bool all, sarif;
 static int fail_on = 1; /* of the words below */
 
+enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
+static int sandbox; /* one of these */
+
 static const struct opt options[] = {
     {'a', "all", NULL, OPT_FLAG, &all, "also calls that are on the lists of harmless names"},
     {0, "fail-on", "error|warning|note", OPT_CHOICE, &fail_on,
      "least level that makes exit code 1 (default: warning)"},
+    {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &sandbox,
+     "a process without rights for each file (default: where it works)"},
     {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing of files that are fine"},
@@ -22,10 +34,17 @@ static const struct opt options[] = {
 const struct cmd cmd_scan = {
     "scan", "FILE|DIR…", "what a file would run when it is loaded", options, 1, ANY_NUMBER, run, NULL};
 
+/* What a process that scanned one file leaves behind. */
+struct left {
+    int code;
+    bool rows, done, full; /* full: what it printed could not be written; it has told so */
+};
+
 struct job {
     const struct scan_report *report;
     uint64_t files;
     bool no, unsure;
+    struct left *left; /* NULL: no sandbox */
 };
 
 /* code_of - 1: a finding; 2: none, but not everything was seen; 0: everything is fine. */
@@ -46,21 +65,92 @@ static int tell(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
+#define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
+
+static int lock_in(void *user)
+{
+    (void)user;
+    if (sandbox_enter() || sandbox == SANDBOX_AUTO)
+        return 0;
+    (void)trouble_text(CKPT_EUNSUPPORTED, NULL, "--sandbox=off scans without", NO_SANDBOX);
+    return 1;
+}
+
+static int scan_one(const struct scan_report *report, const char *path, bool locked)
+{
+    ckpt_scan_options opts = {.all_calls = all || report->calls, .opened = locked ? lock_in : NULL};
+    ckpt_scan_result result;
+    ckpt_error err;
+    report->begin(path);
+    ckpt_status st = ckpt_scan(path, &opts, tell, (void *)(uintptr_t)report, &result, &err);
+    int code = code_of(&result, st == CKPT_OK);
+    report->file(path, &result, st == CKPT_OK ? NULL : &err, code);
+    if (st != CKPT_OK)
+        (void)trouble(&err, path);
+    return code;
+}
+
+/* died - the process that scanned PATH was ended: by what it read, or from outside. */
+static int died(const struct scan_report *report, const char *path, int status)
+{
+    ckpt_scan_result nothing = {0};
+    ckpt_error err = {.status = CKPT_ECANCELLED, .offset = CKPT_NO_OFFSET};
+    int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+    if (sig == SIGPIPE || sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
+        raise(sig);
+    if (sig)
+        snprintf(err.what, sizeof err.what, "its scan was ended by signal %d; the file may have done that",
+                 sig);
+    else
+        snprintf(err.what, sizeof err.what, "its scan ended without a word");
+    report->begin(path);
+    report->file(path, &nothing, &err, TROUBLE);
+    return trouble(&err, path);
+}
+
+/* scan_apart - in a process of its own, which opens the file and then gives up its rights. */
+static int scan_apart(const struct scan_report *report, const char *path, struct left *left)
+{
+    int status = 0;
+    *left = (struct left){.code = TROUBLE};
+    fflush(stdout);
+    pid_t child = fork();
+    if (child < 0)
+        return trouble_text(CKPT_ENOMEM, path, "--sandbox=off scans without", "no process for it: %s",
+                            strerror(errno));
+    if (child == 0) {
+        left->code = scan_one(report, path, true);
+        left->rows = json_rows(false);
+        left->full = finish_output(YES) != YES;
+        left->done = true;
+        _exit(0);
+    }
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    if (left->full)
+        _exit(TROUBLE);
+    (void)json_rows(left->rows);
+    return left->done ? left->code : died(report, path, status);
+}
+
 static void scan(void *user, const char *path)
 {
     struct job *j = user;
-    ckpt_scan_options opts = {.all_calls = all || j->report->calls};
-    ckpt_scan_result result;
-    ckpt_error err;
-    j->report->begin(path);
-    ckpt_status st = ckpt_scan(path, &opts, tell, (void *)(uintptr_t)j->report, &result, &err);
-    int code = code_of(&result, st == CKPT_OK);
-    j->report->file(path, &result, st == CKPT_OK ? NULL : &err, code);
-    if (st != CKPT_OK)
-        (void)trouble(&err, path);
+    int code = j->left ? scan_apart(j->report, path, j->left) : scan_one(j->report, path, false);
     j->files++;
     j->no = j->no || code == NO;
     j->unsure = j->unsure || code == TROUBLE;
+}
+
+/* shared - memory that a child can leave its answer in; NULL: scan here. */
+static struct left *shared(void)
+{
+    void *at = sandbox == SANDBOX_OFF ? MAP_FAILED
+                                      : mmap(NULL, sizeof(struct left), PROT_READ | PROT_WRITE,
+                                             MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (at != MAP_FAILED)
+        (void)ckpt_scan_ready();
+    return at == MAP_FAILED ? NULL : at;
 }
 
 static void left_aside(const char *path, const struct walk *w)
@@ -79,8 +169,12 @@ static int run(int n, char **operand)
     uint64_t unread = 0;
     if (sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
+    if (sandbox == SANDBOX_TEST)
+        return sandbox_enter() && sandbox_try() ? YES
+                                                : trouble_text(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
     if (all)
         scan_every_call();
+    j.left = shared();
     if (j.report->start)
         j.report->start();
     for (int i = 0; i < n; i++) {

@@ -306,6 +306,12 @@ void json_row(json *row, FILE *to)
     print(row, 0, 0, to);
 }
 
+bool json_rows(bool set)
+{
+    first_row = first_row && !set;
+    return !first_row;
+}
+
 void json_end(json *tail, FILE *to)
 {
     fputc(']', to);

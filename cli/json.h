@@ -47,6 +47,8 @@ void json_line(json *j, FILE *to);
 /* One object in pieces: head's members, rows of one array, tail's members. */
 void json_begin(json *head, const char *rows_key, FILE *to);
 void json_row(json *row, FILE *to);
+/* json_rows - was a row printed since json_begin? Where another process prints some, SET says so. */
+bool json_rows(bool set);
 void json_end(json *tail, FILE *to); /* TAIL may be NULL */
 /* json_open - head's members and `"KEY":`; the caller prints the value and "}". */
 void json_open(json *head, const char *key, FILE *to);

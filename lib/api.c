@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "codec/json_scan.h"
+#include "codec/unpack_archive.h"
 #include "format/format.h"
 #include "format/scan.h"
 #include "io/sink.h"
@@ -295,6 +296,8 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     return plan_rename_pairs(plan, n, from, to, err);
 }
 
+bool ckpt_scan_ready(void) { return unpack_archive_ready(); }
+
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result,
                       ckpt_error *err)
@@ -309,6 +312,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK)
         st = judge_new(&s, &judge, err);
+    if (st == CKPT_OK && o.opened && o.opened(user) != 0)
+        st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     if (st == CKPT_OK)
         st = format_scan(path, src, &s, err);
     if (st == CKPT_OK)

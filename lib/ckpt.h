@@ -597,6 +597,9 @@ typedef struct {
     bool all_calls;       /* tell calls that are on the lists too */
     uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
     uint32_t max_depth;   /* of archives in archives: 4 */
+    /* opened - the file is open and none of its bytes was read: from here on nothing else has to be
+     * opened, so that the process can give up that right. Not 0: CKPT_ECANCELLED. May be NULL. */
+    int (*opened)(void *user);
 } ckpt_scan_options;
 
 typedef struct {
@@ -607,6 +610,9 @@ typedef struct {
     uint64_t bytes, accounted;        /* of the file; of those, known what they are for */
 } ckpt_scan_result;
 
+/* ckpt_scan_ready - loads what scanning may need later (libarchive): for a process that will not
+ * be able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
+CKPT_API bool ckpt_scan_ready(void);
 /* ckpt_scan - follows every pickle in PATH, a file, as a description of what a
  * loader would do, and tells TELL (nonzero stops with CKPT_ECANCELLED). CKPT_OK
  * means that it was looked at as far as RESULT says; a file is as it should be

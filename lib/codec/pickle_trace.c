@@ -367,6 +367,11 @@ static bool payload(const unsigned char *b)
                                         "8005",
                                         "UEsDB",
                                         "H4sI"};
+    static const bool first[256] = {
+        ['P'] = true, [0x1f] = true, ['B'] = true, ['7'] = true, [0xfd] = true, [0x28] = true, [0x7f] = true,
+        ['g'] = true, ['8'] = true,  ['U'] = true, ['H'] = true, [0x80] = true, [0xc2] = true};
+    if (!first[b[0]])
+        return false;
     if ((b[0] == 0x80 && b[1] >= 2 && b[1] <= 5) || (b[0] == 0xc2 && b[1] == 0x80 && b[2] >= 2 && b[2] <= 5))
         return true; /* the latter: the same as text, as protocols before 3 keep bytes */
     for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)

@@ -123,6 +123,39 @@ many()
     rm -f "$tmp"/many.* "$tmp"/more.*
 }
 
+# ------------------------------------------------------------------- scan
+
+# counted_pickle N - a benign pickle of 8 N opcodes in 42 N bytes
+counted_pickle()
+{
+    record='(U\031layer.weight.of.the.modelK\001K\002M\001\002J\001\002\003\004Nl'
+    printf '\200\002]('
+    # shellcheck disable=SC2059
+    printf "$record%.0s" $(seq 1 1000) >"$tmp/records"
+    for _ in $(seq 1 $(($1 / 1000))); do cat "$tmp/records"; done
+    printf 'e.'
+}
+
+# Three million opcodes: what they take in memory, and each of them in instructions.
+opcodes()
+{
+    counted_pickle 375000 >"$tmp/many.pkl"
+    measure 'scan of 3 million opcodes' "$ckpt" scan --sandbox=off "$tmp/many.pkl" || return
+    gate 'scan of 3 million opcodes: exit code' "$status" 0
+    gate 'scan of 3 million opcodes: peak KiB' "$kib" 65536
+    [ -z "$tracing" ] || gate 'scan of 3 million opcodes: bytes read, of 15.75 MB' "$in" 50000000
+    if ! command -v valgrind >/dev/null 2>&1 && ! perf stat -e instructions:u true >/dev/null 2>&1; then
+        skip 'instructions of scan: neither valgrind nor perf'
+        return
+    fi
+    counted_pickle 25000 >"$tmp/few.pkl"
+    counted_pickle 50000 >"$tmp/more.pkl"
+    one=$(instructions "$ckpt" scan --sandbox=off "$tmp/few.pkl")
+    two=$(instructions "$ckpt" scan --sandbox=off "$tmp/more.pkl")
+    gate 'scan: instructions an opcode' $(((two - one) / 200000)) 200
+    rm -f "$tmp"/*.pkl "$tmp/records"
+}
+
 # ----------------------------------------------------------------- rewrite
 
 # A .pt of 2 GB rewritten: buffers, not tensors, decide how often the kernel is asked; every tensor on 64 bytes.
@@ -173,6 +206,7 @@ huge pt
 huge safetensors
 many pt
 many safetensors
+opcodes
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.safetensors" || exit 2
 rewrite
