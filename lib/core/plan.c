@@ -309,7 +309,7 @@ bool plan_storage_nbytes(const ckpt_plan *p, uint32_t row, uint64_t *out)
     const ckpt_tensor *t = &p->file->table.rows[row].t;
     uint64_t bytes = p->file->table.storages[t->storage].s.nbytes;
     *out = bytes;
-    if (!p->cast || !p->cast[row])
+    if (!p->cast || !p->cast[row] || t->kind == CKPT_NDARRAY)
         return true;
     return dtype_bytes(plan_dtype(p, row), bytes / dtype_info((ckpt_dtype)t->dtype)->block_bytes, out);
 }

@@ -3,6 +3,7 @@
 #define FORMAT_TORCH_ZIP_H
 
 #include "base/buf.h"
+#include "core/convert.h"
 #include "format/format.h"
 
 /* Entries of one container that are left out. */
@@ -11,15 +12,36 @@ struct torch_mask {
     uint32_t n;
 };
 
+/* What a storage's elements become. */
+struct torch_cast {
+    ckpt_dtype from, to;            /* to 0: what they are */
+    const struct plan_entry *first; /* of the tensors on it */
+    uint64_t nbytes;                /* as written */
+};
+
+/* A storage of the archive. */
+struct torch_item {
+    struct storage *s;
+    const struct torch_cast *cast; /* NULL: as it is */
+    uint64_t nbytes;               /* as written */
+    struct convert_tally tally;
+};
+
+/* The storage that a node stands for. */
+struct torch_found {
+    struct storage *s;
+    bool cast; /* by a tensor that knows that its dtype is another now */
+};
+
 /* A plan on its way into an archive. */
 struct torch_writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
     map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
-    struct storage **found;
+    struct torch_found *found;
     size_t nfound, cap_found;
     map *number_of; /* storage -> its number in the archive */
-    struct storage **order;
+    struct torch_item *items;
     size_t n, cap;
     map *rewritten; /* node -> index into news */
     const ckpt_value **news;
@@ -27,6 +49,8 @@ struct torch_writer {
     map *left_out; /* container -> index into masks */
     struct torch_mask *masks;
     size_t nmasks, cap_masks;
+    struct torch_cast *casts; /* by storage of the file's table; NULL: none */
+    map *cast_of;             /* storage -> index into casts */
     bool failed; /* memory ran out where no error can be returned */
     buf pickle;
     uint64_t total, done; /* bytes of the storages */
@@ -38,7 +62,12 @@ extern const struct format format_torch_zip;
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* torch_zip_in_place - torch_zip_in_place.c: the format's in_place. */
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
-/* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and order with the
+/* torch_zip_casts - torch_zip_cast.c: fills casts. */
+ckpt_status torch_zip_casts(struct torch_writer *w, ckpt_error *err);
+const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struct storage *s);
+/* torch_zip_casts_done - for the report, once the items are written. */
+ckpt_status torch_zip_casts_done(struct torch_writer *w, ckpt_error *err);
+/* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and items with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);
 

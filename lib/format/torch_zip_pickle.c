@@ -19,22 +19,35 @@
 
 /* ------------------------------------------------------- which storage it is */
 
-static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s,
+static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, struct storage *s, bool cast,
                                 ckpt_error *err)
 {
-    struct storage **grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
+    struct torch_found *grown = arena_grow(w->p->a, w->found, w->nfound, &w->cap_found, w->nfound + 1,
                                         sizeof *grown);
     if (!grown || !map_set_num(w->storage_of, map_ptr(node), (uint32_t)w->nfound))
         return fail_memory(err);
     w->found = grown;
-    grown[w->nfound++] = s;
+    grown[w->nfound++] = (struct torch_found){s, cast};
     return CKPT_OK;
 }
 
 static struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
-    return i == MAP_NONE ? NULL : w->found[i];
+    return i == MAP_NONE ? NULL : w->found[i].s;
+}
+
+/* cast_node - a node for storage S, to be found as what it becomes; NULL: no memory. */
+static ckpt_value *cast_node(struct torch_writer *w, struct storage *s, uint64_t offset)
+{
+    ckpt_value *v = value_new(w->p->a, CKPT_V_PERSID, offset);
+    return v && note_storage(w, v, s, true, NULL) == CKPT_OK ? v : NULL;
+}
+
+static bool is_cast_node(const struct torch_writer *w, const ckpt_value *node)
+{
+    uint32_t i = map_get_num(w->storage_of, map_ptr(node));
+    return i != MAP_NONE && w->found[i].cast;
 }
 
 /* note_pickle - the storages that one pickle of file F names. */
@@ -46,13 +59,13 @@ static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struc
         uint32_t at = torch_pid_parse(f, facts->persids[i], &pid) ? map_get(f->storage_keys, pid.key)
                                                                   : MAP_NONE;
         if (at != MAP_NONE)
-            CKPT_TRY(note_storage(w, facts->persids[i], &f->table.storages[at], err));
+            CKPT_TRY(note_storage(w, facts->persids[i], &f->table.storages[at], false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
         const ckpt_value *c = facts->calls[i];
         if (value_calls(c, "torch.storage", "_load_from_bytes", 1) && c->row < f->table.nstorages &&
             f->table.storages[c->row].pid == c)
-            CKPT_TRY(note_storage(w, c, &f->table.storages[c->row], err));
+            CKPT_TRY(note_storage(w, c, &f->table.storages[c->row], false, err));
     }
     return CKPT_OK;
 }
@@ -78,12 +91,13 @@ static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *o
     *out = map_get_num(w->number_of, map_ptr(s));
     if (*out != MAP_NONE)
         return CKPT_OK;
-    struct storage **grown = arena_grow(w->p->a, w->order, w->n, &w->cap, w->n + 1, sizeof *grown);
+    struct torch_item *grown = arena_grow(w->p->a, w->items, w->n, &w->cap, w->n + 1, sizeof *grown);
     if (!grown || !map_set_num(w->number_of, map_ptr(s), (uint32_t)w->n))
         return fail_memory(err);
-    w->order = grown;
+    const struct torch_cast *cast = torch_cast_of(w, s);
+    w->items = grown;
     *out = (uint32_t)w->n;
-    grown[w->n++] = s;
+    grown[w->n++] = (struct torch_item){.s = s, .cast = cast, .nbytes = cast ? cast->nbytes : s->s.nbytes};
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
@@ -192,9 +206,10 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     uint32_t n;
     const struct dtype_info *d = dtype_info(dtype);
     uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1; /* packed ones count bytes */
-    bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") || !by_class(dtype) ||
-                   s->s.nbytes % item != 0;
     CKPT_TRY(number(w, s, &n, err));
+    uint64_t nbytes = w->items[n].nbytes;
+    bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") || !by_class(dtype) ||
+                   nbytes % item != 0;
     (void)snprintf(key, sizeof key, "%u", n);
     pickle_put_op(pw, '(');
     pickle_put_text(pw, STR_LIT("storage"));
@@ -204,7 +219,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
         pickle_put_global(pw, module.len ? module : STR_LIT("torch"), klass.len ? klass : str_c(d->storage));
     pickle_put_text(pw, str_c(key));
     pickle_put_text(pw, s->s.location.len ? s->s.location : STR_LIT("cpu"));
-    pickle_put_uint(pw, untyped ? s->s.nbytes : s->s.nbytes / item);
+    pickle_put_uint(pw, untyped ? nbytes : nbytes / item);
     pickle_put_op(pw, 't');
     pickle_put_op(pw, 'Q');
     return CKPT_OK;
@@ -257,15 +272,29 @@ static void put_view_bits(pickle_writer *pw, const ckpt_tensor *t)
     pickle_put_op(pw, 'u');
 }
 
+static ckpt_status refuse_cast(const struct torch_writer *w, const struct storage *s, ckpt_error *err)
+{
+    const struct torch_cast *c = torch_cast_of(w, s);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\" cannot become %s: its bytes are used otherwise than as a plain tensor of %s",
+               STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
+    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; a .safetensors output can have it",
+              STR_ARG(c->first->name), ckpt_dtype_name(c->from));
+    return CKPT_ELOSSY;
+}
+
 /* put_tensor - a row as a call of _rebuild_tensor_v2, or _v3 for dtypes whose
  * storages have no class of their own. */
 static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const ckpt_tensor *t,
                               ckpt_error *err)
 {
     struct storage *s = &w->p->file->table.storages[t->storage];
-    ckpt_dtype dtype = (ckpt_dtype)t->dtype;
+    const struct torch_cast *cast = torch_cast_of(w, s);
+    ckpt_dtype dtype = cast ? cast->to : (ckpt_dtype)t->dtype;
     const struct dtype_info *d = dtype_info(dtype);
-    bool v3 = !by_class(dtype) || s->s.nbytes % d->block_bytes != 0;
+    if (cast && cast->from != t->dtype)
+        return refuse_cast(w, s, err);
+    bool v3 = !by_class(dtype) || (!cast && s->s.nbytes % d->block_bytes != 0);
     if (t->parameter) {
         pickle_put_global(pw, STR_LIT("torch._utils"), STR_LIT("_rebuild_parameter"));
         pickle_put_op(pw, '(');
@@ -277,7 +306,7 @@ static ckpt_status put_tensor(struct torch_writer *w, pickle_writer *pw, const c
         put_storage(w, pw, s, dtype, str_of("", 0), v3 ? STR_LIT("UntypedStorage") : str_of("", 0), err));
     pickle_put_uint(pw, t->storage_offset);
     CKPT_TRY(put_shape(pw, t, err));
-    pickle_put_bool(pw, t->requires_grad && !t->parameter);
+    pickle_put_bool(pw, t->requires_grad && !t->parameter && !(cast && v3)); /* see as_cast */
     put_ordered_dict(pw);
     if (v3)
         pickle_put_global(pw, STR_LIT("torch"), str_c(d->name));
@@ -314,6 +343,8 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
         lacks = "has a type that torch lacks";
     else if (!sizes_fit(t))
         lacks = "has a size beyond 2^63";
+    if (!lacks && t->kind == CKPT_STORAGE && torch_cast_of(w, &w->p->file->table.storages[t->storage]))
+        return refuse_cast(w, &w->p->file->table.storages[t->storage], err);
     if (!lacks && t->kind == CKPT_STORAGE)
         return put_storage(w, pw, &w->p->file->table.storages[t->storage], (ckpt_dtype)t->dtype,
                            str_of("", 0), str_of("", 0), err);
@@ -349,6 +380,10 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
     if (!s->src)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
+    if (is_cast_node(w, v))
+        return put_storage(w, pw, s, torch_cast_of(w, s)->to, str_of("", 0), str_of("", 0), err);
+    if (torch_cast_of(w, s))
+        return refuse_cast(w, s, err);
     if (v->u.pid)
         (void)torch_pid_parse(w->p->file, v, &pid);
     return put_storage(w, pw, s, pid.dtype,
@@ -425,6 +460,27 @@ static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
     return r->args[1] != NULL;
 }
 
+/* as_cast - R, a call of v2 or (V3) v3 over NODE's storage, over what that becomes.
+ * _rebuild_tensor_v3 fails when told of requires_grad (torch 2.15: it sets a leaf), a
+ * parameter says it again outside. */
+static void as_cast(struct torch_writer *w, struct rebuilt *r, const ckpt_value *node, bool v3)
+{
+    struct storage *s = storage_of(w, node);
+    ckpt_dtype to = torch_cast_of(w, s)->to;
+    r->args[0] = cast_node(w, s, node->offset);
+    if (!by_class(to) && r->n > 4)
+        r->args[4] = boolean(w, false);
+    if (v3 && by_class(to)) {
+        r->args[6] = r->args[7];
+        r->n = r->n > 7 ? 7 : 6;
+        r->name = "_rebuild_tensor_v2";
+    } else if (v3) {
+        r->args[6] = torch_name(w, to);
+    } else if (!by_class(to)) {
+        as_v3(w, r, to);
+    }
+}
+
 /* rebuild - rewrites R, a call of NAME over storage node NODE; false: as it is. */
 static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
 {
@@ -432,11 +488,17 @@ static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *nod
     struct storage *s = storage_of(w, node);
     bool v3 = str_is(name, "_rebuild_tensor_v3");
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
-    if (!s || node->type != CKPT_V_PERSID || !torch_pid_parse(w->p->file, node, &pid) || r->n < 4)
+    bool inside = s && node->type != CKPT_V_PERSID; /* of a bytes object */
+    if (inside)
+        pid = (struct torch_pid){.dtype = (ckpt_dtype)s->dtype};
+    const struct torch_cast *cast = s ? torch_cast_of(w, s) : NULL;
+    if (!s || r->n < 4 || (inside && !cast) || (!inside && !torch_pid_parse(w->p->file, node, &pid)))
         return false;
     bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
-    if (!s->src && (v2 || v3))
+    if (cast && (v2 || v3) && dtype == cast->from)
+        as_cast(w, r, node, v3);
+    else if (!s->src && (v2 || v3))
         as_meta(w, r, dtype);
     else if (v2 && !by_class(pid.dtype))
         as_v3(w, r, dtype);
@@ -496,7 +558,7 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
     if (storage_of(w, v)) {
         made = value_new(w->p->a, CKPT_V_PERSID, v->offset);
         *out = made;
-        return made ? note_storage(w, made, storage_of(w, v), err) : fail_memory(err);
+        return made ? note_storage(w, made, storage_of(w, v), false, err) : fail_memory(err);
     }
     if (value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4))
         CKPT_TRY(rewrite_typed(w, v, &args, err));
@@ -582,6 +644,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     const ckpt_value *root = w->p->root;
     ckpt_file *f = w->p->file;
     CKPT_TRY(note_storages(w, f, err));
+    CKPT_TRY(torch_zip_casts(w, err));
     CKPT_TRY(leave_out(w, err));
     if (!root)
         CKPT_TRY(table_root(w, &root, err));

@@ -36,46 +36,61 @@ static ckpt_status report(struct torch_writer *w, size_t n, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* copy_storage - the bytes of S to ZW, or nowhere when that is NULL. */
-static ckpt_status copy_storage(struct torch_writer *w, struct storage *s, zip_writer *zw,
-                                unsigned char *chunk, ckpt_error *err)
+/* Room for one pair of hands: what is read, and what becomes of it. */
+struct chunks {
+    unsigned char in[CHUNK], out[CHUNK];
+};
+
+/* copy_item - the bytes of X to ZW, or nowhere when that is NULL. */
+static ckpt_status copy_item(struct torch_writer *w, struct torch_item *x, zip_writer *zw,
+                             struct chunks *chunks, ckpt_error *err)
 {
+    struct storage *s = x->s;
+    struct conversion c;
+    bool cast = x->cast && conversion_init(&c, x->cast->from, x->cast->to);
     uint32_t crc = 0;
-    bool own = s->s.has_crc && (s->swap || !zw); /* else the archive's writer computes it anyway */
+    bool own = s->s.has_crc && (s->swap || cast || !zw); /* else the archive's writer computes it anyway */
+    size_t room = cast && c.out_width > c.in_width ? CHUNK / c.out_width * c.in_width : CHUNK;
     source_sequential(s->src);
     /* bounded: n is what is left, at most */
     for (uint64_t at = 0, n; at < s->s.nbytes; at += n) {
-        n = s->s.nbytes - at < CHUNK ? s->s.nbytes - at : CHUNK;
+        n = s->s.nbytes - at < room ? s->s.nbytes - at : room;
+        size_t len = (size_t)n;
         /* bounded: a storage lies inside its source */
-        CKPT_TRY(source_read(s->src, s->off + at, chunk, (size_t)n, err));
+        CKPT_TRY(source_read(s->src, s->off + at, chunks->in, len, err));
         if (own)
-            crc = crc32_update(crc, chunk, (size_t)n);
+            crc = crc32_update(crc, chunks->in, len);
         if (s->swap)
-            swap_bytes(chunk, (size_t)n, s->swap);
+            swap_bytes(chunks->in, len, s->swap);
+        if (cast) {
+            convert_run(&c, chunks->in, len / c.in_width, chunks->out, &x->tally);
+            len = len / c.in_width * c.out_width; /* bounded: by room */
+        }
         if (zw)
-            CKPT_TRY(zip_writer_put(zw, chunk, (size_t)n, err));
+            CKPT_TRY(zip_writer_put(zw, cast ? chunks->out : chunks->in, len, err));
         CKPT_TRY(report(w, (size_t)n, err));
     }
     struct stream_options o = plan_reading(w->p);
     return storage_crc(s, own || !zw ? crc : zip_writer_crc(zw), &o, err);
 }
 
-static ckpt_status copy_storages(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
+static ckpt_status copy_items(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
 {
-    unsigned char *chunk = malloc(CHUNK);
-    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    struct chunks *chunks = malloc(sizeof *chunks);
+    ckpt_status st = chunks ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
+        struct torch_item *x = &w->items[i];
         char name[32];
         (void)snprintf(name, sizeof name, "data/%zu", i);
-        if (!zw && (!w->order[i]->s.has_crc || w->order[i]->crc_checked))
+        if (!zw && !x->cast && (!x->s->s.has_crc || x->s->crc_checked))
             continue;
         if (zw)
-            st = zip_writer_begin(zw, name, w->order[i]->s.nbytes, err);
+            st = zip_writer_begin(zw, name, x->nbytes, err);
         if (st == CKPT_OK)
-            st = copy_storage(w, w->order[i], zw, chunk, err);
+            st = copy_item(w, x, zw, chunks, err);
     }
-    free(chunk);
-    return st;
+    free(chunks);
+    return st == CKPT_OK ? torch_zip_casts_done(w, err) : st;
 }
 
 /* archive_size - of the whole output, from names and sizes alone. */
@@ -91,7 +106,7 @@ static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, c
         for (size_t i = 0; i < n; i++) {
             bool storage = i >= 2 && i < w->n + 2;
             lens[i] = storage ? (size_t)snprintf(name, sizeof name, "data/%zu", i - 2) : fixed[i < 2 ? i : 2];
-            sizes[i] = storage ? w->order[i - 2]->s.nbytes : bytes[i < 2 ? i : 2];
+            sizes[i] = storage ? w->items[i - 2].nbytes : bytes[i < 2 ? i : 2];
         }
     }
     ckpt_status st = !ok ? fail_memory(err)
@@ -107,7 +122,7 @@ static ckpt_status write_members(struct torch_writer *w, zip_writer *zw, ckpt_er
 {
     CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
-    CKPT_TRY(copy_storages(w, zw, err));
+    CKPT_TRY(copy_items(w, zw, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
     return zip_writer_finish(zw, err);
 }
@@ -163,7 +178,7 @@ static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size,
     struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
     sink *out;
     if (w->opts->dry_run)
-        return copy_storages(w, NULL, err);
+        return copy_items(w, NULL, err);
     CKPT_TRY(sink_file(path, &so, &out, err));
     ckpt_status st = write_archive(w, out, size, err);
     if (st == CKPT_OK)
@@ -188,15 +203,13 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
 {
     struct torch_writer w = {.p = p, .opts = job->opts};
     uint64_t size = 0;
-    if (p->cast)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "dtypes are changed on the way to safetensors only; convert to that first");
     w.storage_of = map_new(p->file->table.nstorages);
     w.number_of = map_new(p->file->table.nstorages);
+    w.cast_of = map_new(0);
     w.rewritten = map_new(0);
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    ckpt_status st = w.storage_of && w.number_of && w.rewritten && w.left_out ? plan_entries(p, err)
+    ckpt_status st = w.storage_of && w.number_of && w.cast_of && w.rewritten && w.left_out ? plan_entries(p, err)
                                                                               : fail_memory(err);
     if (st == CKPT_OK)
         st = check_not_empty(p, err);
@@ -216,6 +229,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     buf_free(&w.pickle);
     map_free(w.storage_of);
     map_free(w.number_of);
+    map_free(w.cast_of);
     map_free(w.rewritten);
     map_free(w.left_out);
     return st;

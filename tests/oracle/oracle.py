@@ -11,6 +11,7 @@ For every file of the corpus that torch.load(weights_only=True) takes:
   tensors   to .safetensors: the official library reads the same tensors, would write the same bytes; back to .pt:
             the same again
   shards    in pieces, safetensors and .bin: the pieces and their index give the same tensors back
+  cast      with floats of another type, the values are those of torch's .to(), ties and strides stay
   mend      what weights_only refuses (TorchScript, whole models, tar, other protocols, damage that can be read past) is
             taken once ckpt has written it, with the tensors that the truth lists, unless it holds foreign objects
   stat      min, max, mean, std, norm and counts are torch's, in double precision
@@ -36,6 +37,7 @@ import torch  # noqa: E402
 import torch.distributed.tensor  # noqa: E402,F401  DTensor is known to weights_only only then
 import safetensors.torch as st  # noqa: E402
 
+import casts  # noqa: E402
 import stats  # noqa: E402
 from same import difference  # noqa: E402
 
@@ -324,6 +326,61 @@ def stat(o, path, x):
         raise NotForThis("no plain tensor in it")
 
 
+def cast(o, path, x):
+    """All floats as another type: the same values, ties and strides, all else untouched."""
+    try:
+        have = [(k, t) for k, t in flat(x) if casts.plain(t)]
+    except RecursionError:
+        raise NotForThis("it contains itself")
+    if not any(t.dtype in casts.TYPES for _, t in have):
+        raise NotForThis("no floats in it")
+    for name in ("bfloat16", "float8_e5m2", "float64"):
+        out, dtype = o.path("cast.pt"), getattr(torch, name, None)
+        if dtype is None:
+            continue
+        o.must("convert", "--cast", name, path, out)
+        got = [(k, t) for k, t in flat(o.load(out)) if casts.plain(t)]
+        if [k for k, _ in have] != [k for k, _ in got]:
+            raise Wrong(f"{name}: other tensors")
+        for (k, t), (_, u) in zip(have, got):
+            equal(t.dtype in casts.TYPES and casts.wrong(t, u, dtype) and f"{k}: {casts.wrong(t, u, dtype)}")
+            if type(t) is not type(u) or t.stride() != u.stride() or t.storage_offset() != u.storage_offset() or \
+                    t.requires_grad != u.requires_grad and (dtype.itemsize > 1 or type(t) is torch.nn.Parameter):
+                raise Wrong(f"{name}: {k} lies otherwise")
+        if casts.sharing(t for _, t in have) != casts.sharing(t for _, t in got):
+            raise Wrong(f"{name}: shared differently")
+
+
+def cast_of_samples(o, _, x):
+    """Every dtype as every floating one, to .pt, .safetensors, and in pieces; integers by their names."""
+    path = o.path("samples.pt")
+    torch.save(x, path)
+    named = [w for n in casts.INTEGERS for w in ("--cast", n + "=%s")]
+    for name in casts.FLOATS:
+        dtype, options = getattr(torch, name), ["--cast", name] + [w.replace("%s", name) for w in named]
+        out, flat_out = o.path("cast.pt"), o.path("cast.safetensors")
+        o.must("convert", *options, path, out)
+        o.must("convert", "--ties=copy", *options, path, flat_out)
+        for got in (o.load(out), st.load_file(flat_out)):
+            if list(sorted(got)) != list(sorted(x)):
+                raise Wrong(f"{name}: other names")
+            for k in x:
+                equal(casts.wrong(x[k], got[k], dtype) and f"{k} as {name}: {casts.wrong(x[k], got[k], dtype)}")
+        got = o.load(out)
+        if casts.sharing(x.values()) != casts.sharing(got.values()):
+            raise Wrong(f"{name}: shared differently")
+        folder = os.path.join(o.folder, "cast")
+        shutil.rmtree(folder, ignore_errors=True)
+        o.must("convert", "--max-shard-size=100kB", "--to=torch-zip", *options, path, folder)
+        pieces = merged(folder)
+        if set(pieces) != set(x) or any(casts.wrong(x[k], pieces[k], dtype) for k in x):
+            raise Wrong(f"{name}: the pieces hold other tensors")
+        again = o.path("again.pt")
+        o.must("convert", "--cast=float16", folder, again)
+        if any(casts.wrong(pieces[k], t, torch.float16) for k, t in o.load(again).items()):
+            raise Wrong(f"{name}: pieces cast again are other tensors")
+
+
 def stat_of_samples(o, _, x):
     path = o.path("samples.pt")
     torch.save(x, path)
@@ -387,7 +444,7 @@ def entries(corpus, only):
 def tasks(r, path):
     if r["kind"] in ("zip", "legacy", "tar", "pickle") and r.get("weights_only") == r["verdict"] == "ok":
         x = torch.load(path, weights_only=True)
-        return x, [copy, convert, prefix, in_place, tensors, shards, stat]
+        return x, [copy, convert, prefix, in_place, tensors, shards, stat, cast]
     if r["kind"] in ("zip", "legacy", "tar", "pickle", "torchscript", "torchscript-lite", "torchscript-json"):
         return r, [mend]
     if r["kind"] == "safetensors":
@@ -414,9 +471,14 @@ def main():
         rows = rows[::10]
     with tempfile.TemporaryDirectory() as folder:
         o = Oracle(os.path.abspath(a.ckpt), folder)
-        for r in [{"file": "samples"}] + rows:
+        for r in [{"file": "samples of stat"}, {"file": "samples of cast"}] + rows:
             path = os.path.join(a.corpus, r["file"])
-            x, jobs = tasks(r, path) if "kind" in r else (stats.samples(), [stat_of_samples])
+            if "kind" in r:
+                x, jobs = tasks(r, path)
+            elif r["file"] == "samples of stat":
+                x, jobs = stats.samples(), [stat_of_samples]
+            else:
+                x, jobs = casts.samples(), [cast_of_samples]
             for job in jobs:
                 if r["file"] in PIECES and job is not tensors:
                     continue

@@ -25,3 +25,14 @@ first=$(ckpt ls --tsv $f | head -n 1 | cut -f 1)
 ckpt convert --cast bf16 $f e.safetensors
 ckpt convert --cast "$first=f16" $f g.safetensors; echo $?
 ckpt convert --ties copy --cast "$first=f16" $f g.safetensors; ckpt ls g.safetensors
+# Into a .pt: shared bytes stay shared, strides and offsets too; the whole storage is cast.
+ckpt convert --cast bf16 $f h.pt; ckpt ls --json h.pt | tr '{' '\n' | sed -n 's/.*"name":"\([^"]*\)".*"dtype":"\([^"]*\)".*"stride":\(\[[0-9,]*\]\),"storage":\([0-9]*\),"storage_offset":\([0-9]*\).*/\1 \2 \3 storage \4 from \5/p'
+ckpt convert --json --cast f8_e5m2 $f i.pt; ckpt info i.pt | grep -i weights_only
+ckpt convert --cast "$first=f16" $f g.pt; echo $?
+ckpt convert -qf --cast f16 x.safetensors a.safetensors; ckpt convert --cast f16 x.safetensors j.pt; ckpt diff --equal-nan a.safetensors j.pt
+ckpt convert --dry-run --cast f16 x.safetensors k.pt; ckpt convert --strict --cast f16 x.safetensors k.pt; echo $?; ls k.pt
+ckpt convert --max-shard-size 40B --cast f16 $f l; ckpt ls l | wc -l
+# What torch cannot hold so: arrays of numpy, gradients of plain tensors with bytes for floats.
+n=corpus/torch/t26/numpy.pt; [ -e $n ] && ckpt convert --cast f16 $n n.pt
+ckpt convert --cast f8_e4m3 corpus/torch/t113/parameter.pt p.pt; ckpt ls p.pt
+ckpt convert --strict --cast f8_e4m3 corpus/torch/t113/parameter.pt p2.pt; echo $?

@@ -1,0 +1,80 @@
+"""What `ckpt convert --cast` writes, against torch's .to(dtype)."""
+import math
+
+import torch
+
+FLOATS = [n for n in ("float64", "float32", "float16", "bfloat16", "float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz",
+                      "float8_e5m2fnuz") if hasattr(torch, n)]
+TYPES = {getattr(torch, n) for n in FLOATS}
+INTEGERS = ("int64", "int32", "int16", "int8", "uint8", "bool")
+
+
+def plain(t):
+    return t.layout == torch.strided and t.device.type != "meta" and not t.is_quantized and not t.is_nested \
+        and type(t) in (torch.Tensor, torch.nn.Parameter)
+
+
+def bits(t):
+    return t.resolve_neg().contiguous().reshape(-1, 1).view(torch.uint8)
+
+
+def wrong(t, got, dtype):
+    """Where GOT is not T.to(DTYPE), NaN by any payload; None: nowhere."""
+    t, got = t.detach(), got.detach()
+    want = t.to(dtype)
+    if got.dtype != dtype or got.shape != want.shape:
+        return f"{got.dtype} {tuple(got.shape)}"
+    a, b = want.to(torch.float32).reshape(-1), got.to(torch.float32).reshape(-1)
+    other = (bits(want) != bits(got)).any(1) & ~(a.isnan() & b.isnan())
+    if dtype == getattr(torch, "float8_e4m3fn", None):  # NaN until torch 2.10 or so
+        other &= ~(a.isnan() & ~t.to(torch.float32).reshape(-1).isnan() & (b.abs() == 448))
+    if not other.any():
+        return None
+    i = int(other.nonzero()[0])
+    return f"{float(t.reshape(-1)[i])!r} became {float(b[i])!r}, not {float(a[i])!r}"
+
+
+def sharing(tensors):
+    """Which tensors lie in one storage, by the first of them."""
+    first = {}
+    return [first.setdefault(t.untyped_storage().data_ptr(), i) if t.numel() else None for i, t in enumerate(tensors)]
+
+
+def patterns(name, g):
+    dt = getattr(torch, name)
+    if name == "bool":
+        return torch.tensor([False, True])
+    if name == "uint8" or "float8" in name:
+        return torch.arange(256).to(torch.uint8).view(dt)
+    if name in ("float16", "bfloat16", "int16"):
+        return torch.arange(-32768, 32768).to(torch.int16).view(dt)
+    if name == "int8":
+        return torch.arange(-128, 128).to(dt)
+    if name == "int64":
+        return torch.cat([torch.randint(-2 ** 63, 2 ** 63 - 1, (4096,), generator=g),
+                          torch.randint(-2 ** 54, 2 ** 54, (4096,), generator=g), torch.arange(-70000, 70000, 7)])
+    if name == "int32":
+        return torch.randint(-2 ** 31, 2 ** 31 - 1, (4096,), generator=g).to(dt)
+    top = torch.arange(2 ** 16, dtype=torch.int64).repeat_interleave(5) << 16
+    near = (top + torch.tensor([-1, 0, 1, 0x7fff, 0x8000]).repeat(2 ** 16)) & 0xffffffff
+    near = torch.where(near >= 2 ** 31, near - 2 ** 32, near).to(torch.int32).view(torch.float32)
+    if name == "float32":
+        return near
+    wide = torch.randint(-2 ** 63, 2 ** 63 - 1, (4096,), generator=g).view(torch.float64)
+    x = near.to(torch.float64)
+    return torch.cat([wide, x, x * (1 + 2.0 ** -40), x * (1 - 2.0 ** -40), torch.tensor([math.inf, 3.5e38, -3.5e38])])
+
+
+def samples():
+    """Every float as every pattern, as views that share, and integers."""
+    g = torch.Generator().manual_seed(11)
+    out = {}
+    for name in FLOATS + [n for n in INTEGERS]:
+        out[name] = t = patterns(name, g)
+        if name in FLOATS:
+            m = t[:252].reshape(12, 21)
+            out.update({name + "_turned": m.t(), name + "_every_third": t[1:250:3], name + "_again": t,
+                        name + "_row": m[3], name + "_expanded": t[5:6].expand(7, 3), name + "_none": t[:0],
+                        name + "_one": t[9]})
+    out["parameter"] = torch.nn.Parameter(torch.randn(3, 5, generator=g))
+    return out
