@@ -37,11 +37,22 @@ static bool agree(const struct torch_writer *w, const struct plan_entry *a, cons
     return !cast || (to_a == to_b && tensor_of(w, a)->dtype == tensor_of(w, b)->dtype);
 }
 
+static ckpt_status refuse_negated(const struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is a negated view, which torch has not of %s",
+               STR_ARG(e->name), ckpt_dtype_name(plan_dtype(w->p, e->row)));
+    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; a .safetensors output can have it", STR_ARG(e->name),
+              ckpt_dtype_name((ckpt_dtype)tensor_of(w, e)->dtype));
+    return CKPT_ELOSSY;
+}
+
 static ckpt_status begin_cast(struct torch_writer *w, const struct plan_entry *e, ckpt_error *err)
 {
     const ckpt_tensor *t = tensor_of(w, e);
     struct torch_cast *c = &w->casts[t->storage];
     const struct storage *s = &w->p->file->table.storages[t->storage];
+    if (t->neg && dtype_info(plan_dtype(w->p, e->row))->block_bytes == 1)
+        return refuse_negated(w, e, err);
     *c = (struct torch_cast){(ckpt_dtype)t->dtype, plan_dtype(w->p, e->row), e, 0};
     if (!map_set_num(w->cast_of, map_ptr(s), t->storage))
         return fail_memory(err);
@@ -81,8 +92,8 @@ static ckpt_status tell_grads(struct torch_writer *w, const struct plan_entry *f
         return CKPT_OK;
     if (w->opts->strict)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                    "\"%.*s\" requires a gradient, with which torch cannot read it as %s", STR_ARG(first->name),
-                    ckpt_dtype_name(plan_dtype(w->p, first->row)));
+                    "\"%.*s\" requires a gradient, with which torch cannot read it as %s",
+                    STR_ARG(first->name), ckpt_dtype_name(plan_dtype(w->p, first->row)));
     plan_notice(w->p, "\"%.*s\" no longer requires a gradient: torch cannot read it as %s then (%zu of them)",
                 STR_ARG(first->name), ckpt_dtype_name(plan_dtype(w->p, first->row)), n);
     return CKPT_OK;

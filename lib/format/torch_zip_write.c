@@ -209,8 +209,8 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     w.rewritten = map_new(0);
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    ckpt_status st = w.storage_of && w.number_of && w.cast_of && w.rewritten && w.left_out ? plan_entries(p, err)
-                                                                              : fail_memory(err);
+    bool maps = w.storage_of && w.number_of && w.cast_of && w.rewritten && w.left_out;
+    ckpt_status st = maps ? plan_entries(p, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = check_not_empty(p, err);
     if (st == CKPT_OK)

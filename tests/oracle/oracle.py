@@ -338,7 +338,11 @@ def cast(o, path, x):
         out, dtype = o.path("cast.pt"), getattr(torch, name, None)
         if dtype is None:
             continue
-        o.must("convert", "--cast", name, path, out)
+        code, said = o.run("convert", "--cast", name, path, out)
+        if code and ("share bytes" in said or "negated" in said):
+            raise NotForThis("refused, nothing lost")
+        if code:
+            raise Wrong(f"ckpt convert exits {code}: {' '.join(said.split())[-200:]}")
         got = [(k, t) for k, t in flat(o.load(out)) if casts.plain(t)]
         if [k for k, _ in have] != [k for k, _ in got]:
             raise Wrong(f"{name}: other tensors")
