@@ -9,9 +9,11 @@
 #include "codec/unpack_archive.h"
 #include "format/format.h"
 #include "format/scan.h"
+#include "format/verify.h"
 #include "io/sink.h"
 #include "op/rename.h"
 #include "op/scan.h"
+#include "op/verify.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
@@ -320,6 +322,30 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = source_file_changed(src, err);
     judge_free(judge);
     source_unref(src);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}
+
+ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
+                        int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result,
+                        ckpt_error *err)
+{
+    static const ckpt_verify_options plain;
+    struct check c;
+    ckpt_file *f = NULL;
+    ckpt_error own;
+    err = err ? err : &own;
+    ckpt_status st = check_init(&c, opts ? opts : &plain, result, err);
+    c.tell = tell;
+    c.user = user;
+    if (st == CKPT_OK)
+        st = format_verify(path, &c, &f, err);
+    if (st == CKPT_OK)
+        st = verify_data(&c, f, err);
+    if (st == CKPT_OK && f)
+        st = file_unchanged(f, err);
+    file_free(f);
+    check_free(&c);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }

@@ -619,6 +619,41 @@ CKPT_API bool ckpt_scan_ready(void);
  * when nothing was found above CKPT_SCAN_NOTE and accounted equals bytes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts, int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
 
+/* ----------------------------------------------------------------- verify */
+
+/* One thing that is wrong with a file. Lives until the callback returns. */
+typedef struct {
+    const char *id;          /* "checksum", for good: ckpt_finding_text */
+    const ckpt_error *error; /* file, offset, where, what was found and what is allowed, hint */
+    uint64_t nan, inf, elements; /* of a tensor that is not finite */
+} ckpt_finding;
+/* ckpt_finding_text - what an id stands for; NULL: there is no such id. */
+CKPT_API const char *ckpt_finding_text(const char *id);
+
+typedef struct {
+    bool finite;                /* NaN and Inf are findings */
+    const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
+    const char *write_manifest; /* path where to write one, if nothing is found; "-": standard output */
+    bool force;                 /* … where a file is already */
+    const char *root;           /* names of manifests are those below it; "auto": the weights; NULL: all */
+    ckpt_algorithm algorithm;   /* of the manifest written; of one read, its lines tell */
+    ckpt_work how;
+} ckpt_verify_options;
+
+typedef struct {
+    const char *format; /* as ckpt_file_format; NULL: it could not be opened at all */
+    uint64_t findings;
+    uint64_t tensors, records; /* there are; records that have a checksum */
+    uint64_t bytes, read;      /* of the files; of those, how many of tensors and records were read */
+    bool checksums;            /* all tensor bytes are covered by checksums in the file */
+} ckpt_verify_result;
+
+/* ckpt_verify - holds the file or folder at PATH against its own rules and tells TELL
+ * all that breaks them, not only the first (nonzero stops with CKPT_ECANCELLED).
+ * CKPT_OK: it was gone over, and RESULT says what came of it. Any other status: it
+ * could not be told whether the file is whole. OPTS may be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts, int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -62,8 +62,19 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
+    j->complained = j->state != FAILED;
+    j->before = j->state;
     j->state = FAILED;
     return fail(j->err, CKPT_EFORMAT, absolute(j, j->at), "%s", text);
+}
+
+bool json_forgive(json_scan *j)
+{
+    if (!j->complained)
+        return false;
+    j->complained = false;
+    j->state = j->before;
+    return true;
 }
 
 /* ---------------------------------------------------------------- strings */

@@ -23,6 +23,8 @@ typedef struct {
     uint8_t stack[JSON_DEPTH]; /* 'o' or 'a' */
     unsigned depth;
     uint8_t state;
+    uint8_t before; /* state when json_fail was called */
+    bool complained;
     ckpt_str str;    /* of KEY and STRING: unescaped, may hold NUL; of NUMBER: its text */
     size_t at;       /* offset of the event's first byte in text */
     ckpt_error *err;
@@ -36,6 +38,9 @@ enum json_event json_next(json_scan *j);
 bool json_skip(json_scan *j, enum json_event e);
 /* json_fail - a complaint about the event at hand. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* json_forgive - the scan goes on behind the event complained about; false: the text
+ * itself is broken. */
+bool json_forgive(json_scan *j);
 /* json_uint - is the NUMBER at hand a plain non-negative integer that fits? */
 static inline bool json_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
 static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }

@@ -557,7 +557,7 @@ ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *
         source_unref(s);
     } else
         return st;
-    if (st != CKPT_OK)
+    if (st != CKPT_OK && err && !err->where[0]) /* a fault of its headers is named already */
         fail_where(err, "%.*s", STR_ARG(e->name));
     return st;
 }

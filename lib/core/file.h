@@ -8,6 +8,7 @@
 #include "core/table.h"
 
 struct format;
+struct check;
 
 /* What a pickle stream did, for verdicts: opcodes and names in order. */
 struct pickle_facts {
@@ -68,6 +69,7 @@ struct ckpt_file {
      * must carry along and nothing else asks for; NULL: there are none. */
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
+    struct check *check; /* faults are told there and reading goes on; NULL mostly */
 };
 
 /* file_new - an empty file reading SRC (taken over; may be NULL). */

@@ -56,4 +56,10 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
 ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
                         ckpt_file **out, ckpt_error *err);
 
+/* format_check - the same, whatever the format; with a C (may be NULL) faults are told
+ * there and the file is opened in spite of them: *OUT is NULL where that is not possible.
+ * Records that have a checksum are listed in C, to be read by whoever is about to. */
+ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
+                         ckpt_file **out, ckpt_error *err);
+
 #endif

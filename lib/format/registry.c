@@ -2,7 +2,9 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "core/check.h"
 #include "format/format.h"
+#include "format/verify.h"
 
 #define FORMAT(id) extern const struct format format_##id;
 #include "format/formats.def"
@@ -118,26 +120,61 @@ static ckpt_status explained(const ckpt_file *f, ckpt_status st, ckpt_error *err
     return CKPT_ELIMIT;
 }
 
-ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
-                        ckpt_file **out, ckpt_error *err)
+/* open_as - format_open; faults go to C. */
+static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
+                           const struct format *only, struct check *c, ckpt_file **out, ckpt_error *err)
 {
     ckpt_file *f;
-    ckpt_error own;
     struct probe *p = calloc(1, sizeof *p);
     if (!p) {
         source_unref(src);
         return fail_memory(err);
     }
-    err = err ? err : &own;
     ckpt_status st = file_new(path, src, limits, &f, err);
     if (st == CKPT_OK) {
+        f->check = c;
         st = explained(f, read_file(f, p, only, err), err);
+        f->check = NULL;
         if (st == CKPT_OK)
             *out = f;
         else
             file_free(f);
     }
     free(p);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}
+
+ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
+                        ckpt_file **out, ckpt_error *err)
+{
+    ckpt_error own;
+    return open_as(path, src, limits, only, NULL, out, err ? err : &own);
+}
+
+/* is_verdict - ST is about what the file holds: said of one that is damaged already, it
+ * is one more sign of that. */
+static bool is_verdict(ckpt_status st)
+{
+    return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT || st == CKPT_ELOSSY;
+}
+
+ckpt_status format_check(const char *path, source *src, const ckpt_limits *limits, struct check *c,
+                         ckpt_file **out, ckpt_error *err)
+{
+    ckpt_error own, told;
+    err = err ? err : &own;
+    *out = NULL;
+    source *again = c && src ? source_ref(src) : NULL;
+    ckpt_status st = open_as(path, src, limits, NULL, c, out, err);
+    if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
+        fail_file(err, path);
+        told = *err;
+        st = check_fault(c, path, &told, err);
+    }
+    if (again && st == CKPT_OK)
+        st = verify_records(path, again, c, err);
+    source_unref(again);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }

@@ -24,6 +24,7 @@
 #include "base/cursor.h"
 #include "base/map.h"
 #include "codec/json_scan.h"
+#include "core/check.h"
 #include "core/dtype.h"
 #include "format/format.h"
 #include "format/safetensors.h"
@@ -37,18 +38,21 @@ struct entry {
     uint32_t ndim;
     uint32_t order; /* in the header */
     uint16_t dtype;
+    bool bad; /* of a file that is being checked: told, and nothing to read */
 };
 
 struct header {
     ckpt_file *f;
     json_scan j;
     uint64_t data, ndata; /* where the data begin, and how many they are */
+    uint64_t wanted;      /* as many as the entries describe */
     struct entry *entries;
     size_t n, cap;
     map *names;
     ckpt_str last_dtype; /* and what it stands for */
     ckpt_dtype dtype;
     bool has_metadata;
+    bool lost; /* an entry was told to be bad: where its data are is not known */
     ckpt_error *err;
 };
 
@@ -206,6 +210,46 @@ static struct entry *new_entry(struct header *h)
     return &h->entries[h->n++];
 }
 
+/* go_on - after a fault in an entry that began at DEPTH, when the file is being checked. */
+static ckpt_status go_on(struct header *h, struct entry *x, unsigned depth, ckpt_status st)
+{
+    if (st == CKPT_OK || !h->f->check || !json_forgive(&h->j))
+        return st;
+    CKPT_TRY(file_fault(h->f, st, h->err));
+    x->bad = h->lost = true;
+    while (h->j.depth > depth)
+        if (json_next(&h->j) == JSON_ERROR)
+            return h->err->status;
+    return CKPT_OK;
+}
+
+static ckpt_status read_entry(struct header *h, struct entry *x)
+{
+    unsigned depth = h->j.depth;
+    enum json_event e = json_next(&h->j);
+    if (e == JSON_ERROR)
+        return h->err->status;
+    if (e == JSON_OBJECT)
+        return go_on(h, x, depth, read_object(h, x));
+    if (e == JSON_ARRAY)
+        return go_on(h, x, depth, read_array(h, x));
+    return go_on(h, x, depth,
+                 unexpected(h, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
+}
+
+/* given_twice - X has the name of the entry BEFORE, which the map keeps: it stands for
+ * the last. */
+static ckpt_status given_twice(struct header *h, struct entry *x, uint32_t before)
+{
+    file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
+    x->order = before;
+    if (!h->f->check)
+        return CKPT_OK;
+    (void)fail(h->err, CKPT_EFORMAT, x->at,
+               "the header lists \"%.*s\" again; readers disagree on which counts", STR_ARG(x->name));
+    return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
+}
+
 static ckpt_status read_tensor(struct header *h)
 {
     if (h->n >= h->f->limits.max_tensors)
@@ -219,18 +263,9 @@ static ckpt_status read_tensor(struct header *h)
     x->at = header_pos(h);
     if (!map_put(h->names, x->name, x->order, &before))
         return fail_memory(h->err);
-    if (before != MAP_NONE) { /* the map keeps the first; it stands for the last */
-        file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts",
-                    STR_ARG(x->name));
-        x->order = before;
-    }
-    enum json_event e = json_next(&h->j);
-    if (e == JSON_OBJECT)
-        CKPT_TRY(read_object(h, x));
-    else if (e == JSON_ARRAY)
-        CKPT_TRY(read_array(h, x));
-    else
-        return unexpected(h, e, "a tensor's entry", "an object with dtype, shape and data_offsets");
+    if (before != MAP_NONE)
+        CKPT_TRY(given_twice(h, x, before));
+    CKPT_TRY(read_entry(h, x));
     if (before != MAP_NONE) {
         h->entries[before] = *x;
         h->n--;
@@ -317,10 +352,7 @@ static void sort_entries(struct header *h)
 
 static ckpt_status cut_off(const struct header *h, const struct entry *x)
 {
-    uint64_t want = x->end;
-    for (size_t i = 0; i < h->n; i++)
-        if (h->entries[i].end > want)
-            want = h->entries[i].end;
+    uint64_t want = h->wanted;
     (void)fail(h->err, CKPT_ETRUNCATED, x->at,
                "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu", STR_ARG(x->name),
                LL(x->begin), LL(x->end), LL(h->ndata));
@@ -355,39 +387,69 @@ static ckpt_status check_size(const struct header *h, const struct entry *x)
     return CKPT_OK;
 }
 
-static ckpt_status check_entry(const struct header *h, const struct entry *x, const struct entry *prev)
+/* check_begin - X begins where what is in front of it ends, at START. */
+static ckpt_status check_begin(const struct header *h, const struct entry *x, const struct entry *prev,
+                               uint64_t start)
 {
-    uint64_t start = prev ? prev->end : 0;
-    if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->at,
-                    "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
-                    LL(x->end), LL(x->begin));
     if (x->begin < start)
         return fail(h->err, CKPT_EFORMAT, x->at,
                     "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev->name), LL(start));
-    if (x->begin > start)
+    if (x->begin > start && !h->lost)
         return fail(
             h->err, CKPT_EFORMAT, x->at,
             "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
             STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
-    if (x->end > h->ndata)
-        return cut_off(h, x);
-    return check_size(h, x);
+    return CKPT_OK;
 }
 
-static ckpt_status check_entries(const struct header *h)
+static ckpt_status check_end(const struct header *h, const struct entry *x)
+{
+    if (x->end < x->begin)
+        return fail(h->err, CKPT_EFORMAT, x->at,
+                    "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
+                    LL(x->end), LL(x->begin));
+    return x->end > h->ndata ? cut_off(h, x) : CKPT_OK;
+}
+
+/* check_entry - all that can be wrong with X; *PREV is what uses the data up to START. */
+static ckpt_status check_entry(const struct header *h, struct entry *x, const struct entry **prev,
+                               uint64_t *start)
+{
+    ckpt_file *f = h->f;
+    ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
+    CKPT_TRY(file_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
+    st = check_end(h, x);
+    x->bad = st != CKPT_OK;
+    CKPT_TRY(file_fault(f, st, h->err));
+    if (x->end >= x->begin) {
+        st = check_size(h, x);
+        x->bad |= st != CKPT_OK;
+        CKPT_TRY(file_fault(f, st, h->err));
+    }
+    if (x->end >= *start) {
+        *prev = x;
+        *start = x->end;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status check_entries(struct header *h)
 {
     const struct entry *prev = NULL;
-    for (size_t i = 0; i < h->n; i++) {
-        CKPT_TRY(check_entry(h, &h->entries[i], prev));
-        prev = &h->entries[i];
-    }
-    uint64_t end = prev ? prev->end : 0;
-    if (end != h->ndata)
-        return fail(h->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "%llu bytes behind the last tensor belong to none",
-                    LL(h->ndata - end));
-    return CKPT_OK;
+    uint64_t end = 0;
+    for (size_t i = 0; i < h->n; i++)
+        h->wanted = h->entries[i].end > h->wanted && !h->entries[i].bad ? h->entries[i].end : h->wanted;
+    for (size_t i = 0; i < h->n; i++)
+        if (!h->entries[i].bad)
+            CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
+    if (end >= h->ndata || h->lost)
+        return CKPT_OK;
+    /* bounded: end < ndata */
+    uint64_t at = h->f->check ? source_pos(h->f->src, h->data + end) : CKPT_NO_OFFSET;
+    (void)fail(h->err, CKPT_EFORMAT, at, "%llu bytes behind the last tensor belong to none",
+               LL(h->ndata - end));
+    return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
 /* --------------------------------------------------------------- the rows */
@@ -447,7 +509,7 @@ static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_p
     if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
         CKPT_TRY(halve_last(h, x, &r.t.shape));
     CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
-    return table_row(&f->table, &r, &val->row, h->err);
+    return file_row(f, &r, &val->row, h->err);
 }
 
 /* The arrays have their final size at once: nothing is left behind by growing. */
@@ -463,7 +525,8 @@ static ckpt_status add_rows(const struct header *h)
     if (!paths || !steps || !f->root || (h->n && (!t->rows || !t->storages)))
         return fail_memory(h->err);
     for (size_t i = 0; i < h->n; i++)
-        CKPT_TRY(add_row(h, &h->entries[i], &paths[i], &steps[i]));
+        if (!h->entries[i].bad)
+            CKPT_TRY(add_row(h, &h->entries[i], &paths[i], &steps[i]));
     return h->n ? CKPT_OK : file_leaf(f, paths, 0, f->root, h->err);
 }
 

@@ -137,10 +137,12 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
         return fail_memory(err);
     ckpt_status st = shards_open(path, &src, err);
     if (st == CKPT_OK)
-        st = format_open(path, src, &f->limits, NULL, &one, err);
+        st = format_check(path, src, &f->limits, f->check, &one, err);
     fail_file(st == CKPT_OK ? NULL : err, path);
     free(path);
     CKPT_TRY(st);
+    if (!one) /* told */
+        return err->status;
     swap = *f;
     *f = *one;
     *one = swap;

@@ -16,6 +16,8 @@ struct shard {
     uint32_t npairs;
     map *pair_of;       /* key -> pair */
     map *note_of;       /* key of its metadata -> pair of those */
+    bool missing;       /* there is no such file */
+    bool damaged;       /* not all of it can be read, and that was told */
     size_t nrows;       /* rows taken so far */
     bool *taken;        /* by pair */
     bool *own_row;      /* by row: its node points back at it */
@@ -40,6 +42,7 @@ struct index {
     map *keys, *names; /* weight and shard by name */
     map *notes;        /* metadata of the whole by key */
     bool has_map, has_size;
+    bool lost; /* of a set that is being checked: not all tensors are there, and that was told */
     uint64_t total_size;
     ckpt_error *err;
 };

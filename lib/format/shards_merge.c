@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "core/check.h"
 #include "format/shards.h"
 
 char *shards_join(ckpt_str folder, ckpt_str name)
@@ -78,20 +79,39 @@ static ckpt_str folder_of(const char *path)
     return slash ? str_of(path, (size_t)(slash - path) + 1) : str_of("", 0);
 }
 
-static ckpt_status check_present(const struct index *x)
+/* told_missing - shard S, when the set is being checked. */
+static ckpt_status told_missing(struct index *x, const struct shard *s)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        n += &x->shards[x->weights[i].shard] == s;
+    x->lost = true;
+    (void)fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the shard is missing, and with it %zu tensor%s", n,
+               n == 1 ? "" : "s");
+    fail_where(x->err, "%.*s", STR_ARG(s->name));
+    fail_hint(x->err, "put all shards into the folder of the index");
+    return file_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
+}
+
+static ckpt_status check_present(struct index *x)
 {
     size_t missing = 0, first = 0;
     for (size_t i = x->nshards; i-- > 0;) {
         char *path = shards_join(folder_of(x->f->path), x->shards[i].name);
         if (!path)
             return fail_memory(x->err);
-        if (access(path, F_OK) != 0) {
+        bool there = access(path, F_OK) == 0;
+        free(path);
+        if (!there) {
             first = i;
             missing++;
+            x->shards[i].missing = true;
         }
-        free(path);
     }
-    if (!missing)
+    for (size_t i = 0; missing && x->f->check && i < x->nshards; i++)
+        if (x->shards[i].missing)
+            CKPT_TRY(told_missing(x, &x->shards[i]));
+    if (!missing || x->f->check)
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
@@ -121,8 +141,10 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
     if (st == CKPT_OK)
-        st = format_open(path, src, &f->limits, NULL, &s->file, x->err);
-    if (st == CKPT_OK) {
+        st = format_check(path, src, &f->limits, f->check, &s->file, x->err);
+    if (st == CKPT_OK && !s->file)
+        x->lost = true; /* what is wrong with it was told */
+    if (st == CKPT_OK && s->file) {
         f->parts = grown;
         grown[f->nparts++] = s->file;
         st = checked_add(f->nbytes, s->file->nbytes, &f->nbytes) ? CKPT_OK : fail_memory(x->err);
@@ -272,7 +294,11 @@ static bool is_noted_alias(const struct shard *s, ckpt_str key)
 static ckpt_status take_weight(struct index *x, const struct weight *w)
 {
     struct shard *s = &x->shards[w->shard];
+    if (!s->file)
+        return CKPT_OK;
     uint32_t k = map_get(s->pair_of, w->key);
+    if (k == MAP_NONE && s->damaged)
+        return CKPT_OK;
     if (k != MAP_NONE)
         return take_pair(x, s, k);
     if (is_noted_alias(s, w->key)) {
@@ -284,7 +310,19 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
                "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
                STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
-    return CKPT_EFORMAT;
+    x->lost = true;
+    return file_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
+}
+
+/* told_extra - KEY is in S, but not in the index, when the set is being checked. */
+static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt_str key)
+{
+    if (!x->f->check)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in %.*s, but not in the index",
+               STR_ARG(key), STR_ARG(s->name));
+    fail_hint(x->err, "index and shards are from different saves");
+    return file_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
 /* One pair that the index does not list: it joins the list, so that a second
@@ -296,9 +334,13 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
     if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
     x->weights = grown;
-    if (before != MAP_NONE)
-        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s",
-                    STR_ARG(key), STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+    if (before != MAP_NONE) {
+        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s",
+                   STR_ARG(key), STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+        x->lost = true;
+        return file_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
+    }
+    CKPT_TRY(told_extra(x, s, key));
     grown[x->n++] = (struct weight){key, (uint32_t)(s - x->shards)};
     return take_pair(x, s, k);
 }
@@ -312,7 +354,7 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
             first = extra++ ? first : key;
             CKPT_TRY(take_extra(x, s, k, key));
         }
-    if (s->nrows != s->file->table.nrows)
+    if (s->nrows != s->file->table.nrows && !x->lost)
         return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shard %.*s is no mapping of names to tensors",
                     STR_ARG(s->name));
     if (extra)
@@ -322,11 +364,21 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
     return CKPT_OK;
 }
 
+/* The first shard; when the set is being checked, the first that can be read. */
+static const ckpt_file *first_file(const struct index *x)
+{
+    for (size_t i = 0; i < x->nshards; i++)
+        if (x->shards[i].file)
+            return x->shards[i].file;
+    return NULL;
+}
+
 /* The root of the whole is what the first shard's is, its _metadata included. */
 static ckpt_status make_root(struct index *x)
 {
     ckpt_file *f = x->f;
-    const ckpt_value *root = x->nshards ? x->shards[0].file->root : NULL;
+    const ckpt_file *first = first_file(x);
+    const ckpt_value *root = first ? first->root : NULL;
     bool ordered = root && value_calls(root, "collections", "OrderedDict", 0);
     f->root = ordered ? value_ordered_dict(f->a) : value_new(f->a, CKPT_V_DICT, 0);
     ckpt_value *state = ordered ? value_state(root) : NULL;
@@ -336,19 +388,26 @@ static ckpt_status make_root(struct index *x)
 }
 
 /* Sums as the writers of total_size form them: each tensor, or each storage once. */
-static void check_total(const struct index *x)
+static ckpt_status check_total(const struct index *x)
 {
     const struct table *t = &x->f->table;
     uint64_t tensors = 0, storages = 0;
     for (size_t i = 0; i < t->nrows; i++)
         if (t->rows[i].t.part_of == CKPT_NO_TENSOR && !checked_add(tensors, t->rows[i].t.nbytes, &tensors))
-            return;
+            return CKPT_OK;
     for (size_t i = 0; i < t->nstorages; i++)
         if (!checked_add(storages, t->storages[i].s.nbytes, &storages))
-            return;
-    if (x->has_size && x->total_size != tensors && x->total_size != storages)
-        file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes",
-                    (unsigned long long)x->total_size, (unsigned long long)tensors);
+            return CKPT_OK;
+    if (!x->has_size || x->total_size == tensors || x->total_size == storages || x->lost)
+        return CKPT_OK;
+    file_notice(x->f, "the index says total_size %llu, its tensors have %llu bytes",
+                (unsigned long long)x->total_size, (unsigned long long)tensors);
+    if (!x->f->check)
+        return CKPT_OK;
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+               "the index says total_size %llu, its tensors have %llu bytes",
+               (unsigned long long)x->total_size, (unsigned long long)tensors);
+    return file_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
 static ckpt_status take_facts(struct index *x, const struct shard *s)
@@ -377,19 +436,27 @@ static ckpt_status take_facts(struct index *x, const struct shard *s)
 static ckpt_status merge_metadata(struct index *x)
 {
     uint32_t n = 0;
-    const ckpt_value *first = x->nshards ? x->shards[0].file->metadata : NULL;
-    const value_pair *pairs = first ? value_pairs(first, &n) : NULL;
+    const ckpt_file *first = first_file(x);
+    const value_pair *pairs = first && first->metadata ? value_pairs(first->metadata, &n) : NULL;
     for (uint32_t i = 0; i < n; i++)
         CKPT_TRY(shards_note(x, pairs[i].key, pairs[i].val));
     return CKPT_OK;
 }
+
+static uint64_t findings(const struct index *x) { return x->f->check ? x->f->check->result->findings : 0; }
 
 ckpt_status shards_merge(struct index *x)
 {
     CKPT_TRY(check_present(x));
     x->f->torch_load = x->nshards > 0;
     for (size_t i = 0; i < x->nshards; i++) {
-        CKPT_TRY(open_shard(x, &x->shards[i]));
+        uint64_t before = findings(x);
+        if (!x->shards[i].missing)
+            CKPT_TRY(open_shard(x, &x->shards[i]));
+        x->shards[i].damaged = findings(x) > before;
+        x->lost |= x->shards[i].damaged;
+        if (!x->shards[i].file)
+            continue;
         CKPT_TRY(index_shard(x, &x->shards[i]));
         CKPT_TRY(take_facts(x, &x->shards[i]));
     }
@@ -398,9 +465,10 @@ ckpt_status shards_merge(struct index *x)
     for (size_t i = 0; i < listed; i++)
         CKPT_TRY(take_weight(x, &x->weights[i]));
     for (size_t i = 0; i < x->nshards; i++)
-        CKPT_TRY(take_rest(x, &x->shards[i]));
-    check_total(x);
-    if (x->nshards)
-        x->f->producer = x->shards[0].file->producer;
+        if (x->shards[i].file)
+            CKPT_TRY(take_rest(x, &x->shards[i]));
+    CKPT_TRY(check_total(x));
+    if (first_file(x))
+        x->f->producer = first_file(x)->producer;
     return merge_metadata(x);
 }

@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "codec/pickle_read.h"
+#include "core/check.h"
 #include "core/dtype.h"
 
 #define CHUNK (256u * 1024u)
@@ -237,7 +238,10 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     struct pickle_facts *facts = file_pickle(ta->f, e->name);
     if (!facts)
         return fail_memory(err);
-    CKPT_TRY(check_crc(ta->z, e, s, err));
+    ckpt_status st = check_crc(ta->z, e, s, err);
+    if (st == CKPT_ECHECKSUM)
+        fail_where(err, "%.*s", STR_ARG(e->name));
+    CKPT_TRY(file_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
         file_notice(ta->f, "%.*s: %llu bytes behind the end of the pickle are not looked at",
@@ -305,7 +309,7 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
                (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
     fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
-    return CKPT_ETRUNCATED;
+    return file_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
 /* from_record - storage S out of entry I, which may be longer than stated. */

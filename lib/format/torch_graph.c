@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "core/check.h"
 #include "core/view.h"
 #include "format/torch_parts.h"
 
@@ -213,7 +214,7 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     if (p->depth)
         memcpy(steps, w->steps, p->depth * sizeof *steps);
     r->steps = steps;
-    CKPT_TRY(table_row(&w->g.f->table, r, index, w->g.err));
+    CKPT_TRY(file_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     if (v->row == CKPT_NO_TENSOR)
         v->row = *index;
@@ -549,7 +550,8 @@ static ckpt_status run(struct walk *w)
         if (st != CKPT_OK) {
             if (w->g.err && !w->g.err->where[0])
                 where(w, &p);
-            return st;
+            CKPT_TRY(file_fault(w->g.f, st, w->g.err));
+            w->n = w->first;
         }
     }
     return CKPT_OK;

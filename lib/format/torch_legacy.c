@@ -21,6 +21,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/pickle_read.h"
+#include "core/check.h"
 #include "core/dtype.h"
 #include "format/format.h"
 #include "format/torch_legacy.h"
@@ -138,9 +139,18 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
     if (keys->type != CKPT_V_LIST)
         return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
                     "the fifth pickle is no list of storage keys");
-    for (uint32_t i = 0; i < value_count(keys); i++)
-        CKPT_TRY(place_storage(l, value_item(keys, i), &pos));
-    return CKPT_OK;
+    for (uint32_t i = 0; i < value_count(keys); i++) {
+        ckpt_status st = place_storage(l, value_item(keys, i), &pos);
+        CKPT_TRY(file_fault(l->f, st, l->err));
+        if (st != CKPT_OK) /* nothing behind it can be found */
+            return CKPT_OK;
+    }
+    if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
+        return CKPT_OK;
+    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+               "%llu bytes behind the last storage belong to nothing",
+               (unsigned long long)(l->src->size - pos));
+    return file_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }
 
 /* ------------------------------------------------------------------ stream */

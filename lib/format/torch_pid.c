@@ -15,6 +15,7 @@
  */
 #include "base/checked.h"
 #include "base/utf8.h"
+#include "core/check.h"
 #include "core/dtype.h"
 #include "format/torch_legacy.h"
 #include "format/torch_parts.h"
@@ -164,7 +165,7 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
         dtype_info(pid->dtype)->swap_bytes > 1)
         s.swap = dtype_info(pid->dtype)->swap_bytes;
     if (st == CKPT_OK)
-        st = enough(g, v, &s, pid->dtype, pid->numel);
+        st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK) {
         source_unref(s.src);
         return st;
@@ -180,7 +181,7 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
         return fail_memory(g->err);
     if (*index != MAP_NONE)
-        return enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel);
+        return file_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
     ckpt_status st = find_storage(g, v, pid, index);
     if (st != CKPT_OK) { /* it is in the map, and not in the table */
         map_free(keys);

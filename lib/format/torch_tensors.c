@@ -5,6 +5,8 @@
  */
 #include "format/torch_tensors.h"
 
+#include "core/check.h"
+
 bool tensors_int(const json_scan *j, enum json_event e, uint64_t *out)
 {
     return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
@@ -59,7 +61,7 @@ ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckp
     row.steps = to;
     ckpt_status st = storage_of(ta, record, t, &row.t.storage, err);
     if (st == CKPT_OK)
-        st = table_row(&ta->f->table, &row, &v->row, err);
+        st = file_row(ta->f, &row, &v->row, err);
     else
         fail_where(err, "%.*s", STR_ARG(key));
     CKPT_TRY(st);

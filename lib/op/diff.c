@@ -4,6 +4,7 @@
 #include "core/dtype.h"
 #include "core/sweep.h"
 #include "op/compare.h"
+#include "op/root.h"
 
 struct named {
     ckpt_str name; /* without the ignored prefix */
@@ -70,38 +71,17 @@ static int by_name(const void *x, const void *y)
     return c ? c : (a->row > b->row) - (a->row < b->row);
 }
 
-static bool below(ckpt_str name, ckpt_str root)
-{
-    return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
-}
-
-/* side_root - what to take off the names of F: empty where nothing lies below it. */
-static ckpt_status side_root(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
-{
-    *out = str_c(root ? root : "");
-    if (root && strcmp(root, "auto") == 0) {
-        ckpt_info info;
-        CKPT_TRY(ckpt_inspect(f, &info, err));
-        *out = info.has_weights ? info.weights_root : str_c("");
-    }
-    for (uint32_t i = 0; out->len && i < f->table.nrows; i++)
-        if (below(f->table.rows[i].t.name, *out))
-            return CKPT_OK;
-    *out = str_c("");
-    return CKPT_OK;
-}
-
 static ckpt_status list_rows(ckpt_file *f, const ckpt_diff_options *o, struct list *l, ckpt_error *err)
 {
     ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : ""), root;
-    CKPT_TRY(side_root(f, o->root, &root, err));
+    CKPT_TRY(root_find(f, o->root, &root, err));
     l->rows = calloc(f->table.nrows + 1, sizeof *l->rows);
     l->rooted = root.len != 0;
     if (!l->rows)
         return fail_memory(err);
     for (uint32_t i = 0; i < f->table.nrows; i++) {
         ckpt_str name = f->table.rows[i].t.name;
-        if (root.len && !below(name, root))
+        if (root.len && !root_above(root, name))
             continue;
         if (root.len)
             name = str_skip(name, root.len + 1);

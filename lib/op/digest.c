@@ -29,15 +29,10 @@
 #include "core/dtype.h"
 #include "core/sweep.h"
 #include "io/source.h"
+#include "op/digest.h"
 #include "op/hash_xxh3.h"
 
-struct hash {
-    EVP_MD_CTX *sha;
-    void *xxh;
-    bool bad;
-};
-
-static ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
+ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *err)
 {
     *h = (struct hash){0};
     if (alg == CKPT_XXH3) {
@@ -53,7 +48,7 @@ static ckpt_status hash_begin(struct hash *h, ckpt_algorithm alg, ckpt_error *er
     return CKPT_OK;
 }
 
-static void hash_put(struct hash *h, const void *bytes, size_t n)
+void hash_put(struct hash *h, const void *bytes, size_t n)
 {
     if (h->xxh)
         xxh3_update(h->xxh, bytes, n);
@@ -75,8 +70,7 @@ static void hash_text(struct hash *h, ckpt_str s)
     hash_put(h, s.ptr, s.len);
 }
 
-/* hash_end - the digest into OUT if ST is good; frees H either way. */
-static ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+ckpt_status hash_end(struct hash *h, ckpt_status st, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     memset(out, 0, CKPT_DIGEST_MAX);
     if (st == CKPT_OK && h->xxh)

@@ -1,0 +1,165 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "progress.h"
+
+static int run(int n, char **operand);
+
+static bool finite, force, xxh3;
+static const char *manifest, *write_manifest, *root;
+
+static const struct opt options[] = {
+    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf are findings too"},
+    {0, "manifest", "FILE", OPT_TEXT, &manifest, "the tensors must be those that FILE lists"},
+    {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list, if nothing is found"},
+    {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
+    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
+    {'r', "root", "PATH", OPT_TEXT, &root, "names of manifests are those below PATH; auto: the weights"},
+    UI_JOBS,
+    UI_JSON,
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are whole"},
+    {0},
+};
+
+const struct cmd cmd_verify = {
+    "verify", "FILE…", "is the file whole? all that is wrong with it", options, 1, ANY_NUMBER, run, NULL};
+
+struct job {
+    const char *path;
+    json *findings; /* array of the result, or NULL */
+    json *head;
+    struct text hint; /* of the first finding that has one */
+};
+
+static void tell_json(const struct job *j, const ckpt_finding *f)
+{
+    const ckpt_error *e = f->error;
+    json *row = json_add_object(j->findings, NULL);
+    json_text(row, "id", f->id);
+    json_text(row, "file", e->file);
+    if (e->offset != CKPT_NO_OFFSET)
+        json_u64(row, "offset", e->offset);
+    if (e->where[0])
+        json_text(row, "where", e->where);
+    json_text(row, "text", e->what);
+    if (e->hint[0])
+        json_text(row, "hint", e->hint);
+    if (f->nan || f->inf) {
+        json_u64(row, "nan", f->nan);
+        json_u64(row, "inf", f->inf);
+        json_u64(row, "elements", f->elements);
+    }
+}
+
+static int tell(void *user, const ckpt_finding *f)
+{
+    struct job *j = user;
+    char line[2048];
+    if (j->findings) {
+        tell_json(j, f);
+        return 0;
+    }
+    progress_wipe();
+    printf("%s%s%s\n", style_on(RED), ckpt_error_text(f->error, line, sizeof line), style_off(RED));
+    if (!j->hint.len)
+        text_add(&j->hint, f->error->hint);
+    return 0;
+}
+
+static void summary_json(const struct job *j, const ckpt_verify_result *r)
+{
+    json *to = j->head;
+    json_text(to, "format", r->format ? r->format : "");
+    json_bool(to, "whole", r->findings == 0);
+    json_u64(to, "tensors", r->tensors);
+    json_u64(to, "records", r->records);
+    json_u64(to, "bytes", r->bytes);
+    json_u64(to, "read", r->read);
+    json_bool(to, "checksums", r->checksums);
+    json_line(to, stdout);
+}
+
+static void summary(const struct job *j, const ckpt_verify_result *r)
+{
+    struct text t = {0};
+    text_name(&t, str_of(j->path));
+    text_add(&t, ": ");
+    if (r->findings)
+        text_noun(&t, r->findings, "finding", "findings");
+    else
+        text_add(&t, "whole");
+    text_add(&t, ", ");
+    text_noun(&t, r->tensors, "tensor", "tensors");
+    if (r->records) {
+        text_add(&t, ", ");
+        text_noun(&t, r->records, "checksum", "checksums");
+    }
+    text_add(&t, ", ");
+    text_size(&t, r->read);
+    text_add(&t, " read");
+    printf("%s\n", t.ptr);
+    text_free(&t);
+}
+
+static int verify(const char *path)
+{
+    struct job j = {.path = path};
+    ckpt_verify_options o = {.finite = finite,
+                             .manifest = manifest,
+                             .write_manifest = write_manifest,
+                             .force = force,
+                             .root = root,
+                             .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
+                             .how = {ui_jobs(), progress_step, NULL}};
+    ckpt_verify_result r;
+    ckpt_error err;
+    if (ui.json) {
+        j.head = json_schema("ckpt.verify.v1");
+        json_text(j.head, "file", path);
+        j.findings = json_add_array(j.head, "findings");
+    }
+    progress_begin("verifying");
+    ckpt_status st = ckpt_verify(path, &o, tell, &j, &r, &err);
+    progress_end();
+    if (st != CKPT_OK) {
+        json_free(j.head);
+        text_free(&j.hint);
+        return trouble(&err, path);
+    }
+    if (!r.findings && !r.checksums && r.tensors && !manifest && !write_manifest)
+        notice(path,
+               "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
+    if (r.findings && write_manifest)
+        notice(path, "not whole, so no manifest was written");
+    if (ui.json)
+        summary_json(&j, &r);
+    else if (r.findings || !ui.quiet)
+        summary(&j, &r);
+    if (j.hint.len && !ui.quiet) {
+        (void)fflush(stdout);
+        fprintf(stderr, "hint: %s\n", j.hint.ptr);
+    }
+    text_free(&j.hint);
+    return r.findings ? NO : YES;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    if (manifest && write_manifest)
+        return usage_error("verify",
+                           "--manifest checks against a list, --write-manifest makes one; choose one");
+    if (write_manifest && n > 1)
+        return usage_error("verify", "--write-manifest is about one file");
+    if ((force || xxh3) && !write_manifest)
+        return usage_error("verify", "--force and --xxh3 go with --write-manifest");
+    if (root && !manifest && !write_manifest)
+        return usage_error("verify", "--root goes with a manifest");
+    for (int i = 0; i < n; i++) {
+        int one = verify(operand[i]);
+        status = one > status ? one : status;
+    }
+    return status;
+}

@@ -1,0 +1,166 @@
+/* check.c - see check.h. */
+#include "core/check.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+
+#define TOLD_BYTES (UINT64_C(1) << 30) /* of findings remembered and records listed */
+
+static const char *const names[CHECK_RULES] = {
+#define RULE(id, name, text) name,
+#include "core/check_rules.def"
+#undef RULE
+};
+
+static const char *const texts[CHECK_RULES] = {
+#define RULE(id, name, text) text,
+#include "core/check_rules.def"
+#undef RULE
+};
+
+const char *ckpt_finding_text(const char *id)
+{
+    for (size_t i = 0; i < CHECK_RULES; i++)
+        if (strcmp(names[i], id) == 0)
+            return texts[i];
+    return NULL;
+}
+
+ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
+                       ckpt_error *err)
+{
+    *c = (struct check){.opts = opts, .result = result};
+    *result = (ckpt_verify_result){0};
+    c->a = arena_new(TOLD_BYTES);
+    c->told = map_new(0);
+    return c->a && c->told ? CKPT_OK : fail_memory(err);
+}
+
+void check_free(struct check *c)
+{
+    for (size_t i = 0; i < c->nrecords; i++)
+        source_unref(c->records[i].src);
+    for (size_t i = 0; i < c->nkept; i++)
+        c->drop(c->kept[i]);
+    map_free(c->told);
+    arena_free(c->a);
+}
+
+bool check_is_fault(ckpt_status st)
+{
+    return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
+}
+
+/* is_new - was the same not told before, in whatever context? */
+static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_error *err)
+{
+    const char *where = e->where;
+    uint32_t before;
+    for (const char *next; (next = strstr(where, ": "));) /* contexts come first, as many as there were */
+        where = next + 2;
+    ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset, where,
+                                e->what);
+    if (!key.ptr || !map_put(c->told, key, 1, &before))
+        return fail_memory(err);
+    *yes = before == MAP_NONE;
+    return CKPT_OK;
+}
+
+ckpt_status check_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err)
+{
+    bool fresh = false;
+    if (c->cancelled)
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    CKPT_TRY(is_new(c, f->error, &fresh, err));
+    if (!fresh)
+        return CKPT_OK;
+    f->id = names[rule];
+    c->result->findings++;
+    c->cancelled = c->tell && c->tell(c->user, f);
+    return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+}
+
+ckpt_status check_tell(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
+                       ckpt_error *err)
+{
+    ckpt_error own = *e;
+    ckpt_finding f = {.error = &own};
+    if (file)
+        fail_file(&own, file);
+    return check_finding(c, rule, &f, err);
+}
+
+static enum check_rule rule_of(ckpt_status st)
+{
+    return st == CKPT_ETRUNCATED ? CHECK_TRUNCATED : st == CKPT_ECHECKSUM ? CHECK_CHECKSUM : CHECK_MALFORMED;
+}
+
+ckpt_status check_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err)
+{
+    return check_tell(c, rule_of(e->status), file, e, err);
+}
+
+ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *err)
+{
+    struct record *grown = arena_grow(c->a, c->records, c->nrecords, &c->cap_records, c->nrecords + 1,
+                                      sizeof *grown);
+    if (!grown) {
+        source_unref(r->src);
+        return fail_memory(err);
+    }
+    c->records = grown;
+    grown[c->nrecords++] = *r;
+    return CKPT_OK;
+}
+
+ckpt_status check_keep(struct check *c, void *kept, ckpt_error *err)
+{
+    void **grown = arena_grow(c->a, c->kept, c->nkept, &c->cap_kept, c->nkept + 1, sizeof *grown);
+    if (!grown) {
+        c->drop(kept);
+        return fail_memory(err);
+    }
+    c->kept = grown;
+    grown[c->nkept++] = kept;
+    return CKPT_OK;
+}
+
+ckpt_status file_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err)
+{
+    ckpt_error told;
+    if (st == CKPT_OK || !f->check || !check_is_fault(st))
+        return st;
+    told = *err;
+    return check_tell(f->check, rule, f->path, &told, err);
+}
+
+ckpt_status file_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    return file_fault_as(f, rule_of(st), st, err);
+}
+
+/* storage_place - where a storage lies, which an archive tells only when asked. */
+static uint64_t storage_place(const ckpt_file *f, uint32_t i)
+{
+    const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
+    return s && s->src && source_locate(s->src, NULL) == CKPT_OK ? source_pos(s->src, s->off)
+                                                                 : CKPT_NO_OFFSET;
+}
+
+ckpt_status file_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
+{
+    struct row less = *r;
+    ckpt_status st = table_row(&f->table, r, index, err);
+    if (st == CKPT_OK || !f->check || !check_is_fault(st))
+        return st;
+    if (err->offset == CKPT_NO_OFFSET)
+        err->offset = storage_place(f, r->t.storage);
+    CKPT_TRY(file_fault(f, st, err));
+    less.t.has_data = less.t.has_shape = false;
+    less.t.ndim = 0;
+    less.t.stride = NULL;
+    less.t.storage = CKPT_NO_STORAGE;
+    return table_row(&f->table, &less, index, err);
+}

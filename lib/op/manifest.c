@@ -1,0 +1,396 @@
+/*
+ * manifest.c - the tensors of a file as a text that a person can read and that the
+ * file, or another one in any format, can be held against later:
+ *
+ *   # ckpt manifest 1: …                      lines that begin with # are passed over
+ *   DIGEST  DTYPE [SHAPE]  NAME               one for each row, in natural order of names
+ *
+ * DIGEST is that of `ckpt hash`: SHA-256 (64 digits) or XXH3-128 (32) over the row-major
+ * contiguous little-endian bytes; `-` for a row without bytes of its own. Where bytes do
+ * not tell all, kind and note follow the shape. Names are escaped as everywhere, so that
+ * each is one line. The three parts stand two blanks apart.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "io/sink.h"
+#include "op/hash_xxh3.h"
+#include "op/root.h"
+#include "op/verify.h"
+
+#define HEAD "# ckpt manifest 1: "
+
+/* A row as its line shows it. */
+struct entry {
+    ckpt_str name; /* escaped */
+    ckpt_str raw;  /* not escaped */
+    uint32_t row;
+    uint32_t twin; /* next entry of the same name, or MAP_NONE */
+    uint32_t last; /* of the first of a name: the last */
+    bool met;      /* by a line of the manifest */
+};
+
+struct manifest {
+    struct check *c;
+    ckpt_file *f;
+    const uint8_t *digests;
+    struct entry *entries;
+    size_t n;
+    map *names;
+    map *aliases;   /* escaped name of a tensor that a conversion left out -> pair of the metadata */
+    size_t size;    /* of a digest */
+    ckpt_str below; /* where the weights are, if the names of manifests are not those below it */
+    ckpt_error *err;
+};
+
+static ckpt_str escaped(arena *a, ckpt_str s)
+{
+    size_t n = ckpt_text_escape(s, NULL, 0);
+    char *out = arena_alloc(a, n + 1); /* bounded: the text is in memory */
+    if (out)
+        (void)ckpt_text_escape(s, out, n + 1);
+    return str_of(out, out ? n : 0);
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const struct entry *a = x, *b = y;
+    int c = ckpt_natural_compare(a->raw, b->raw);
+    return c ? c : (a->row > b->row) - (a->row < b->row);
+}
+
+static ckpt_status list_entries(struct manifest *m)
+{
+    ckpt_str root;
+    CKPT_TRY(root_find(m->f, m->c->opts->root, &root, m->err));
+    if (m->c->opts->root && !root.len && strcmp(m->c->opts->root, "auto") != 0)
+        return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor lies below \"%s\"", m->c->opts->root);
+    m->entries = calloc(m->f->table.nrows + 1, sizeof *m->entries);
+    if (!m->entries)
+        return fail_memory(m->err);
+    for (uint32_t i = 0; i < m->f->table.nrows; i++) {
+        ckpt_str name = m->f->table.rows[i].t.name;
+        if (root.len && !root_above(root, name))
+            continue;
+        name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it begins with the root */
+        struct entry e = {.name = escaped(m->c->a, name), .raw = name, .row = i, .twin = MAP_NONE};
+        if (!e.name.ptr)
+            return fail_memory(m->err);
+        m->entries[m->n++] = e;
+    }
+    qsort(m->entries, m->n, sizeof *m->entries, by_name);
+    return CKPT_OK;
+}
+
+/* put_what - dtype, shape, and what else makes the row what it is. */
+static void put_what(buf *b, const ckpt_tensor *t)
+{
+    buf_text(b, t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "?");
+    buf_text(b, t->has_shape ? " [" : " ?");
+    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
+        buf_printf(b, "%s%llu", k ? ", " : "", (unsigned long long)t->shape[k]);
+    if (t->has_shape)
+        buf_byte(b, ']');
+    if (t->has_data && t->kind != CKPT_QUANTIZED && t->dtype != CKPT_DT_NP)
+        return;
+    buf_printf(b, " %s", ckpt_kind_name((ckpt_kind)t->kind));
+    if (t->note.len)
+        buf_printf(b, " %.*s", STR_ARG(t->note));
+}
+
+static void put_digest(buf *b, const struct manifest *m, uint32_t row)
+{
+    if (!m->f->table.rows[row].t.has_data) {
+        buf_byte(b, '-');
+        return;
+    }
+    for (size_t i = 0; i < m->size; i++)
+        buf_printf(b, "%02x", m->digests[(size_t)row * CKPT_DIGEST_MAX + i]);
+}
+
+/* ---------------------------------------------------------------------- write */
+
+ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests, ckpt_error *err)
+{
+    struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
+    struct sink_options o = {.force = c->opts->force};
+    bool xxh3 = c->opts->algorithm == CKPT_XXH3;
+    sink *out;
+    buf b;
+    m.size = xxh3 ? XXH3_BYTES : 32;
+    buf_init(&b, SIZE_MAX / 2);
+    buf_printf(&b, HEAD "%s of each tensor's little-endian row-major bytes\n", xxh3 ? "xxh3-128" : "sha256");
+    ckpt_status st = list_entries(&m);
+    for (size_t i = 0; st == CKPT_OK && i < m.n; i++) {
+        put_digest(&b, &m, m.entries[i].row);
+        buf_text(&b, "  ");
+        put_what(&b, &f->table.rows[m.entries[i].row].t);
+        buf_text(&b, "  ");
+        buf_str(&b, m.entries[i].name);
+        buf_byte(&b, '\n');
+    }
+    free(m.entries);
+    if (st == CKPT_OK && !buf_ok(&b))
+        st = fail_memory(err);
+    if (st == CKPT_OK && (st = sink_file(c->opts->write_manifest, &o, &out, err)) == CKPT_OK) {
+        st = sink_write(out, b.data, b.len, err);
+        if (st == CKPT_OK)
+            st = sink_commit(out, err);
+        else
+            sink_abort(out);
+        fail_file(st == CKPT_OK ? NULL : err, c->opts->write_manifest);
+    }
+    buf_free(&b);
+    return st;
+}
+
+/* ----------------------------------------------------------------------- read */
+
+#define MOST (256u << 20) /* bytes of a manifest */
+
+static ckpt_status load(const char *path, ckpt_str *out, ckpt_error *err)
+{
+    source *src;
+    char *text = NULL;
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK) {
+        if (src->size > MOST)
+            st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a manifest of %llu bytes; at most %u are read",
+                      (unsigned long long)src->size, MOST);
+        else if (!(text = malloc((size_t)src->size + 1)))
+            st = fail_memory(err);
+        else
+            st = source_read(src, 0, text, (size_t)src->size, err);
+        *out = str_of(text, (size_t)src->size);
+        source_unref(src);
+    }
+    if (st != CKPT_OK) {
+        free(text);
+        fail_file(err, path);
+    }
+    return st;
+}
+
+/* A line of a manifest. */
+struct line {
+    ckpt_str digest, what, name;
+    uint64_t at;
+};
+
+/* part - what stands in front of two blanks; *REST is what follows them. */
+static bool part(ckpt_str *rest, ckpt_str *out)
+{
+    size_t n = str_find(*rest, STR_LIT("  "), 0);
+    if (n == SIZE_MAX || n == 0)
+        return false;
+    *out = str_of(rest->ptr, n);
+    *rest = str_skip(*rest, n + 2); /* bounded: the blanks were found there */
+    return true;
+}
+
+static bool is_digest(ckpt_str s)
+{
+    if (str_is(s, "-"))
+        return true;
+    for (size_t i = 0; i < s.len; i++)
+        if (!((s.ptr[i] >= '0' && s.ptr[i] <= '9') || (s.ptr[i] >= 'a' && s.ptr[i] <= 'f')))
+            return false;
+    return s.len == 64 || s.len == 2 * XXH3_BYTES;
+}
+
+/* next_line - the next that is no comment; false: there is none, or *ST. */
+static bool next_line(ckpt_str text, size_t *pos, struct line *out, ckpt_status *st, ckpt_error *err)
+{
+    while (*pos < text.len) {
+        ckpt_str rest = str_skip(text, *pos);
+        size_t n = str_find(rest, STR_LIT("\n"), 0);
+        out->at = *pos;
+        rest.len = n < rest.len ? n : rest.len;
+        *pos += rest.len + 1; /* bounded: inside the text, or one behind it */
+        if (rest.len && rest.ptr[rest.len - 1] == '\r')
+            rest.len--;
+        if (rest.len == 0 || rest.ptr[0] == '#')
+            continue;
+        if (part(&rest, &out->digest) && is_digest(out->digest) && part(&rest, &out->what)) {
+            out->name = rest;
+            return true;
+        }
+        *st = fail(err, CKPT_EFORMAT, out->at, "no line of a manifest: \"DIGEST  DTYPE [SHAPE]  NAME\" is");
+        fail_hint(err, "ckpt verify --write-manifest makes one");
+        return false;
+    }
+    return false;
+}
+
+ckpt_status manifest_algorithm(const char *path, ckpt_algorithm *out, ckpt_error *err)
+{
+    ckpt_str text;
+    struct line l;
+    size_t pos = 0, lines = 0;
+    ckpt_status st = CKPT_OK;
+    CKPT_TRY(load(path, &text, err));
+    *out = CKPT_SHA256;
+    while (next_line(text, &pos, &l, &st, err)) {
+        lines++;
+        if (l.digest.len == 1)
+            continue;
+        *out = l.digest.len == 64 ? CKPT_SHA256 : CKPT_XXH3;
+        break;
+    }
+    if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(HEAD)))
+        st = fail(err, CKPT_EFORMAT, 0, "no manifest: it has no lines \"DIGEST  DTYPE [SHAPE]  NAME\"");
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    free((char *)(uintptr_t)text.ptr); /* ours, from load */
+    return st;
+}
+
+static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name, uint64_t at,
+                         const char *text)
+{
+    ckpt_error e = {0};
+    char safe[512]; /* it is escaped already */
+    int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
+    (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
+    (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
+    fail_where(&e, "%s", safe);
+    if (m->below.len && rule == CHECK_MANIFEST_MISSING)
+        fail_hint(&e, "if the manifest is of the weights alone: --root %.*s", STR_ARG(m->below));
+    return check_tell(m->c, rule, m->f->path, &e, m->err);
+}
+
+/* compare - the row of E against its line. */
+static ckpt_status compare(struct manifest *m, struct entry *e, const struct line *l)
+{
+    const ckpt_tensor *t = &m->f->table.rows[e->row].t;
+    char text[384];
+    buf what, digest;
+    ckpt_status st = CKPT_OK;
+    buf_init(&what, 1u << 20);
+    buf_init(&digest, 1024);
+    put_what(&what, t);
+    put_digest(&digest, m, e->row);
+    e->met = true;
+    if (!buf_ok(&what) || !buf_ok(&digest)) {
+        st = fail_memory(m->err);
+    } else if (!str_eq(buf_view(&what), l->what)) {
+        (void)snprintf(text, sizeof text, "it is %.*s, the manifest says %.*s", STR_ARG(buf_view(&what)),
+                       STR_ARG(l->what));
+        st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
+    } else if (!str_eq(buf_view(&digest), l->digest)) {
+        (void)snprintf(text, sizeof text, "its digest is %.*s…, the manifest says %.*s…", 16,
+                       (const char *)digest.data, 16, l->digest.ptr);
+        st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
+    }
+    buf_free(&what);
+    buf_free(&digest);
+    return st;
+}
+
+static uint32_t entry_of(const struct manifest *m, ckpt_str name)
+{
+    uint32_t i = map_get(m->names, name);
+    while (i != MAP_NONE && m->entries[i].met)
+        i = m->entries[i].twin;
+    return i;
+}
+
+/* list_aliases - names that a conversion dropped as second names of a tensor: the metadata
+ * of safetensors keep them. */
+static ckpt_status list_aliases(struct manifest *m)
+{
+    uint32_t n = 0;
+    const value_pair *pairs = m->f->metadata ? value_pairs(m->f->metadata, &n) : NULL;
+    m->aliases = map_new(n);
+    bool ok = m->aliases != NULL;
+    for (uint32_t i = 0; ok && i < n; i++) {
+        ckpt_str key;
+        if (!value_text(pairs[i].key, &key))
+            continue;
+        key = escaped(m->c->a, key);
+        ok = key.ptr && map_put(m->aliases, key, i, NULL);
+    }
+    return ok ? CKPT_OK : fail_memory(m->err);
+}
+
+/* stands_for - the entry that is kept for a NAME which is not; MAP_NONE: there is none. */
+static uint32_t stands_for(const struct manifest *m, ckpt_str name)
+{
+    ckpt_str of;
+    uint32_t n, i = map_get(m->aliases, name);
+    if (i == MAP_NONE || !value_text(value_pairs(m->f->metadata, &n)[i].val, &of))
+        return MAP_NONE;
+    of = escaped(m->c->a, of);
+    return of.ptr ? map_get(m->names, of) : MAP_NONE;
+}
+
+static ckpt_status check_line(struct manifest *m, const struct line *l)
+{
+    uint32_t i = entry_of(m, l->name);
+    if (i == MAP_NONE)
+        i = stands_for(m, l->name);
+    if (i != MAP_NONE)
+        return compare(m, &m->entries[i], l);
+    return found(m, CHECK_MANIFEST_MISSING, l->name, CKPT_NO_OFFSET,
+                 "the manifest has it, the file has no tensor of this name");
+}
+
+static ckpt_status index_names(struct manifest *m)
+{
+    m->names = map_new(m->n);
+    if (!m->names)
+        return fail_memory(m->err);
+    for (uint32_t i = 0; i < m->n; i++) {
+        uint32_t first;
+        if (!map_put(m->names, m->entries[i].name, i, &first))
+            return fail_memory(m->err);
+        if (first == MAP_NONE)
+            first = i;
+        else
+            m->entries[m->entries[first].last].twin = i;
+        m->entries[first].last = i;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status check_lines(struct manifest *m, ckpt_str text)
+{
+    struct line l;
+    size_t pos = 0;
+    ckpt_status st = CKPT_OK;
+    while (st == CKPT_OK && next_line(text, &pos, &l, &st, m->err))
+        st = check_line(m, &l);
+    if (st == CKPT_EFORMAT)
+        fail_file(m->err, m->c->opts->manifest);
+    for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
+        if (!m->entries[i].met)
+            st = found(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
+                       m->f->table.rows[m->entries[i].row].t.file_offset,
+                       "the file has it, the manifest has no tensor of this name");
+    return st;
+}
+
+ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests, ckpt_error *err)
+{
+    struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
+    ckpt_algorithm alg;
+    ckpt_str text;
+    CKPT_TRY(manifest_algorithm(c->opts->manifest, &alg, err));
+    m.size = alg == CKPT_XXH3 ? XXH3_BYTES : 32;
+    CKPT_TRY(load(c->opts->manifest, &text, err));
+    ckpt_status st = list_entries(&m);
+    if (st == CKPT_OK && !c->opts->root)
+        st = root_find(f, "auto", &m.below, err);
+    if (st == CKPT_OK)
+        st = index_names(&m);
+    if (st == CKPT_OK)
+        st = list_aliases(&m);
+    if (st == CKPT_OK)
+        st = check_lines(&m, text);
+    map_free(m.names);
+    map_free(m.aliases);
+    free(m.entries);
+    free((char *)(uintptr_t)text.ptr); /* ours, from load */
+    return st;
+}

@@ -1,0 +1,422 @@
+/*
+ * verify.c - the data of a file: tensors that are to be finite or held against a
+ * manifest are read first, each once, and what they cover of records with a CRC-32 is
+ * checked on the way. Then all other records are read.
+ */
+#include "op/verify.h"
+
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "base/crc32.h"
+#include "core/finite.h"
+#include "core/stream.h"
+#include "core/sweep.h"
+#include "io/pool.h"
+#include "op/digest.h"
+
+/* What came of one tensor. */
+struct seen {
+    struct finite finite;
+    ckpt_error *fault; /* it could not be read to its end; freed when told */
+};
+
+struct job {
+    struct check *c;
+    ckpt_file *f;
+    struct sweep_item *items;
+    struct seen *seen; /* by item */
+    size_t n;
+    uint8_t *digests; /* by row, or NULL */
+    ckpt_algorithm alg;
+    bool *bad_crc; /* by storage */
+    ckpt_error *err;
+    ckpt_status status;     /* of telling */
+    uint64_t before, total; /* of the progress: bytes of tensors, and all */
+};
+
+static int progress(void *user, uint64_t done, uint64_t total)
+{
+    const struct job *j = user;
+    const ckpt_work *how = &j->c->opts->how;
+    (void)total;
+    /* bounded: a part of total, which was added up without overflow */
+    return how->progress ? how->progress(how->user, j->before + done, j->total) : 0;
+}
+
+/* ------------------------------------------------------------------- tensors */
+
+struct crc_note {
+    bool bad;
+};
+
+static void note_crc(void *user, const char *fmt, ...)
+{
+    (void)fmt;
+    ((struct crc_note *)user)->bad = true;
+}
+
+static ckpt_status take(struct job *j, struct seen *s, struct hash *h, ckpt_dtype dt, stream *in,
+                        struct sweep_run *run, ckpt_error *err)
+{
+    bool look = j->c->opts->finite && finite_has(dt);
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    for (size_t got = 1; st == CKPT_OK && got;) {
+        st = stream_next(in, chunk, STREAM_CHUNK, &got, err);
+        if (st != CKPT_OK || !got)
+            break;
+        if (j->digests)
+            hash_put(h, chunk, got);
+        if (look)
+            finite_add(&s->finite, dt, chunk, got);
+        if (!sweep_moved(run, got))
+            st = CKPT_ECANCELLED;
+    }
+    free(chunk);
+    return st;
+}
+
+static ckpt_status read_row(struct job *j, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    uint32_t row = j->items[i].row;
+    const ckpt_tensor *t = &j->f->table.rows[row].t;
+    struct crc_note note = {false};
+    struct stream_options o = {.ignore_crc = true, .notice = note_crc, .user = &note};
+    struct hash h = {0};
+    stream *in = NULL;
+    ckpt_status st = stream_open(&j->f->table, row, &o, &in, err);
+    if (st == CKPT_OK && j->digests)
+        st = hash_begin(&h, j->alg, err);
+    if (st == CKPT_OK) {
+        st = take(j, &j->seen[i], &h, (ckpt_dtype)t->dtype, in, run, err);
+        if (j->digests)
+            st = hash_end(&h, st, j->digests + (size_t)row * CKPT_DIGEST_MAX, err);
+    }
+    stream_close(in);
+    if (note.bad)
+        j->bad_crc[t->storage] = true;
+    return st;
+}
+
+/* work - a tensor that breaks off is a finding; that the disk does is not. */
+static ckpt_status work(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    struct job *j = user;
+    ckpt_status st = read_row(j, i, run, err);
+    if (!check_is_fault(st) || !(j->seen[i].fault = malloc(sizeof *err)))
+        return st;
+    *j->seen[i].fault = *err;
+    fail_where(j->seen[i].fault, "%.*s", STR_ARG(j->f->table.rows[j->items[i].row].t.name));
+    return CKPT_OK;
+}
+
+/* first_index - "[0, 17]" of the element that is number N of T. */
+static void first_index(const ckpt_tensor *t, uint64_t n, buf *out)
+{
+    uint64_t index[16];
+    uint32_t nd = t->ndim < 16 ? t->ndim : 16;
+    for (uint32_t k = nd; k-- > 0;) {
+        index[k] = t->shape[k] ? n % t->shape[k] : 0;
+        n = t->shape[k] ? n / t->shape[k] : 0;
+    }
+    for (uint32_t k = 0; k < nd; k++)
+        buf_printf(out, "%s%llu", k ? ", " : "", (unsigned long long)index[k]);
+    buf_byte(out, 0);
+}
+
+static ckpt_status not_finite(struct job *j, const ckpt_tensor *t, const struct finite *x)
+{
+    ckpt_error e = {0};
+    ckpt_finding f = {.error = &e, .nan = x->nan, .inf = x->inf, .elements = t->elements};
+    buf at;
+    buf_init(&at, 4096);
+    first_index(t, x->first, &at);
+    (void)fail(&e, CKPT_EFORMAT, t->file_offset,
+               "%llu NaN and %llu Inf among %llu elements of %s; the first at [%s]",
+               (unsigned long long)x->nan, (unsigned long long)x->inf, (unsigned long long)t->elements,
+               ckpt_dtype_name((ckpt_dtype)t->dtype), buf_ok(&at) ? (const char *)at.data : "");
+    buf_free(&at);
+    fail_where(&e, "%.*s", STR_ARG(t->name));
+    fail_file(&e, j->f->path);
+    return check_finding(j->c, CHECK_NOT_FINITE, &f, j->err);
+}
+
+static int done(void *user, size_t i)
+{
+    struct job *j = user;
+    struct seen *s = &j->seen[i];
+    const ckpt_tensor *t = &j->f->table.rows[j->items[i].row].t;
+    if (s->fault)
+        j->status = check_fault(j->c, j->f->path, s->fault, j->err);
+    else if (s->finite.nan || s->finite.inf)
+        j->status = not_finite(j, t, &s->finite);
+    j->c->result->read += t->nbytes; /* bounded: added up before */
+    return j->status != CKPT_OK;
+}
+
+/* list_rows - of rows that show the same bytes the first only. */
+static ckpt_status list_rows(struct job *j)
+{
+    const struct table *t = &j->f->table;
+    j->items = calloc(t->nrows + 1, sizeof *j->items);
+    j->seen = calloc(t->nrows + 1, sizeof *j->seen);
+    j->bad_crc = calloc(t->nstorages + 1, sizeof *j->bad_crc);
+    if (!j->items || !j->seen || !j->bad_crc)
+        return fail_memory(j->err);
+    for (uint32_t i = 0; i < t->nrows; i++) {
+        const ckpt_tensor *r = &t->rows[i].t;
+        if (!r->has_data || r->alias_of != CKPT_NO_TENSOR ||
+            (!j->digests && !(j->c->opts->finite && finite_has((ckpt_dtype)r->dtype))))
+            continue;
+        j->items[j->n++] = (struct sweep_item){.file = j->f, .row = i};
+        if (!checked_add(j->before, r->nbytes, &j->before))
+            return fail(j->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                        "the tensors have more than 2^64 bytes together");
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_rows(struct job *j)
+{
+    struct sweep s = {.items = j->items,
+                      .n = j->n,
+                      .threads = j->c->opts->how.threads,
+                      .work = work,
+                      .done = done,
+                      .progress = progress,
+                      .user = j,
+                      .progress_user = j};
+    uint64_t bytes = j->before;
+    j->before = 0;
+    ckpt_status st = sweep_run(&s, j->err);
+    j->before = bytes;
+    st = j->status != CKPT_OK ? j->status : st;
+    if (st != CKPT_OK)
+        fail_file(j->err, j->f->path);
+    for (size_t i = 0; i < j->n; i++)
+        free(j->seen[i].fault);
+    for (uint32_t i = 0; st == CKPT_OK && j->digests && i < j->f->table.nrows; i++) {
+        uint32_t of = j->f->table.rows[i].t.alias_of;
+        if (of != CKPT_NO_TENSOR)
+            memcpy(j->digests + (size_t)i * CKPT_DIGEST_MAX, j->digests + (size_t)of * CKPT_DIGEST_MAX,
+                   CKPT_DIGEST_MAX);
+    }
+    return st;
+}
+
+/* ------------------------------------------------------------------- records */
+
+/* Where bytes begin: a file and an offset in it. */
+static ckpt_str place(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
+{
+    return arena_printf(a, "%llx %.*s%.*s", (unsigned long long)at, (int)folder.len, folder.ptr,
+                        (int)file.len, file.ptr);
+}
+
+/* checked_places - the storages whose CRC-32 was found to be right. */
+static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *err)
+{
+    const struct table *t = &j->f->table;
+    const char *slash = strrchr(j->f->path, '/');
+    /* bounded: slash is inside the path */
+    ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
+    for (size_t i = 0; i < t->nstorages; i++) {
+        const struct storage *s = &t->storages[i];
+        if (!s->s.has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
+            continue;
+        uint64_t at = source_pos(s->src, s->off);
+        if (at == CKPT_NO_OFFSET)
+            continue;
+        ckpt_str key = s->s.file.len ? place(j->c->a, folder, s->s.file, at)
+                                     : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
+        if (!key.ptr || !map_put(places, key, 1, NULL))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* unread - of the records of C, those no tensor has covered; *N of them at *OUT. */
+static ckpt_status unread(const struct job *j, struct record **out, size_t *n, ckpt_error *err)
+{
+    struct check *c = j->c;
+    map *places = map_new(0);
+    *n = 0;
+    *out = calloc(c->nrecords + 1, sizeof **out);
+    ckpt_status st = places && *out ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK && j->n)
+        st = checked_places(j, places, err);
+    for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
+        const struct record *r = &c->records[i];
+        ckpt_str key = place(c->a, str_of("", 0), str_c(r->path), r->at);
+        if (!key.ptr)
+            st = fail_memory(err);
+        else if (r->at == CKPT_NO_OFFSET || map_get(places, key) == MAP_NONE)
+            (*out)[(*n)++] = *r;
+    }
+    map_free(places);
+    return st;
+}
+
+struct reading {
+    struct job *j;
+    const struct record *records;
+    uint32_t *crcs;
+    ckpt_error **faults;
+    _Atomic uint64_t moved;
+    bool stop;
+};
+
+static void show(void *user, struct pool *p)
+{
+    struct reading *r = user;
+    r->stop = r->stop || progress(r->j, r->moved, 0);
+    if (r->stop)
+        pool_cancel(p);
+}
+
+static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, bool caller, ckpt_error *err)
+{
+    source *src = r->records[i].src;
+    unsigned char *chunk = malloc(STREAM_CHUNK);
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    if (src->size > STREAM_CHUNK)
+        source_sequential(src);
+    for (uint64_t at = 0; st == CKPT_OK && at < src->size;) {
+        size_t n = src->size - at < STREAM_CHUNK ? (size_t)(src->size - at) : STREAM_CHUNK;
+        st = source_read(src, at, chunk, n, err);
+        if (st == CKPT_OK)
+            r->crcs[i] = crc32_update(r->crcs[i], chunk, n);
+        at += n; /* bounded: n <= size - at */
+        r->moved += n;
+        if (caller)
+            show(r, p);
+        if (pool_stopped(p, i))
+            st = st == CKPT_OK ? CKPT_ECANCELLED : st;
+    }
+    free(chunk);
+    return st;
+}
+
+static ckpt_status record_task(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err)
+{
+    struct reading *r = user;
+    ckpt_status st = read_record(r, p, i, caller, err);
+    if (!check_is_fault(st) || !(r->faults[i] = malloc(sizeof *err)))
+        return st;
+    *r->faults[i] = *err;
+    return CKPT_OK;
+}
+
+static ckpt_status tell_record(struct job *j, const struct record *r, uint32_t crc, const ckpt_error *fault)
+{
+    ckpt_error e = {0};
+    j->c->result->read += r->src->size; /* bounded: added up before */
+    if (!fault && crc == r->crc)
+        return CKPT_OK;
+    if (fault) {
+        e = *fault;
+    } else {
+        (void)fail(&e, CKPT_ECHECKSUM, r->at, "its CRC-32 is %08x, the directory says %08x", crc, r->crc);
+        fail_hint(&e, "its bytes are not those that were saved: get the file again");
+    }
+    fail_where(&e, "%.*s", STR_ARG(r->name));
+    return check_fault(j->c, r->path, &e, j->err);
+}
+
+static ckpt_status run_records(struct job *j, const struct record *records, size_t n, struct reading *r)
+{
+    struct pool_job p = {.n = n, .task = record_task, .idle = show, .user = r};
+    uint64_t *weights = calloc(n + 1, sizeof *weights), bytes = 0;
+    bool serial = false;
+    if (!weights)
+        return fail_memory(j->err);
+    for (size_t i = 0; i < n; i++) {
+        weights[i] = records[i].src->size;
+        bytes += weights[i]; /* bounded: added up before */
+        serial |= records[i].src->serial;
+    }
+    p.weight = weights;
+    p.threads = serial || bytes < (8u << 20) ? 1 : pool_threads(j->c->opts->how.threads);
+    ckpt_status st = pool_run(&p, j->err);
+    free(weights);
+    if (st == CKPT_OK && r->stop)
+        st = fail(j->err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    for (size_t i = 0; st == CKPT_OK && i < n; i++)
+        st = tell_record(j, &records[i], r->crcs[i], r->faults[i]);
+    return st;
+}
+
+static ckpt_status read_records(struct job *j)
+{
+    struct record *records = NULL;
+    size_t n = 0;
+    ckpt_status st = unread(j, &records, &n, j->err);
+    struct reading r = {.j = j, .records = records};
+    r.crcs = calloc(n + 1, sizeof *r.crcs);
+    r.faults = calloc(n + 1, sizeof *r.faults);
+    j->total = j->before;
+    for (size_t i = 0; st == CKPT_OK && i < n; i++)
+        if (!checked_add(j->total, records[i].src->size, &j->total))
+            st = fail(j->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "the records have more than 2^64 bytes together");
+    if (st == CKPT_OK && n)
+        st = r.crcs && r.faults ? run_records(j, records, n, &r) : fail_memory(j->err);
+    for (size_t i = 0; r.faults && i < n; i++)
+        free(r.faults[i]);
+    free(r.faults);
+    free(r.crcs);
+    free(records);
+    return st;
+}
+
+/* ----------------------------------------------------------------------- all */
+
+static bool all_covered(const struct table *t)
+{
+    for (size_t i = 0; i < t->nstorages; i++)
+        if (t->storages[i].s.nbytes && t->storages[i].src && !t->storages[i].s.has_crc)
+            return false;
+    return true;
+}
+
+static ckpt_status go(struct job *j)
+{
+    const ckpt_verify_options *o = j->c->opts;
+    bool manifest = j->f && (o->manifest || o->write_manifest);
+    if (o->manifest && j->f)
+        CKPT_TRY(manifest_algorithm(o->manifest, &j->alg, j->err));
+    if (manifest && !(j->digests = calloc(j->f->table.nrows + 1, CKPT_DIGEST_MAX)))
+        return fail_memory(j->err);
+    if (j->f && (manifest || o->finite)) {
+        CKPT_TRY(list_rows(j));
+        j->total = j->before;
+        for (size_t i = 0; i < j->c->nrecords; i++)
+            if (!checked_add(j->total, j->c->records[i].src->size, &j->total))
+                j->total = UINT64_MAX;
+        CKPT_TRY(read_rows(j));
+    }
+    CKPT_TRY(read_records(j));
+    if (manifest && o->manifest)
+        CKPT_TRY(manifest_check(j->c, j->f, j->digests, j->err));
+    if (manifest && o->write_manifest && !j->c->result->findings)
+        CKPT_TRY(manifest_write(j->c, j->f, j->digests, j->err));
+    return CKPT_OK;
+}
+
+ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
+{
+    struct job j = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
+    c->result->records = c->nrecords;
+    c->result->checksums = f && all_covered(&f->table);
+    ckpt_status st = f ? ckpt_file_locate(f, err) : CKPT_OK;
+    if (check_is_fault(st)) /* told by whoever listed the records */
+        st = CKPT_OK;
+    if (st == CKPT_OK)
+        st = go(&j);
+    free(j.items);
+    free(j.seen);
+    free(j.bad_crc);
+    free(j.digests);
+    return st;
+}

@@ -1,0 +1,9 @@
+# NaN and Inf by tensor, with counts and the place of the first; without --finite they are no matter.
+ckpt convert -q --root state_dict data/train.pt s.safetensors
+at=$(ckpt ls --json s.safetensors | tr '{' '\n' | grep '"module.fc.weight"' | sed 's/.*"file_offset":\([0-9]*\).*/\1/')
+printf '\0\0\300\177\0\0\200\177' | dd of=s.safetensors bs=1 seek=$((at + 4 * 37)) conv=notrunc 2>/dev/null
+printf '\0\0\200\377' | dd of=s.safetensors bs=1 seek=$((at - 4)) conv=notrunc 2>/dev/null
+ckpt verify -q s.safetensors
+ckpt verify --finite s.safetensors
+ckpt verify --finite --json s.safetensors
+ckpt verify --finite -q data/train.pt

@@ -1,0 +1,13 @@
+# Local header against directory, a second record of a name, bytes around the archive.
+cp corpus/torch/t26/tied.pt h.pt
+chmod u+w h.pt
+at=$(LC_ALL=C grep -abo 'version' h.pt | head -n 1 | cut -d: -f1)
+printf V | dd of=h.pt bs=1 seek="$at" conv=notrunc 2>/dev/null
+ckpt verify h.pt
+for f in corpus/torch/exp/49_dup_record.pt corpus/torch/exp/27_prefix_junk.pt corpus/torch/exp/28_trailing_junk.pt; do
+    ckpt verify $f
+done
+# storages that are too short or not there
+ckpt verify corpus/torch/exp/20_storage_short.pt corpus/torch/exp/22_storage_missing.pt
+# no checksums were written
+ckpt verify corpus/torch/t215/nocrc.pt

@@ -1,0 +1,21 @@
+# The tensors as a list, checked in another format; what differs is named.
+ckpt verify -q --root auto --write-manifest m.txt data/train.pt
+head -n 4 m.txt
+ckpt convert -q --root state_dict data/train.pt s.safetensors
+ckpt verify --manifest m.txt s.safetensors
+ckpt verify -q --manifest m.txt --root state_dict data/train.pt
+ckpt verify -q --write-manifest x.txt --xxh3 s.safetensors
+ckpt verify --manifest x.txt s.safetensors
+# a tensor changed, one renamed, one of another type, one left out
+printf X | dd of=s.safetensors bs=1 seek=22000 conv=notrunc 2>/dev/null
+ckpt verify --manifest m.txt s.safetensors
+ckpt rename -q -s 'fc.bias=>fc.b' s.safetensors -o r.safetensors
+ckpt verify -q --manifest x.txt r.safetensors
+sed '/conv1/s/float32/float16/; /fc.bias/d' m.txt >other.txt
+ckpt verify --manifest other.txt --root state_dict data/train.pt
+# names that lie deeper
+ckpt verify --manifest m.txt data/train.pt | tail -n 1
+# ties that a conversion dropped are still found
+ckpt verify -q --write-manifest tied.txt corpus/torch/t26/tied.pt
+ckpt convert -q corpus/torch/t26/tied.pt tied.safetensors
+ckpt verify --manifest tied.txt tied.safetensors

@@ -1,0 +1,239 @@
+/* Verifying: what is NaN, what a flipped byte does, that the number of threads does not
+ * matter. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "core/finite.h"
+#include "core/number.h"
+#include "unit.h"
+
+/* ------------------------------------------------------------------- finite */
+
+static const ckpt_dtype floats[] = {CKPT_DT_F64,     CKPT_DT_F32,     CKPT_DT_F16,         CKPT_DT_BF16,
+                                    CKPT_DT_F8_E4M3, CKPT_DT_F8_E5M2, CKPT_DT_F8_E4M3FNUZ, CKPT_DT_F8_E8M0,
+                                    CKPT_DT_C32,     CKPT_DT_C64,     CKPT_DT_C128};
+
+/* by_hand - one element after the other, by what number_decode makes of it. */
+static struct finite by_hand(ckpt_dtype dt, const unsigned char *p, size_t elements)
+{
+    struct finite f = {.at = elements, .first = UINT64_MAX};
+    unsigned width = ckpt_dtype_bits(dt) / 8;
+    for (size_t i = 0; i < elements; i++) {
+        double x[2] = {0, 0};
+        number_decode(dt, p + i * width, 1, x);
+        bool nan = isnan(x[0]) || isnan(x[1]), inf = !nan && (isinf(x[0]) || isinf(x[1]));
+        f.nan += nan;
+        f.inf += inf;
+        if ((nan || inf) && f.first == UINT64_MAX)
+            f.first = i;
+    }
+    return f;
+}
+
+static void agrees(ckpt_dtype dt, const unsigned char *p, size_t bytes)
+{
+    size_t width = ckpt_dtype_bits(dt) / 8, cut = bytes / width / 3 * width;
+    struct finite want = by_hand(dt, p, bytes / width), got = {0};
+    finite_add(&got, dt, p, cut);
+    finite_add(&got, dt, p + cut, bytes - cut);
+    CU_ASSERT_EQUAL(got.at, want.at);
+    CU_ASSERT_EQUAL(got.nan, want.nan);
+    CU_ASSERT_EQUAL(got.inf, want.inf);
+    CU_ASSERT_EQUAL(got.first, want.first);
+}
+
+static void counts_what_is_not_finite(void)
+{
+    static unsigned char b[65536 * 2];
+    uint32_t x = 1;
+    for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
+        CU_ASSERT(finite_has(floats[k]));
+        for (size_t i = 0; i < sizeof b; i++) { /* many exponents of all ones, and of all ones but one */
+            x = x * 1664525 + 1013904223;
+            b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
+        }
+        for (size_t n = 0; n < 4096; n = n * 3 / 2 + 16)
+            agrees(floats[k], b + n, n);
+        agrees(floats[k], b, sizeof b);
+        memset(b, 0x3b, sizeof b);
+        agrees(floats[k], b, sizeof b);
+    }
+    for (size_t i = 0; i < 65536; i++) { /* every value of the types of two bytes */
+        b[2 * i] = (unsigned char)i;
+        b[2 * i + 1] = (unsigned char)(i >> 8);
+    }
+    agrees(CKPT_DT_F16, b, sizeof b);
+    agrees(CKPT_DT_BF16, b, sizeof b);
+    CU_ASSERT(!finite_has(CKPT_DT_I32));
+    CU_ASSERT(!finite_has(CKPT_DT_QI8));
+    CU_ASSERT(!finite_has(CKPT_DT_F4));
+}
+
+/* -------------------------------------------------------------------- files */
+
+struct heard {
+    size_t n;
+    char id[32], where[256], what[384];
+    uint64_t offset;
+    size_t stop_at;
+};
+
+static int hear(void *user, const ckpt_finding *f)
+{
+    struct heard *h = user;
+    CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text(f->id));
+    CU_ASSERT(f->error->what[0] != 0);
+    if (h->n++ == 0) {
+        (void)snprintf(h->id, sizeof h->id, "%s", f->id);
+        (void)snprintf(h->where, sizeof h->where, "%s", f->error->where);
+        (void)snprintf(h->what, sizeof h->what, "%s", f->error->what);
+        h->offset = f->error->offset;
+    }
+    return h->n == h->stop_at;
+}
+
+static char path[64];
+
+static void put(const unsigned char *bytes, size_t n)
+{
+    FILE *to = fopen(path, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(to);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, to), n);
+    CU_ASSERT_EQUAL(fclose(to), 0);
+}
+
+static unsigned char *load(const char *below, size_t *n)
+{
+    FILE *from = fopen(unit_corpus(below), "rb");
+    unsigned char *bytes = malloc(1 << 20);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(from);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    *n = fread(bytes, 1, 1 << 20, from);
+    (void)fclose(from);
+    return bytes;
+}
+
+static ckpt_status verify(const ckpt_verify_options *o, struct heard *h, ckpt_verify_result *r)
+{
+    size_t stop_at = h->stop_at;
+    *h = (struct heard){.stop_at = stop_at};
+    return ckpt_verify(path, o, hear, h, r, NULL);
+}
+
+static void begin(void)
+{
+    (void)snprintf(path, sizeof path, "/tmp/ckpt-verify-XXXXXX");
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0);
+    (void)close(fd);
+}
+
+/* Each byte of each record changed: always found, as a wrong checksum of the record it lies in. */
+static void every_byte_of_a_record_counts(void)
+{
+    size_t n, flipped = 0;
+    ckpt_verify_result r;
+    struct heard h = {0};
+    unsigned char *b = load("torch/t26/tied.pt", &n);
+    begin();
+    put(b, n);
+    CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(r.findings, 0);
+    CU_ASSERT(r.checksums);
+    for (size_t at = 0; at + 30 < n; at++) {
+        if (memcmp(b + at, "PK\3\4", 4) != 0)
+            continue;
+        size_t data = at + 30 + b[at + 26] + 256u * b[at + 27] + b[at + 28] + 256u * b[at + 29];
+        for (size_t i = data; i < n && memcmp(b + i, "PK", 2) != 0; i++) {
+            b[i] ^= 0x10;
+            put(b, n);
+            CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
+            CU_ASSERT(r.findings >= 1);
+            CU_ASSERT_EQUAL(r.findings, h.n);
+            flipped++;
+            b[i] ^= 0x10;
+        }
+    }
+    CU_ASSERT(flipped > 100);
+    free(b);
+    (void)unlink(path);
+}
+
+/* Cut anywhere, a zip and a legacy stream are never called whole, and safetensors neither. */
+static void no_part_is_whole(void)
+{
+    static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
+    ckpt_verify_result r;
+    struct heard h = {0};
+    begin();
+    for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
+        size_t n;
+        unsigned char *b = load(files[k], &n);
+        for (size_t cut = 1; cut < n; cut += 1 + n / 512) {
+            put(b, cut);
+            CU_ASSERT(verify(NULL, &h, &r) != CKPT_OK || r.findings > 0);
+        }
+        free(b);
+    }
+    (void)unlink(path);
+}
+
+/* MANY tensors of 1 MiB, of which some hold a NaN. */
+static void threads_do_not_matter(void)
+{
+    enum { MANY = 12, EACH = 1 << 20 };
+    ckpt_verify_result one, more;
+    struct heard a = {0}, c = {0};
+    buf b;
+    buf_init(&b, 32u << 20);
+    buf_u64le(&b, 0);
+    buf_byte(&b, '{');
+    for (unsigned i = 0; i < MANY; i++)
+        buf_printf(&b, "%s\"t%u\":{\"dtype\":\"F32\",\"shape\":[%u],\"data_offsets\":[%u,%u]}", i ? "," : "",
+                   i, EACH / 4, i * EACH, (i + 1) * EACH);
+    buf_byte(&b, '}');
+    size_t data = b.len;
+    b.data[0] = (unsigned char)(data - 8);
+    b.data[1] = (unsigned char)((data - 8) >> 8);
+    for (unsigned i = 0; i < MANY * EACH / 4; i++)
+        buf_u32le(&b, 0x3f800000);
+    CU_ASSERT_FATAL(buf_ok(&b));
+    memset(b.data + data + 5 * EACH + 400, 0xff, 8);
+    memset(b.data + data + 9 * EACH + 4, 0xff, 4);
+    begin();
+    put(b.data, b.len);
+    ckpt_verify_options o = {.finite = true, .how = {.threads = 1}};
+    CU_ASSERT_EQUAL(verify(&o, &a, &one), CKPT_OK);
+    o.how.threads = 4;
+    CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_OK);
+    CU_ASSERT_EQUAL(one.findings, 2);
+    CU_ASSERT_EQUAL(one.read, (uint64_t)MANY * EACH);
+    CU_ASSERT_EQUAL(memcmp(&one, &more, sizeof one), 0);
+    CU_ASSERT_STRING_EQUAL(a.where, "t5");
+    CU_ASSERT_STRING_EQUAL(c.where, "t5");
+    CU_ASSERT_STRING_EQUAL(a.id, "not-finite");
+    CU_ASSERT_STRING_EQUAL(a.what, "2 NaN and 0 Inf among 262144 elements of float32; the first at [100]");
+    c.stop_at = 1; /* the caller has heard enough */
+    CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(c.n, 1);
+    buf_free(&b);
+    (void)unlink(path);
+}
+
+static void ids_have_texts(void)
+{
+    CU_ASSERT_PTR_NOT_NULL(ckpt_finding_text("checksum"));
+    CU_ASSERT_PTR_NULL(ckpt_finding_text("nothing"));
+}
+
+void suite_verify(void)
+{
+    UNIT(counts_what_is_not_finite);
+    UNIT(every_byte_of_a_record_counts);
+    UNIT(no_part_is_whole);
+    UNIT(threads_do_not_matter);
+    UNIT(ids_have_texts);
+}
