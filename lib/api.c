@@ -61,7 +61,7 @@ const ckpt_storage *ckpt_storage_at(const ckpt_file *f, uint32_t i)
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
 const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i) { return i < f->nleaves ? &f->leaves[i] : NULL; }
-const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return i < f->nnotices ? f->notices[i] : NULL; }
+const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return notices_at(&f->notices, i); }
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
     ckpt_status st = table_locate(&f->table, err);

@@ -32,7 +32,7 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     default_limits(&f->limits, limits);
     f->src = src;
     f->nbytes = src ? src->size : 0;
-    f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
+    f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->path = strdup(path);
     f->replace = map_new(0);
     f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
@@ -79,36 +79,11 @@ void file_budget(ckpt_file *f, uint64_t metadata_bytes)
         arena_raise(f->a, budget);
 }
 
-/* note - TEXT, escaped, behind the other notices unless it is there already. */
-static void note(arena *a, const char ***list, size_t *n, size_t *cap, const char *text)
-{
-    for (size_t i = 0; i < *n; i++)
-        if (strcmp((*list)[i], text) == 0)
-            return;
-    const char **grown = arena_grow(a, *list, *n, cap, *n + 1, sizeof *grown);
-    ckpt_str copy = grown ? arena_str(a, str_c(text)) : str_of(NULL, 0);
-    if (!grown)
-        return;
-    *list = grown;
-    if (copy.ptr)
-        grown[(*n)++] = copy.ptr;
-}
-
-void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char *fmt, va_list ap)
-{
-    char raw[512], safe[1024];
-    if (*n >= 1000) /* a file cannot make us talk without end */
-        return;
-    (void)vsnprintf(raw, sizeof raw, fmt, ap);
-    text_fit(str_c(raw), safe, sizeof safe);
-    note(a, list, n, cap, safe);
-}
-
 void file_notice(ckpt_file *f, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notice_add(f->a, &f->notices, &f->nnotices, &f->cap_notices, fmt, ap);
+    notices_vsay(&f->notices, fmt, ap);
     va_end(ap);
 }
 

@@ -2,9 +2,8 @@
 #ifndef CORE_FILE_H
 #define CORE_FILE_H
 
-#include <stdarg.h>
-
 #include "base/map.h"
+#include "base/notice.h"
 #include "core/table.h"
 
 struct format;
@@ -46,8 +45,7 @@ struct ckpt_file {
     struct table table;
     ckpt_leaf *leaves;
     size_t nleaves, cap_leaves;
-    const char **notices;
-    size_t nnotices, cap_notices;
+    struct notices notices;
     ckpt_str producer;
     bool executes_code;
     bool torch_load;         /* torch.load is what reads this kind of file */
@@ -94,7 +92,5 @@ uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
  * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */
 void file_budget(ckpt_file *f, uint64_t metadata_bytes);
-/* notice_add - a formatted, escaped notice behind those of *LIST. */
-void notice_add(arena *a, const char ***list, size_t *n, size_t *cap, const char *fmt, va_list ap);
 
 #endif

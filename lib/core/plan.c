@@ -16,7 +16,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     if (!p)
         return fail_memory(err);
     p->file = file;
-    p->a = arena_new(UINT64_MAX);
+    p->notices.a = p->a = arena_new(UINT64_MAX);
     p->edit_of = map_new(0);
     p->keep = p->a ? arena_array(p->a, file->table.nrows, sizeof *p->keep) : NULL;
     if (!p->a || !p->edit_of || !p->keep) {
@@ -201,22 +201,20 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
-    va_end(ap);
-}
-
-static void crc_notice(void *user, const char *fmt, ...)
-{
-    ckpt_plan *p = user;
-    va_list ap;
-    va_start(ap, fmt);
-    notice_add(p->a, &p->notices, &p->nnotices, &p->cap_notices, fmt, ap);
+    notices_vsay(&p->notices, fmt, ap);
     va_end(ap);
 }
 
 struct stream_options plan_reading(ckpt_plan *p)
 {
-    return (struct stream_options){.ignore_crc = p->file->ignore_crc, .notice = crc_notice, .user = p};
+    return (struct stream_options){
+        .ignore_crc = p->file->ignore_crc, .notice = notices_say, .user = &p->notices};
+}
+
+struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o)
+{
+    return (struct sink_options){
+        .force = o->force, .no_sync = o->no_sync, .notice = notices_say, .user = &p->notices};
 }
 
 void plan_module_notice(ckpt_plan *p)
@@ -226,7 +224,7 @@ void plan_module_notice(ckpt_plan *p)
 
 const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->nnotices ? p->notices[i] : NULL;
+    return notices_at(&p->notices, i);
 }
 size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p->nrenames; }
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)

@@ -5,6 +5,7 @@
 
 #include "core/file.h"
 #include "core/stream.h"
+#include "io/sink.h"
 
 /* Edits of one container: names[i] replaces the key of pair i (or, in a list,
  * the text that item i is) unless .ptr is NULL; dropped[i] leaves it out. */
@@ -43,8 +44,7 @@ struct ckpt_plan {
     bool entries_stale;
     ckpt_rename *renames;
     size_t nrenames, cap_renames;
-    const char **notices;
-    size_t nnotices, cap_notices;
+    struct notices notices;
     ckpt_dropped *dropped; /* of the last write */
     size_t ndropped, cap_dropped;
     ckpt_alias *aliases;
@@ -59,6 +59,8 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* plan_reading - a wrong checksum is an error, or a notice of P if the file was told
  * to ignore them. */
 struct stream_options plan_reading(ckpt_plan *p);
+/* plan_writing - O for a sink; what it has to say becomes notices of P. */
+struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o);
 /* plan_module_notice - says that a module is written as its state dict. */
 void plan_module_notice(ckpt_plan *p);
 /* plan_edit - the edit of NODE, which has N entries, made if need be; NULL: no memory. */

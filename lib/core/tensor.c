@@ -3,18 +3,9 @@
 
 #include <stdlib.h>
 
-static void crc_notice(void *user, const char *fmt, ...)
-{
-    ckpt_file *f = user;
-    va_list ap;
-    va_start(ap, fmt);
-    notice_add(f->a, &f->notices, &f->nnotices, &f->cap_notices, fmt, ap);
-    va_end(ap);
-}
-
 struct stream_options tensor_reading(ckpt_file *f)
 {
-    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = crc_notice, .user = f};
+    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = notices_say, .user = &f->notices};
 }
 
 ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)

@@ -440,7 +440,7 @@ static ckpt_status write_all(struct writer *w, sink *out, struct chunks *chunks,
 
 static ckpt_status write_file(struct writer *w, const char *path, struct chunks *chunks, ckpt_error *err)
 {
-    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
+    struct sink_options so = plan_writing(w->p, w->opts);
     sink *out;
     CKPT_TRY(sink_file(path, &so, &out, err));
     ckpt_status st = write_all(w, out, chunks, err);

@@ -419,8 +419,8 @@ static ckpt_status take_facts(struct index *x, const struct shard *s)
         f->unaccounted = UINT64_MAX;
     if (!f->torch_load_why.len)
         f->torch_load_why = part->torch_load_why;
-    for (size_t i = 0; i < part->nnotices; i++)
-        file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices[i]);
+    for (size_t i = 0; i < part->notices.n; i++)
+        file_notice(f, "%.*s: %s", STR_ARG(s->name), part->notices.text[i]);
     for (size_t i = 0; i < part->npickles; i++) {
         struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
                                                  f->npickles + 1, sizeof *grown);

@@ -382,7 +382,7 @@ static ckpt_status put_map(const struct cut *c, buf *b, ckpt_error *err)
 
 static ckpt_status write_index(struct cut *c, size_t aliases, ckpt_error *err)
 {
-    struct sink_options so = {.force = c->job->opts->force, .no_sync = c->job->opts->no_sync};
+    struct sink_options so = plan_writing(c->p, c->job->opts);
     const char *path = full_name(c, c->nshards);
     sink *out = NULL;
     buf b;

@@ -86,8 +86,8 @@ static ckpt_status take_rest(const struct graft *g)
         f->pickles = grown;
         grown[f->npickles++] = part->pickles[i];
     }
-    for (size_t i = 0; i < part->nnotices; i++)
-        file_notice(f, "%s", part->notices[i]);
+    for (size_t i = 0; i < part->notices.n; i++)
+        file_notice(f, "%s", part->notices.text[i]);
     return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);
 }
 

@@ -175,7 +175,7 @@ static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t siz
 
 static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
 {
-    struct sink_options so = {.force = w->opts->force, .no_sync = w->opts->no_sync};
+    struct sink_options so = plan_writing(w->p, w->opts);
     sink *out;
     if (w->opts->dry_run)
         return copy_items(w, NULL, err);

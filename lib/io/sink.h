@@ -11,6 +11,9 @@ typedef struct sink sink;
 struct sink_options {
     bool force;   /* an existing target may be replaced */
     bool no_sync; /* leave out the fsyncs */
+    /* notice - hears of what the new file could not take over from the old one; may be NULL. */
+    void (*notice)(void *user, const char *fmt, ...);
+    void *user;
 };
 
 /* sink_file - "-" is standard output, spooled and copied on commit. The target

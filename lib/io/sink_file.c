@@ -23,7 +23,7 @@ struct file_sink {
     int to;           /* stream: where the bytes go on commit; -1: regular target */
     char *path;       /* as the caller spells it */
     char *target;     /* symlinks followed; its folder and, behind the last '/', its name */
-    bool force, no_sync;
+    struct sink_options o;
     bool existed; /* and OLD describes it */
     bool broken;  /* a write failed: no commit */
     struct stat old;
@@ -191,6 +191,20 @@ static void copy_xattrs(const char *from, int to)
     free(list);
 }
 
+/* tell_owner - says whose the new file is, where it is not the old one's owner. */
+static void tell_owner(const struct file_sink *f)
+{
+    struct stat now;
+    if (!f->o.notice || fstat(f->fd, &now) != 0)
+        return;
+    if (now.st_uid != f->old.st_uid)
+        f->o.notice(f->o.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now", f->path,
+                    (unsigned)f->old.st_uid, (unsigned)now.st_uid);
+    if (now.st_gid != f->old.st_gid)
+        f->o.notice(f->o.user, "%s: its group %u could not be kept; it has group %u now", f->path,
+                    (unsigned)f->old.st_gid, (unsigned)now.st_gid);
+}
+
 /* keep_attributes - the new file becomes what the old one was to everybody but
  * its readers. What this user may not set stays as it is: never a reason to
  * lose the output. A changed owner must not inherit set-user-id. */
@@ -204,6 +218,7 @@ static void keep_attributes(const struct file_sink *f)
     }
     copy_xattrs(f->target, f->fd);
     (void)!fchmod(f->fd, mode);
+    tell_owner(f);
 }
 
 /* settle - everything is in the file and the file has its exact size. Closing a
@@ -215,7 +230,7 @@ static ckpt_status settle(struct file_sink *f, ckpt_error *err)
     CKPT_TRY(flush(f, err));
     if (f->reserved > f->s.len && ftruncate(f->fd, (off_t)f->s.len) != 0)
         return broke(f, "set the size of the output", err);
-    if (f->to < 0 && !f->no_sync && fsync(f->fd) != 0)
+    if (f->to < 0 && !f->o.no_sync && fsync(f->fd) != 0)
         return broke(f, "bring the output to the disk", err);
     int twin = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
     return twin >= 0 && close(twin) != 0 ? broke(f, "finish the output", err) : CKPT_OK;
@@ -240,10 +255,10 @@ static ckpt_status install(struct file_sink *f, ckpt_error *err)
     if (f->existed)
         keep_attributes(f);
     CKPT_TRY(settle(f, err));
-    if (!temp_place(&f->temp, base_name(f->target), f->force))
+    if (!temp_place(&f->temp, base_name(f->target), f->o.force))
         return errno == EEXIST ? exists(f, err) : broke(f, "put the output in its place", err);
     /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
-    if (!f->no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
+    if (!f->o.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return broke(f, "bring the folder of the finished output to the disk", err);
     return CKPT_OK;
 }
@@ -334,7 +349,7 @@ static ckpt_status begin_special(struct file_sink *f, ckpt_error *err)
         errno = EISDIR;
         return fail_errno(err, CKPT_NO_OFFSET, "cannot write to it");
     }
-    if (S_ISBLK(f->old.st_mode) && !f->force)
+    if (S_ISBLK(f->old.st_mode) && !f->o.force)
         return exists(f, err);
     f->to = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
     return begin_stream(f, err);
@@ -374,7 +389,7 @@ static ckpt_status begin(struct file_sink *f, ckpt_error *err)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot examine it");
     if (f->existed && !S_ISREG(f->old.st_mode))
         return begin_special(f, err);
-    if (f->existed && !f->force)
+    if (f->existed && !f->o.force)
         return exists(f, err);
     return begin_file(f, err);
 }
@@ -387,8 +402,7 @@ ckpt_status sink_file(const char *path, const struct sink_options *opts, sink **
     f->s.ops = &file_ops;
     f->temp = (struct temp){-1, -1, NULL};
     f->fd = f->to = -1;
-    f->force = opts && opts->force;
-    f->no_sync = opts && opts->no_sync;
+    f->o = opts ? *opts : (struct sink_options){0};
     f->path = strdup(path);
     f->block = aligned_alloc(4096, FD_CHUNK);
     ckpt_status st = f->path && f->block ? begin(f, err) : fail_memory(err);

@@ -46,8 +46,8 @@ static const char *moves(const ckpt_plan *p)
 
 static int says(const ckpt_plan *p, const char *part)
 {
-    for (size_t i = 0; i < p->nnotices; i++)
-        if (strstr(p->notices[i], part))
+    for (size_t i = 0; i < p->notices.n; i++)
+        if (strstr(p->notices.text[i], part))
             return 1;
     return 0;
 }
@@ -125,7 +125,7 @@ static void strip_like_torch(void)
     CU_ASSERT_STRING_EQUAL(names(p), "conv.weight,conv.bias,bn.weight,bn.bias,bn.running_mean,bn.running_var,"
                                      "bn.num_batches_tracked,fc.weight,fc.bias");
     CU_ASSERT_STRING_EQUAL(moves(p), "module>,module.conv>conv,module.bn>bn,module.fc>fc");
-    CU_ASSERT_EQUAL(p->nnotices, 0);
+    CU_ASSERT_EQUAL(p->notices.n, 0);
     /* "" of the wrapper gives way to the wrapped module's entry */
     size_t dropped = 0;
     for (size_t i = 0; i < p->nedits; i++)
@@ -207,7 +207,7 @@ static void automatically(const char *file, const char *want, const char *notice
     ckpt_plan *p = plan_of(corpus_open(file));
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), want);
-    CU_ASSERT(notice ? says(p, notice) : p->nnotices == 0);
+    CU_ASSERT(notice ? says(p, notice) : p->notices.n == 0);
     size_t count = ckpt_plan_rename_count(p);
     CU_ASSERT_EQUAL(ckpt_plan_strip_auto(p, NULL), CKPT_OK); /* idempotent */
     CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), count);

@@ -37,7 +37,7 @@ static void auto_root(const char *file, const char *root, bool speaks)
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "auto", NULL), CKPT_OK);
     CU_ASSERT(p->root_name.len == strlen(root) &&
               memcmp(p->root_name.ptr ? p->root_name.ptr : "", root, strlen(root)) == 0);
-    CU_ASSERT_EQUAL(p->nnotices != 0, speaks);
+    CU_ASSERT_EQUAL(p->notices.n != 0, speaks);
     CU_ASSERT(ckpt_plan_tensor_count(p) > 0);
     done(p);
 }

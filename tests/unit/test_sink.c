@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -152,6 +153,40 @@ static void replacing_keeps_attributes(void)
     CU_ASSERT(!can_xattr || (getxattr(at("out"), "user.note", note, 8) == 4 && memcmp(note, "kept", 4) == 0));
     struct stat st;
     CU_ASSERT(stat(at("out"), &st) == 0 && (!can_chown || (st.st_uid == 12 && st.st_gid == 34)));
+    remove_dir("out", NULL);
+}
+
+static void told(void *user, const char *fmt, ...)
+{
+    va_list ap;
+    char text[512];
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    *(int *)user |= strstr(text, "owner, user 12,") ? 1 : strstr(text, "group 34 could") ? 2 : 4;
+}
+
+/* As a user who may give nothing away: only root can become one here. */
+static void an_owner_that_is_lost_is_told(void)
+{
+    ckpt_error err;
+    make_dir();
+    put("out", "old");
+    if (geteuid() == 0 && chown(at("out"), 12, 34) == 0 && chmod(dir, 0777) == 0) {
+        pid_t child = fork();
+        if (child == 0) {
+            int heard = 0;
+            struct sink_options o = {.force = true, .no_sync = true, .notice = told, .user = &heard};
+            bool other = setegid(4321) == 0 && seteuid(4321) == 0;
+            _exit(!other || save(at("out"), &o, "new", &err) != CKPT_OK ? 100 : heard);
+        }
+        int how = 0;
+        CU_ASSERT(child > 0 && waitpid(child, &how, 0) == child && WIFEXITED(how) && WEXITSTATUS(how) == 3);
+        CU_ASSERT(holds("out", "new"));
+    }
+    int heard = 0;
+    struct sink_options o = {.force = true, .no_sync = true, .notice = told, .user = &heard};
+    CU_ASSERT(save(at("out"), &o, "newer", &err) == CKPT_OK && heard == 0);
     remove_dir("out", NULL);
 }
 
@@ -329,6 +364,7 @@ void suite_sink(void)
     UNIT(abort_leaves_the_old_one);
     UNIT(existing_is_refused_without_force);
     UNIT(replacing_keeps_attributes);
+    UNIT(an_owner_that_is_lost_is_told);
     UNIT(links_lead_to_their_file);
     UNIT(bytes_are_those_written);
     UNIT(standard_output_gets_all_or_nothing);

@@ -1,0 +1,42 @@
+/* notice.c - see notice.h. */
+#include "base/notice.h"
+
+#include <stdio.h>
+
+#include "base/text.h"
+
+#define MOST 1000 /* a file cannot make us talk without end */
+
+static void add(struct notices *list, const char *text)
+{
+    for (size_t i = 0; i < list->n; i++)
+        if (strcmp(list->text[i], text) == 0)
+            return;
+    const char **grown = arena_grow(list->a, list->text, list->n, &list->cap, list->n + 1, sizeof *grown);
+    ckpt_str copy = grown ? arena_str(list->a, str_c(text)) : str_of(NULL, 0);
+    if (!grown)
+        return;
+    list->text = grown;
+    if (copy.ptr)
+        grown[list->n++] = copy.ptr;
+}
+
+void notices_vsay(struct notices *list, const char *fmt, va_list ap)
+{
+    char raw[512], safe[1024];
+    if (list->n >= MOST)
+        return;
+    (void)vsnprintf(raw, sizeof raw, fmt, ap);
+    text_fit(str_c(raw), safe, sizeof safe);
+    add(list, safe);
+}
+
+void notices_say(void *list, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    notices_vsay(list, fmt, ap);
+    va_end(ap);
+}
+
+const char *notices_at(const struct notices *list, size_t i) { return i < list->n ? list->text[i] : NULL; }
