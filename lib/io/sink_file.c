@@ -198,8 +198,8 @@ static void tell_owner(const struct file_sink *f)
     if (!f->o.notice || fstat(f->fd, &now) != 0)
         return;
     if (now.st_uid != f->old.st_uid)
-        f->o.notice(f->o.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now", f->path,
-                    (unsigned)f->old.st_uid, (unsigned)now.st_uid);
+        f->o.notice(f->o.user, "%s: its owner, user %u, could not be kept; it belongs to user %u now",
+                    f->path, (unsigned)f->old.st_uid, (unsigned)now.st_uid);
     if (now.st_gid != f->old.st_gid)
         f->o.notice(f->o.user, "%s: its group %u could not be kept; it has group %u now", f->path,
                     (unsigned)f->old.st_gid, (unsigned)now.st_gid);
