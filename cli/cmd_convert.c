@@ -20,6 +20,7 @@ static const struct opt options[] = {
      "files of at most SIZE (5GB, 2GiB) and an index"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything left out or lost by overflow is an error"},
     WRITE_OPTIONS,
+    UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -23,6 +23,7 @@ static const struct opt options[] = {
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "be git's external diff: its seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in a file is wrong"},
+    UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "answer by exit code alone"},
@@ -89,7 +90,7 @@ static ckpt_file *git_open(const char *path, const char *side)
     char line[1400];
     ckpt_error err;
     ckpt_file *f;
-    if (ckpt_open(path, NULL, &f, &err) == CKPT_OK) {
+    if (ckpt_open(path, &ui.limits, &f, &err) == CKPT_OK) {
         ckpt_file_ignore_crc(f, ignore_crc);
         return f;
     }

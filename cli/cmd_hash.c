@@ -17,6 +17,7 @@ static const struct opt options[] = {
     {0, "payload-sha256", NULL, OPT_FLAG, &payload_sha256, "SHA-256 of what follows a safetensors header"},
     {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
     {0, "check-name", NULL, OPT_FLAG, &check_name, "is the digest in the name the file's? exit 1 if not"},
+    UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,

@@ -26,6 +26,7 @@ static const struct opt options[] = {
     {0, "text", NULL, OPT_FLAG, &as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on when a checksum is wrong"},
+    UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
     {0},
@@ -306,7 +307,7 @@ static void textconv(const char *path)
     ckpt_error err;
     ckpt_file *f;
     size_t n;
-    if (ckpt_open(path, NULL, &f, &err) != CKPT_OK) {
+    if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK) {
         err.file[0] = '\0'; /* git passes a temporary name, another one each time */
         printf("ckpt cannot read this: %s\n", ckpt_error_text(&err, line, sizeof line));
         return;

@@ -20,6 +20,7 @@ static const struct opt options[] = {
     {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 when there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
     UI_QUIET,

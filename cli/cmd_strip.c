@@ -8,6 +8,7 @@ static const struct opt options[] = {
     {'a', "auto", NULL, OPT_FLAG, &automatic, "what only a wrapper can have put there; no PREFIX then"},
     {0, "anywhere", NULL, OPT_FLAG, &anywhere, "PREFIX after every dot too, not only in front"},
     EDIT_OPTIONS,
+    UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -170,7 +170,7 @@ ckpt_file *open_input(const char *path, bool ignore_crc)
 {
     ckpt_error err;
     ckpt_file *f;
-    if (ckpt_open(path, NULL, &f, &err) != CKPT_OK) {
+    if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK) {
         trouble(&err, path);
         return NULL;
     }

@@ -9,6 +9,7 @@
 struct ui {
     bool json, quiet;
     uint64_t jobs;           /* threads; 0: the library decides */
+    ckpt_limits limits;      /* of the inputs; 0: the library's */
     bool tty, color;         /* stdout */
     bool err_tty, err_color; /* stderr */
     unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
@@ -18,6 +19,11 @@ extern struct ui ui;
 #define UI_JOBS                                                                                              \
     {                                                                                                        \
         'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"            \
+    }
+#define UI_EXPANDED                                                                                          \
+    {                                                                                                        \
+        0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
+            "bytes that views larger than their data may show (16GiB)"                                       \
     }
 #define UI_JSON                                                                                              \
     {                                                                                                        \

@@ -114,6 +114,7 @@ typedef struct {
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
     uint32_t max_depth;    /* nesting of containers: 1000 */
+    uint64_t max_expanded; /* bytes that views larger than their storages may show together: 16 GiB */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */

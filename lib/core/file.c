@@ -19,6 +19,8 @@ static void default_limits(ckpt_limits *l, const ckpt_limits *given)
         l->max_tensors = 10000000;
     if (!l->max_depth)
         l->max_depth = 1000;
+    if (!l->max_expanded)
+        l->max_expanded = 16 * 1024 * MIB;
 }
 
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
@@ -35,7 +37,8 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->path = strdup(path);
     f->replace = map_new(0);
-    f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
+    f->table = (struct table){
+        .a = f->a, .max_rows = f->limits.max_tensors, .max_expanded = f->limits.max_expanded};
     if (!f->a || !f->path || !f->replace) {
         file_free(f);
         return fail_memory(err);

@@ -167,9 +167,22 @@ static bool covers(const struct look *l)
     return l->run && l->total && l->g.at == l->st->off && l->t->nbytes == l->st->s.nbytes;
 }
 
+ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_error *err)
+{
+    if (t->expanded <= t->max_expanded || !row_expands(t, v))
+        return CKPT_OK;
+    fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+         "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show %" PRIu64
+         ", the limit is %" PRIu64,
+         v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
+    fail_hint(err, "--max-expanded (max_expanded of ckpt_limits) raises it");
+    return CKPT_ELIMIT;
+}
+
 static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
     CKPT_TRY(look_at(&s->l, t, row, err));
+    CKPT_TRY(stream_allowed(t, s->l.t, err));
     const struct look *l = &s->l;
     s->end = l->total;
     s->crc_on_the_way = crc_open(l->st) && covers(l);

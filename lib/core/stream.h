@@ -46,6 +46,10 @@ ckpt_status stream_read(struct table *t, uint32_t row, uint64_t first, uint64_t 
 /* storage_crc - holds the CRC computed over all of ST against the one recorded, if
  * there is one. */
 ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err);
+/* stream_allowed - a few bytes of a file must not become work without end: CKPT_ELIMIT where V
+ * shows more than its storage holds and all such rows together go beyond max_expanded. Said of
+ * whole tensors only; a part of one can be read. */
+ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_error *err);
 /* storage_check - reads STORAGE through once if it has an unchecked CRC. */
 ckpt_status storage_check(struct table *t, uint32_t storage, const struct stream_options *o, ckpt_error *err);
 

@@ -185,6 +185,11 @@ ckpt_status table_locate(struct table *t, ckpt_error *err)
     return CKPT_OK;
 }
 
+bool row_expands(const struct table *t, const ckpt_tensor *v)
+{
+    return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;
+}
+
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)
@@ -210,6 +215,8 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
         return st;
     }
     locate(t, v);
+    if (row_expands(t, v) && !checked_add(t->expanded, v->nbytes, &t->expanded))
+        t->expanded = UINT64_MAX;
     struct row *grown = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + 1, sizeof *grown);
     if (!grown)
         return fail_memory(err);

@@ -37,6 +37,8 @@ struct table {
     struct storage *storages;
     size_t nstorages, cap_storages;
     uint64_t max_rows;
+    uint64_t expanded; /* bytes of the rows that show more than their storages hold (stride 0) */
+    uint64_t max_expanded;
 };
 
 /* table_expect - N rows and N storages are likely to come: a table that grows
@@ -44,6 +46,8 @@ struct table {
 void table_expect(struct table *t, size_t n);
 /* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
+/* row_expands - does V show more bytes than its storage holds? */
+bool row_expands(const struct table *t, const ckpt_tensor *v);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from
  * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and holds a row with
  * has_data against its storage, which must be one of the table: the bytes up to

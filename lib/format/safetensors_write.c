@@ -398,12 +398,17 @@ static ckpt_status copy_tensor(struct writer *w, struct item *x, sink *out, stru
 }
 
 /* rehearse - what a dry run can find out: checksums that do not hold, values
- * that overflow. */
+ * that overflow, views that show too much. */
 static ckpt_status rehearse(struct writer *w, struct chunks *chunks, ckpt_error *err)
 {
     struct stream_options o = plan_reading(w->p);
     for (size_t i = 0; i < w->n; i++) {
         const ckpt_tensor *t = tensor_of(w, w->items[i].row);
+        ckpt_status st = stream_allowed(&w->p->file->table, t, err);
+        if (st != CKPT_OK) {
+            fail_where(err, "%.*s", STR_ARG(w->items[i].name));
+            return st;
+        }
         if (t->dtype != plan_dtype(w->p, w->items[i].row))
             CKPT_TRY(copy_tensor(w, &w->items[i], NULL, chunks, err));
         else if (t->storage != CKPT_NO_STORAGE)

@@ -75,9 +75,36 @@ static void depth_is_held_to_the_number(void)
     }
 }
 
+static int take(void *user, const void *bytes, size_t n)
+{
+    (void)bytes;
+    *(size_t *)user += n;
+    return 0;
+}
+
+/* x shows 48 bytes of a storage of 4, y 16 of one of 12. */
+static void what_views_show_is_held_to_the_sum(void)
+{
+    static const uint64_t max[] = {1, 63, 64, 0};
+    for (size_t i = 0; i < 4; i++) {
+        ckpt_limits limits = {.max_expanded = max[i]};
+        ckpt_file *f = NULL;
+        ckpt_error err;
+        size_t got = 0;
+        char one[4];
+        CU_ASSERT_FATAL(ckpt_open(unit_corpus("torch/t215/expanded.pt"), &limits, &f, &err) == CKPT_OK);
+        ckpt_status st = ckpt_tensor_stream(f, 0, take, &got, &err);
+        CU_ASSERT(st == (i < 2 ? CKPT_ELIMIT : CKPT_OK) && got == (i < 2 ? 0 : 48));
+        CU_ASSERT(st == CKPT_OK || (strstr(err.what, "48 bytes") && strstr(err.what, "show 64")));
+        CU_ASSERT(ckpt_tensor_read(f, 0, 11, 1, one, &err) == CKPT_OK);
+        ckpt_close(f);
+    }
+}
+
 void suite_limits(void)
 {
     UNIT(metadata_is_read_or_refused_for_its_memory);
     UNIT(tensors_are_counted);
     UNIT(depth_is_held_to_the_number);
+    UNIT(what_views_show_is_held_to_the_sum);
 }

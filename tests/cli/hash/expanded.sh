@@ -1,0 +1,14 @@
+# Views that show more than is stored: refused beyond a limit, whole; listed and shown all the same.
+for f in 63 64 16GB; do
+    for c in "hash" "stat --tsv" "convert -n -o x.safetensors" "convert -fo x.safetensors" "strip w. -fo x.safetensors"; do
+        ckpt $c --max-expanded $f corpus/torch/t215/expanded.pt >out 2>err; echo "$f $c: $?"
+        grep -v '^hint' err | cut -d: -f 2-
+    done
+done
+ckpt hash --max-expanded 1 corpus/torch/t215/expanded.pt
+ckpt diff --max-expanded 1 corpus/torch/t215/expanded.pt corpus/torch/t215/expanded.pt; echo $?
+ckpt ls --text --max-expanded 1 corpus/torch/t215/expanded.pt
+ckpt ls corpus/torch/t215/expanded.pt
+ckpt show corpus/torch/t215/expanded.pt y
+# A .pt holds the storage, not what is shown of it.
+ckpt strip w. --max-expanded 1 corpus/torch/t215/expanded.pt -fo x.pt
