@@ -7,10 +7,12 @@
 
 #include "codec/json_scan.h"
 #include "codec/unpack_archive.h"
+#include "format/doctor.h"
 #include "format/format.h"
 #include "format/scan.h"
 #include "format/verify.h"
 #include "io/sink.h"
+#include "op/doctor.h"
 #include "op/rename.h"
 #include "op/scan.h"
 #include "op/verify.h"
@@ -344,6 +346,77 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         st = verify_data(&c, f, err);
     if (st == CKPT_OK && f)
         st = file_unchanged(f, err);
+    file_free(f);
+    check_free(&c);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}
+
+/* big_header - a header that is longer than safetensors may have: there is nothing else to say. */
+static ckpt_status big_header(struct doctor *d, uint64_t length, uint64_t size, ckpt_error *err)
+{
+    if (length < size)
+        return doctor_tell(d, "header-too-large", true, NULL, NULL, err,
+                           "a header of %llu bytes, safetensors allows 100000000: save it in shards",
+                           (unsigned long long)length);
+    return doctor_tell(d, "header-too-large", true, NULL, NULL, err,
+                       "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
+                       "overwritten or cut off, get the file again",
+                       (unsigned long long)length, (unsigned long long)size);
+}
+
+static ckpt_status diagnose(struct doctor *d, const char *path, const struct check *c, ckpt_file *f,
+                            ckpt_error *err)
+{
+    uint64_t length = 0, size = 0;
+    bool cut = d->symptoms[CHECK_TRUNCATED].n && !doctor_failed_save(c, f);
+    if (d->symptoms[CHECK_MALFORMED].n && doctor_big_header(path, &length, &size))
+        return big_header(d, length, size, err);
+    if (cut)
+        CKPT_TRY(doctor_truncated(d, path, f, err));
+    CKPT_TRY(doctor_damage(d, c, f, err));
+    if (d->result->problems || !f)
+        return CKPT_OK;
+    CKPT_TRY(doctor_name(d, path, f, err));
+    return doctor_loading(d, c, f, err);
+}
+
+static bool is_no_checkpoint(ckpt_status st)
+{
+    return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
+}
+
+ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
+                        int (*tell)(void *user, const ckpt_diagnosis *), void *user,
+                        ckpt_doctor_result *result, ckpt_error *err)
+{
+    ckpt_verify_options look = {.finite = opts && opts->finite};
+    ckpt_verify_result seen = {0};
+    struct doctor d = {.path = path, .tell = tell, .user = user, .result = result};
+    struct check c;
+    ckpt_file *f = NULL;
+    ckpt_error own, told;
+    err = err ? err : &own;
+    look.how = opts ? opts->how : look.how;
+    *result = (ckpt_doctor_result){0};
+    ckpt_status st = check_init(&c, &look, &seen, err);
+    c.tell = doctor_note;
+    c.user = &d;
+    if (st == CKPT_OK)
+        st = format_verify(path, &c, &f, err);
+    if (st == CKPT_OK && (!opts || !opts->quick))
+        st = verify_data(&c, f, err);
+    told = *err;
+    if (st == CKPT_OK)
+        st = diagnose(&d, path, &c, f, err);
+    else if (is_no_checkpoint(st))
+        st = doctor_foreign(&d, path, &told, err);
+    else if (st == CKPT_ECHANGED)
+        st = doctor_says(&d, "interrupted-edit", NULL, &told, err);
+    result->format = seen.format;
+    result->tensors = seen.tensors;
+    result->bytes = seen.bytes;
+    result->read = seen.read;
     file_free(f);
     check_free(&c);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -655,6 +655,36 @@ typedef struct {
  * could not be told whether the file is whole. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts, int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
 
+/* ----------------------------------------------------------------- doctor */
+
+/* What is the matter with a file, and what ends it. Lives until the callback returns. */
+typedef struct {
+    const char *id;     /* "lfs-pointer", for good */
+    bool problem;       /* false: only worth knowing */
+    const char *text;   /* one line, escaped */
+    const char *fix;    /* the command; FILE and OUT in it stand for names. NULL: there is none */
+    const char *suffix; /* that OUT should have; NULL: that of FILE */
+    const char *hint;   /* what else can be done, in words; may be empty */
+} ckpt_diagnosis;
+
+typedef struct {
+    bool quick;  /* leave out what needs the data read: checksums */
+    bool finite; /* NaN and Inf are a problem */
+    ckpt_work how;
+} ckpt_doctor_options;
+
+typedef struct {
+    const char *format; /* as ckpt_file_format; NULL: it is no checkpoint */
+    uint64_t problems, notes;
+    uint64_t tensors, bytes, read;
+} ckpt_doctor_result;
+
+/* ckpt_doctor - tells TELL (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
+ * is not what it should be, the worst first; a healthy file has no problems in RESULT. What
+ * is no checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS may
+ * be NULL. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts, int (*tell)(void *user, const ckpt_diagnosis *), void *user, ckpt_doctor_result *result, ckpt_error *err);
+
 #ifdef __cplusplus
 }
 #endif

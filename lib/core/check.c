@@ -28,6 +28,14 @@ const char *ckpt_finding_text(const char *id)
     return NULL;
 }
 
+enum check_rule check_rule_by_name(const char *id)
+{
+    size_t i = 0;
+    while (i < CHECK_RULES && strcmp(names[i], id) != 0)
+        i++;
+    return i < CHECK_RULES ? (enum check_rule)i : CHECK_MALFORMED;
+}
+
 ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err)
 {

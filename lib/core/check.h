@@ -40,6 +40,8 @@ struct check {
 ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err);
 void check_free(struct check *c);
+/* check_rule_by_name - of the id of a finding. */
+enum check_rule check_rule_by_name(const char *id);
 /* check_is_fault - does ST say that the file is not as it should be, rather than
  * that we could not tell? */
 bool check_is_fault(ckpt_status st);

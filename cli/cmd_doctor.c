@@ -1,0 +1,194 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "cmd.h"
+#include "json.h"
+#include "progress.h"
+
+static int run(int n, char **operand);
+
+static bool quick, finite;
+
+static const struct opt options[] = {
+    {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data: damage to it is not seen"},
+    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf are a problem too"},
+    UI_JOBS,
+    UI_JSON,
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are healthy"},
+    {0},
+};
+
+const struct cmd cmd_doctor = {"doctor", "FILE…", "what is the matter with a file, and what ends it",
+                               options,  1,       ANY_NUMBER,
+                               run,      NULL};
+
+struct job {
+    const char *path;
+    struct text problems, notes;
+    json *list; /* array of the result, or NULL */
+    json *head;
+};
+
+/* packed_name - PATH without the suffix of a compressed file, if it has one. */
+static void packed_name(struct text *to, const char *path)
+{
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        size_t k = strlen(packed[i]);
+        if (n > k && strcmp(path + n - k, packed[i]) == 0) {
+            n -= k;
+            break;
+        }
+    }
+    text_bytes(to, path, n);
+}
+
+/* fixed_name - "fixed.pth" for "dir/model.pth". */
+static void fixed_name(struct text *to, const struct job *j, const char *suffix)
+{
+    struct text name = {0};
+    packed_name(&name, j->path);
+    const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
+    text_add(to, "fixed");
+    if (suffix)
+        text_add(to, suffix);
+    else if (dot && strlen(dot) <= 12 &&
+             dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
+        text_add(to, dot);
+    text_free(&name);
+}
+
+/* can_run - is the command there? All but those of this program are taken to be. */
+static bool can_run(const char *fix)
+{
+    char word[32] = "";
+    if (!fix || strncmp(fix, "ckpt ", 5) != 0)
+        return fix != NULL;
+    size_t n = strcspn(fix + 5, " ");
+    if (n >= sizeof word)
+        return false;
+    memcpy(word, fix + 5, n);
+    return cmd_find(word) != NULL;
+}
+
+/* fix_text - the command with the names in their places. */
+static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+{
+    for (const char *p = d->fix; *p;) {
+        if (strncmp(p, "FILE", 4) == 0) {
+            text_shell(to, j->path);
+            p += 4;
+        } else if (strncmp(p, "OUT", 3) == 0) {
+            fixed_name(to, j, d->suffix);
+            p += 3;
+        } else {
+            text_bytes(to, p++, 1);
+        }
+    }
+}
+
+static void tell_json(const struct job *j, const ckpt_diagnosis *d)
+{
+    json *row = json_add_object(j->list, NULL);
+    struct text fix = {0};
+    json_text(row, "id", d->id);
+    json_text(row, "level", d->problem ? "problem" : "note");
+    json_text(row, "text", d->text);
+    if (can_run(d->fix)) {
+        fix_text(&fix, j, d);
+        json_text(row, "fix", fix.ptr);
+    }
+    if (d->hint[0])
+        json_text(row, "hint", d->hint);
+    text_free(&fix);
+}
+
+static int tell(void *user, const ckpt_diagnosis *d)
+{
+    struct job *j = user;
+    struct text *to = d->problem ? &j->problems : &j->notes;
+    if (j->list) {
+        tell_json(j, d);
+        return 0;
+    }
+    text_addf(to, "  %s%s%s%s  %s\n", style_on(d->problem ? RED : YELLOW), d->problem ? "" : "note: ", d->id,
+              style_off(d->problem ? RED : YELLOW), d->text);
+    if (can_run(d->fix)) {
+        text_add(to, "    fix: ");
+        fix_text(to, j, d);
+        text_add(to, "\n");
+    } else if (d->hint[0]) {
+        text_addf(to, "    %s\n", d->hint);
+    }
+    return 0;
+}
+
+static void print_text(const struct job *j, const ckpt_doctor_result *r)
+{
+    struct text t = {0};
+    text_name(&t, str_of(j->path));
+    text_add(&t, ": ");
+    if (r->problems)
+        text_noun(&t, r->problems, "problem", "problems");
+    else
+        text_addf(&t, "healthy, %s, ", r->format ? r->format : "");
+    if (!r->problems) {
+        text_noun(&t, r->tensors, "tensor", "tensors");
+        text_add(&t, ", ");
+        text_size(&t, r->bytes);
+    }
+    printf("%s\n%s%s", t.ptr, j->problems.len ? j->problems.ptr : "", j->notes.len ? j->notes.ptr : "");
+    text_free(&t);
+}
+
+static void print_json(const struct job *j, const ckpt_doctor_result *r)
+{
+    if (r->format)
+        json_text(j->head, "format", r->format);
+    else
+        json_null(j->head, "format");
+    json_bool(j->head, "healthy", r->problems == 0);
+    json_u64(j->head, "tensors", r->tensors);
+    json_u64(j->head, "bytes", r->bytes);
+    json_u64(j->head, "read", r->read);
+    json_line(j->head, stdout);
+}
+
+static int doctor(const char *path)
+{
+    struct job j = {.path = path};
+    ckpt_doctor_options o = {.quick = quick, .finite = finite, .how = {ui_jobs(), progress_step, NULL}};
+    ckpt_doctor_result r;
+    ckpt_error err;
+    if (ui.json) {
+        j.head = json_schema("ckpt.doctor.v1");
+        json_text(j.head, "file", path);
+        j.list = json_add_array(j.head, "diagnoses");
+    }
+    progress_begin("examining");
+    ckpt_status st = ckpt_doctor(path, &o, tell, &j, &r, &err);
+    progress_end();
+    int status = st != CKPT_OK ? trouble(&err, path) : r.problems ? NO : YES;
+    if (status == TROUBLE)
+        json_free(j.head);
+    else if (ui.json)
+        print_json(&j, &r);
+    else if (r.problems || !ui.quiet)
+        print_text(&j, &r);
+    text_free(&j.problems);
+    text_free(&j.notes);
+    return status;
+}
+
+static int run(int n, char **operand)
+{
+    int status = YES;
+    if (quick && finite)
+        return usage_error("doctor", "--finite needs the data, --quick leaves them out; choose one");
+    for (int i = 0; i < n; i++) {
+        int one = doctor(operand[i]);
+        status = one > status ? one : status;
+    }
+    return status;
+}

@@ -1,0 +1,206 @@
+/* doctor.c - what a file is that cannot be read as a checkpoint, and how far one goes that
+ * was cut off. */
+#include "format/doctor.h"
+
+#include <sys/stat.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "format/format.h"
+#include "format/safetensors.h"
+#include "io/reader.h"
+
+/* ------------------------------------------------------------- no checkpoint */
+
+static const struct {
+    const char *magic;
+    const char *id, *fix;
+} heads[] = {
+    {"version https://git-lfs", "lfs-pointer", "git lfs pull --include FILE"},
+    {"version https://hawser", "lfs-pointer", "git lfs pull --include FILE"},
+    {"\x1f\x8b", "compressed", "gzip -dc FILE >OUT"},
+    {"\x28\xb5\x2f\xfd", "compressed", "zstd -dc FILE >OUT"},
+    {"\xfd"
+     "7zXZ",
+     "compressed", "xz -dc FILE >OUT"},
+    {"BZh", "compressed", "bzip2 -dc FILE >OUT"},
+    {"\x04\x22\x4d\x18", "compressed", "lz4 -dc FILE >OUT"},
+    {"7z\xbc\xaf\x27\x1c", "compressed", "7z x FILE"},
+    {"Rar!", "compressed", "unrar x FILE"},
+};
+
+/* A server's answer is told by the words of foreign.c. */
+static const struct {
+    const char *begins, *id;
+} words[] = {
+    {"HTML page", "html-page"},
+    {"XML document", "server-answer"},
+    {"error message of a download server", "server-answer"},
+    {"JSON error of a download server", "server-answer"},
+    {"empty file", "empty"},
+    {"file that begins with nothing but zeros", "zeros"},
+};
+
+#define AGAIN "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
+
+ckpt_status doctor_foreign(struct doctor *d, const char *path, const ckpt_error *e, ckpt_error *err)
+{
+    unsigned char head[64] = {0};
+    source *src = NULL;
+    size_t n = 0;
+    if (source_file_open(path, &src, NULL) == CKPT_OK) {
+        n = src->size < sizeof head ? (size_t)src->size : sizeof head;
+        if (source_read(src, 0, head, n, NULL) != CKPT_OK)
+            n = 0;
+        source_unref(src);
+    }
+    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
+        if (str_starts(str_of((const char *)head, n), str_c(heads[i].magic)))
+            return doctor_says(d, heads[i].id, heads[i].fix, e, err);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (str_starts(str_c(e->what), str_c(words[i].begins)))
+            return doctor_says(d, words[i].id, AGAIN, e, err);
+    return doctor_says(d, "foreign", NULL, e, err);
+}
+
+/* ------------------------------------------------------------------- cut off */
+
+#define LOCAL 30u
+
+/* Data descriptor (APPNOTE 4.3.9): 50 4B 07 08, CRC, and two sizes of 4 or 8 bytes each. */
+#define DESCRIPTOR 24u
+
+static bool is_header(uint32_t signature) { return signature == 0x04034B50 || signature == 0x02014B50; }
+
+/* describes - is the descriptor at P one of LENGTH bytes? Returns its own length, or 0. */
+static unsigned describes(const unsigned char *p, uint64_t length)
+{
+    if (load_u32le(p) != 0x08074B50)
+        return 0;
+    if (load_u32le(p + 8) == length && is_header(load_u32le(p + 16)))
+        return 16;
+    return load_u64le(p + 8) == length ? DESCRIPTOR : 0;
+}
+
+/* described_end - behind the descriptor that tells how many bytes lie between DATA and it;
+ * 0: there is none. */
+static uint64_t described_end(source *src, uint64_t data)
+{
+    reader r;
+    uint64_t end = 0;
+    if (data >= src->size || reader_init(&r, src, data, src->size, NULL) != CKPT_OK)
+        return 0;
+    while (!end && reader_left(&r) >= DESCRIPTOR) {
+        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *p = reader_peek(&r, n);
+        if (!p)
+            break;
+        /* bounded: i + DESCRIPTOR <= n, inside the source */
+        for (size_t i = 0; !end && i + DESCRIPTOR <= n; i++)
+            if (p[i] == 'P' && describes(p + i, r.pos + i - data))
+                end = r.pos + i + describes(p + i, r.pos + i - data);
+        (void)reader_skip(&r, n - (DESCRIPTOR - 1));
+    }
+    reader_free(&r);
+    return end;
+}
+
+/* next_record - *AT moves from a local header behind its record; false: the record does not
+ * end. *NAME (of CAP bytes) is what the header calls it. */
+static bool next_record(source *src, uint64_t *at, char *name, size_t cap)
+{
+    unsigned char h[LOCAL];
+    uint64_t data, end = 0;
+    if (source_read(src, *at, h, sizeof h, NULL) != CKPT_OK)
+        return false;
+    size_t n = load_u16le(h + 26) < cap - 1 ? load_u16le(h + 26) : cap - 1;
+    /* bounded: the header was just read there */
+    if (source_read(src, *at + LOCAL, name, n, NULL) != CKPT_OK)
+        n = 0;
+    name[n] = 0;
+    /* bounded: as above, and two lengths of 16 bits */
+    data = *at + LOCAL + load_u16le(h + 26) + load_u16le(h + 28);
+    if (load_u16le(h + 6) & 8)
+        end = described_end(src, data);
+    else if (!checked_add(data, load_u32le(h + 18), &end))
+        return false;
+    *at = end;
+    return end && end <= src->size;
+}
+
+/* cut_archive - how many records of it are whole, and which is not. */
+static ckpt_status cut_archive(struct doctor *d, source *src, ckpt_error *err)
+{
+    char name[256] = "";
+    unsigned char sig[4];
+    uint64_t at = 0, begin = 0;
+    unsigned long long whole = 0;
+    while (source_read(src, at, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x04034B50) {
+        begin = at;
+        if (!next_record(src, &at, name, sizeof name))
+            return doctor_tell(
+                d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
+                "cut off inside record %s, which begins at byte %llu; the %llu before it are whole", name,
+                (unsigned long long)begin, whole);
+        whole++;
+    }
+    return doctor_tell(d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
+                       "cut off at byte %llu, behind its last whole record, number %llu (%s)",
+                       (unsigned long long)src->size, whole, name);
+}
+
+ckpt_status doctor_truncated(struct doctor *d, const char *path, const ckpt_file *f, ckpt_error *err)
+{
+    unsigned char head[8] = {0};
+    source *src = NULL;
+    const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
+    bool opened = source_file_open(path, &src, NULL) == CKPT_OK;
+    bool archive = opened && source_read(src, 0, head, 4, NULL) == CKPT_OK && load_u32le(head) == 0x04034B50;
+    ckpt_status st;
+    d->hint = s->first.hint;
+    if (!f && archive && s->first.offset != CKPT_NO_OFFSET)
+        st = cut_archive(d, src, err);
+    else if (f && f->flat && f->src)
+        st = doctor_tell(d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
+                         "cut off: %llu of %llu tensors are lost; %s", (unsigned long long)s->n,
+                         (unsigned long long)(s->n + f->table.nrows), s->first.what);
+    else
+        st = doctor_says(d, "truncated", "ckpt salvage FILE -o OUT", &s->first, err);
+    source_unref(src);
+    return st;
+}
+
+/* ---------------------------------------------------------------- safetensors */
+
+bool doctor_big_header(const char *path, uint64_t *length, uint64_t *size)
+{
+    unsigned char head[9] = {0};
+    source *src = NULL;
+    if (source_file_open(path, &src, NULL) != CKPT_OK)
+        return false;
+    *size = src->size;
+    bool read = source_read(src, 0, head, sizeof head, NULL) == CKPT_OK;
+    source_unref(src);
+    *length = load_u64le(head);
+    return read && head[8] == '{' && *length > SAFETENSORS_MAX_HEADER;
+}
+
+/* ----------------------------------------------------------------- extensions */
+
+ckpt_status doctor_name(struct doctor *d, const char *path, const ckpt_file *f, ckpt_error *err)
+{
+    bool safe = strcmp(f->format->name, "safetensors") == 0;
+    bool torch = f->torch_load;
+    struct stat st;
+    if (stat(path, &st) != 0 || S_ISDIR(st.st_mode))
+        return CKPT_OK;
+    if (str_ends(str_c(path), STR_LIT(".safetensors")) && torch)
+        return doctor_tell(d, "wrong-extension", true, "ckpt convert FILE OUT", ".safetensors", err,
+                           "called .safetensors, but it is a %s: loaders that go by the name refuse it",
+                           f->format->title);
+    const struct format *named = format_by_suffix(path);
+    if (safe && named && strcmp(named->name, "torch-zip") == 0)
+        return doctor_tell(d, "wrong-extension", true, "ckpt convert --to torch-zip FILE OUT", NULL, err,
+                           "called as files of torch are, but it is safetensors: torch.load refuses it");
+    return CKPT_OK;
+}

@@ -1,0 +1,8 @@
+# Exit 2: it cannot be read.
+ckpt doctor nowhere.pt
+echo $?
+ckpt doctor --quick --finite data/train.pt
+echo $?
+ckpt doctor --json nowhere.pt
+echo $?
+ckpt doctor nowhere.pt data/train.pt >/dev/null
