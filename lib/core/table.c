@@ -113,6 +113,22 @@ ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)
     return joined;
 }
 
+bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
+                uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to)
+{
+    *path = arena_array(a, (uint64_t)n + 1, sizeof **path); /* bounded: 64 bits hold 2^32 */
+    *to = arena_array(a, (uint64_t)n + 1, sizeof **to);
+    if (!*path || !*to)
+        return false;
+    for (uint32_t i = 0; i < n; i++) {
+        (*path)[i] = prefix[i];
+        (*to)[i] = steps[i];
+    }
+    (*path)[n].str = key;
+    (*to)[n] = (struct step){mapping, value_count(mapping)};
+    return true;
+}
+
 static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
 {
     t->elements = t->has_shape ? 1 : 0;

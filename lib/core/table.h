@@ -65,6 +65,10 @@ void table_close(struct table *t); /* drops the source references */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
+/* path_below - what KEY, the next entry of MAPPING, is called below a mapping whose N path elements
+ * and steps are PREFIX and STEPS: N + 1 of both, in the arena. False: no memory. */
+bool path_below(arena *a, const ckpt_value *mapping, const ckpt_path_elem *prefix, const struct step *steps,
+                uint32_t n, ckpt_str key, ckpt_path_elem **path, struct step **to);
 /* row_end - element of the storage behind the last that the view shows, 0 if it
  * shows none; false: beyond 64 bits, which no row of a table is. */
 bool row_end(const ckpt_tensor *t, uint64_t *end);

@@ -36,6 +36,12 @@ const ckpt_value *view_class(const ckpt_value *v)
     return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call_->callable;
 }
 
+const ckpt_value *view_pairs_given(const ckpt_value *v)
+{
+    const ckpt_value *arg = value_calls(v, "collections", "OrderedDict", 1) ? value_arg(v, 0) : NULL;
+    return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
+}
+
 static void add(struct view *view, struct view_part part)
 {
     if (part.n == 0)

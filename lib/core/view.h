@@ -34,6 +34,9 @@ bool view_item(const struct view *view, size_t i, const ckpt_value **key, const 
 /* view_arguments - the arguments of a CALL as a sequence. */
 struct view view_arguments(const ckpt_value *v);
 
+/* view_pairs_given - the sequence of [key, value] that OrderedDict was called with, as Python 2
+ * pickles one (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
+const ckpt_value *view_pairs_given(const ckpt_value *v);
 /* view_class - the node that names the class of the object which CALL V makes:
  * a GLOBAL mostly. NULL when V is no CALL. */
 const ckpt_value *view_class(const ckpt_value *v);

@@ -125,18 +125,12 @@ ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value
                         ckpt_str key, ckpt_error *err)
 {
     arena *a = ta->f->a;
-    ckpt_path_elem *path = arena_array(a, (uint64_t)nprefix + 1, sizeof *path);
-    struct step *to = arena_array(a, (uint64_t)nprefix + 1, sizeof *to);
+    ckpt_path_elem *path;
+    struct step *to;
     ckpt_value *k = value_str(a, key);
-    struct graft g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
-    if (!path || !to || !k)
+    if (!k || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
         return fail_memory(err);
-    for (uint32_t i = 0; i < nprefix; i++) {
-        path[i] = prefix[i];
-        to[i] = steps[i];
-    }
-    path[nprefix].str = key;
-    to[nprefix] = (struct step){mapping, value_count(mapping)};
+    struct graft g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
     ckpt_status st = open_part(ta, record, &g.part, err);
     if (st == CKPT_OK)
         st = take(&g);

@@ -416,23 +416,21 @@ static ckpt_status attributes(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
-/* mapping_argument - OrderedDict([[k, v], …]) as Python 2 writes it, Counter({…}):
- * the pairs are moved onto the call, where every other mapping has them. */
+/* mapping_argument - the pairs that OrderedDict was given are moved onto the call,
+ * where every other mapping has them. */
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
 {
-    const ckpt_value *arg = value_arg(v, 0), *klass = value_class(v);
-    if (!arg || v->u.call_->more->npairs || !str_is(value_module(klass), "collections"))
+    const ckpt_value *given = view_pairs_given(v);
+    if (!given || v->u.call_->more->npairs)
         return CKPT_OK;
-    if (str_is(value_name(klass), "OrderedDict") && arg->type == CKPT_V_LIST) {
-        for (uint32_t i = 0; i < value_count(arg); i++) {
-            ckpt_value *kv = value_item(arg, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
-            if (!k || !val)
-                return graph_fail(&w->g, v, "an OrderedDict is made of something else than pairs");
-            if (!value_put(w->g.f->a, v, k, val))
-                return fail_memory(w->g.err);
-        }
-        v->u.call_->args = value_tuple(w->g.f->a, 0, NULL);
+    for (uint32_t i = 0; i < value_count(given); i++) {
+        ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
+        if (!k || !val)
+            return graph_fail(&w->g, v, "an OrderedDict is made of something else than pairs");
+        if (!value_put(w->g.f->a, v, k, val))
+            return fail_memory(w->g.err);
     }
+    v->u.call_->args = value_tuple(w->g.f->a, 0, NULL);
     return v->u.call_->args ? CKPT_OK : fail_memory(w->g.err);
 }
 

@@ -42,17 +42,11 @@ ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckp
 {
     arena *a = ta->f->a;
     struct row row = {.t = *t};
-    ckpt_path_elem *path = arena_array(a, (uint64_t)nprefix + 1, sizeof *path);
-    struct step *to = arena_array(a, (uint64_t)nprefix + 1, sizeof *to);
+    ckpt_path_elem *path;
+    struct step *to;
     ckpt_value *k = value_str(a, key), *v = value_new(a, CKPT_V_TENSOR, 0);
-    if (!path || !to || !k || !v)
+    if (!k || !v || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
         return fail_memory(err);
-    for (uint32_t i = 0; i < nprefix; i++) {
-        path[i] = prefix[i];
-        to[i] = steps[i];
-    }
-    path[nprefix].str = key;
-    to[nprefix] = (struct step){mapping, value_count(mapping)};
     row.t.path = path;
     row.t.npath = nprefix + 1;
     row.t.value = v;

@@ -3,21 +3,15 @@
 
 #include <stdlib.h>
 
-static bool ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
+#include "core/view.h"
 
-/* py2_pairs - the list of [key, value] lists that Python 2 hands to OrderedDict
- * (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
-static const ckpt_value *py2_pairs(const ckpt_value *v)
-{
-    const ckpt_value *list = ordered_dict(v) ? value_arg(v, 0) : NULL;
-    return list && (list->type == CKPT_V_LIST || list->type == CKPT_V_TUPLE) ? list : NULL;
-}
+static bool ordered_dict(const ckpt_value *v) { return value_calls(v, "collections", "OrderedDict", 0); }
 
 uint32_t mapping_count(const ckpt_value *v)
 {
     uint32_t n;
     value_pairs(v, &n);
-    const ckpt_value *list = n ? NULL : py2_pairs(v);
+    const ckpt_value *list = n ? NULL : view_pairs_given(v);
     return list ? list->u.seq.n : n;
 }
 
@@ -31,7 +25,7 @@ bool mapping_entry(const ckpt_value *v, uint32_t i, struct entry *e)
         *e = (struct entry){pairs[i].key, pairs[i].val, {v, i, n}, {v, i, n}};
         return true;
     }
-    const ckpt_value *list = py2_pairs(v), *pair = list ? value_item(list, i) : NULL;
+    const ckpt_value *list = view_pairs_given(v), *pair = list ? value_item(list, i) : NULL;
     if (!pair)
         return false;
     *e = (struct entry){
