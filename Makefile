@@ -94,7 +94,7 @@ $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS)
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
-PUB_OBJ += $(B)/obj/tests/fuzz/main.o
+PUB_OBJ += $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
 
 -include $(DEPS)
 
@@ -115,15 +115,24 @@ check: setup-check
 	@$(ENV) sh tests/run.sh $(T)
 
 # Knows nothing of ckpt: it runs it.
-$(B)/tests/fail/kill: $(B)/obj/tests/fail/kill.o
+FAULTS    = $(patsubst %,$(B)/obj/tests/fail/%.o,faults errors folder trace)
+$(B)/tests/fail/faults: $(FAULTS)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $<
+	$(Q)$(LINK) -o $@ $(FAULTS)
 
-test-programs: $(B)/unit $(B)/tests/fail/kill $(B)/tests/truth $(BENCH_PROGRAMS)
+# ckpt itself, but its allocations fail when faults wants them to.
+OOM_WRAP  = $(if $(findstring address,$(SAN)),$(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc aligned_alloc strdup))
+comma    := ,
+$(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) $(OOM_WRAP) -o $@ $^ $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+
+test-programs: $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
-	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write $(B)/asan/tests/fail/ckpt-oom
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
@@ -147,6 +156,11 @@ ubsan:
 ## valgrind: unit tests and the demo's commands under valgrind
 valgrind: all $(B)/unit
 	@$(ENV) sh tests/valgrind.sh
+
+## faults: every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
+faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom
+	@$(ENV) OOM_STEP=1 sh tests/run.sh faults
 
 ## fuzz: mutate small corpus files for FUZZ_SECONDS (60) seconds under ASan
 fuzz:
@@ -225,5 +239,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean demo format fuzz help \
+.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean demo faults format fuzz help \
     install lint oracle-env setup setup-check setup-oracle test-programs ubsan uninstall unit valgrind

@@ -14,7 +14,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header install example cli man kill readme git demo gates truth truth-asan replay
+parts='unit unit-asan warnings lint header install example cli man faults readme git demo gates truth truth-asan replay
        robust fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
@@ -44,7 +44,7 @@ part_install() { sh tests/install.sh; }
 part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
-part_kill() { sh tests/fail/run.sh; }
+part_faults() { sh tests/fail/run.sh; }
 part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_git() { sh tests/git.sh; }

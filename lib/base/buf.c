@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-void buf_init(buf *b, size_t max_bytes) { *b = (buf){NULL, 0, 0, max_bytes, false}; }
+void buf_init(buf *b, size_t max_bytes) { *b = (buf){.max = max_bytes}; }
 
 void buf_free(buf *b)
 {
@@ -28,7 +28,7 @@ static bool reserve(buf *b, size_t n)
     cap = cap < want ? want : cap > b->max ? b->max : cap;
     unsigned char *data = realloc(b->data, cap);
     if (!data) {
-        b->failed = true;
+        b->failed = b->no_memory = true;
         return false;
     }
     b->data = data;

@@ -9,6 +9,7 @@ typedef struct {
     unsigned char *data; /* NULL while empty */
     size_t len, cap, max;
     bool failed;
+    bool no_memory; /* that is why */
 } buf;
 
 void buf_init(buf *b, size_t max_bytes);

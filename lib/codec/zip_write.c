@@ -206,6 +206,8 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     buf_text(&w->name, name);
     buf_free(&w->held);
     w->header = sink_tell(w->out);
+    if (w->name.no_memory)
+        return fail_memory(err);
     if (!buf_ok(&w->name) || !place_at(w->header, w->name.len, size, w->align, &p))
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
     put_local(&w->held, buf_view(&w->name), size, 0, &p);

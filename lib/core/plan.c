@@ -363,3 +363,27 @@ ckpt_status plan_cast_disagree(const ckpt_plan *p, const struct plan_entry *a, c
     fail_hint(err, "--cast one dtype for both; a .safetensors output with --ties=copy writes each by itself");
     return CKPT_ELOSSY;
 }
+
+ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err)
+{
+    size_t rows = p->file->table.nrows;
+    const struct edit *e = plan_edit_find(p, p->root);
+    s->n = e ? e->n : 0;
+    s->keep = arena_array(p->a, rows, sizeof *s->keep);
+    s->dropped = arena_array(p->a, s->n, sizeof *s->dropped);
+    if (!s->keep || !s->dropped)
+        return fail_memory(err);
+    memcpy(s->keep, p->keep, rows * sizeof *s->keep);
+    if (s->n)
+        memcpy(s->dropped, e->dropped, s->n * sizeof *s->dropped);
+    return CKPT_OK;
+}
+
+void plan_restore(ckpt_plan *p, const struct plan_saved *s)
+{
+    const struct edit *e = plan_edit_find(p, p->root);
+    memcpy(p->keep, s->keep, p->file->table.nrows * sizeof *s->keep);
+    for (uint32_t i = 0; e && i < e->n; i++)
+        e->dropped[i] = i < s->n && s->dropped[i];
+    p->entries_stale = true;
+}

@@ -95,4 +95,13 @@ ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *er
 ckpt_status plan_cast_disagree(const ckpt_plan *p, const struct plan_entry *a, const struct plan_entry *b,
                                ckpt_error *err);
 
+/* plan_save, plan_restore - which rows and pairs of the root it keeps, for a writer that
+ * shows it in parts. */
+struct plan_saved {
+    bool *keep, *dropped;
+    uint32_t n;
+};
+ckpt_status plan_save(ckpt_plan *p, struct plan_saved *s, ckpt_error *err);
+void plan_restore(ckpt_plan *p, const struct plan_saved *s);
+
 #endif

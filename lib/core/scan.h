@@ -25,6 +25,7 @@ struct scan {
     int (*tell)(void *user, const ckpt_scan_record *record);
     void *user;
     bool cancelled;
+    bool no_memory; /* somewhere; then nothing that was found, or not, counts */
     ckpt_scan_result *result;
     /* Of op/scan.c: begin a pickle, which then takes steps. WEIGH only finds out how it
      * ends; then TELL goes over it again, knowing that. */

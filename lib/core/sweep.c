@@ -386,6 +386,19 @@ static ckpt_status task(void *user, struct pool *p, size_t g, bool caller, ckpt_
     return CKPT_OK;
 }
 
+/* unchanged - what was read is of one time. */
+static ckpt_status unchanged(const struct sweep *s, ckpt_error *err)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        const struct sweep_item *it = &s->items[i], *last = i ? it - 1 : NULL;
+        if (!last || last->file != it->file)
+            CKPT_TRY(file_unchanged(it->file, err));
+        if (it->other && (!last || last->other != it->other))
+            CKPT_TRY(file_unchanged(it->other, err));
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status go(struct state *t, ckpt_error *err)
 {
     struct pool_job job = {.n = t->ngroups, .weight = t->weights, .task = task, .idle = idle, .user = t};
@@ -395,7 +408,7 @@ static ckpt_status go(struct state *t, ckpt_error *err)
     hand_ready(t);
     if (st == CKPT_OK && t->stop)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    return st;
+    return st == CKPT_OK ? unchanged(t->s, err) : st;
 }
 
 ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)

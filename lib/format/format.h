@@ -26,6 +26,7 @@ struct write_job {
     const char *path; /* "-": standard output */
     const ckpt_write_options *opts;
     ckpt_write_result *result;
+    struct sink_batch *batch; /* NULL; or where the output waits for others */
 };
 
 struct format {

@@ -39,6 +39,7 @@ struct item {
 struct writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
+    struct sink_batch *batch;
     struct item *items;
     size_t n;
     uint64_t data; /* bytes of all tensors */
@@ -325,6 +326,8 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))
         buf_byte(b, ' ');
+    if (b->no_memory)
+        return fail_memory(err);
     if (!buf_ok(b))
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "the header would have more than the %u bytes that the format allows",
@@ -446,6 +449,7 @@ static ckpt_status write_all(struct writer *w, sink *out, struct chunks *chunks,
 static ckpt_status write_file(struct writer *w, const char *path, struct chunks *chunks, ckpt_error *err)
 {
     struct sink_options so = plan_writing(w->p, w->opts);
+    so.batch = w->batch;
     sink *out;
     CKPT_TRY(sink_file(path, &so, &out, err));
     ckpt_status st = write_all(w, out, chunks, err);
@@ -489,7 +493,7 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    struct writer w = {.p = p, .opts = job->opts};
+    struct writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     CKPT_TRY(plan_entries(p, err));
     buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
     ckpt_status st = prepare(&w, err);

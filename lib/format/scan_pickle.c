@@ -70,8 +70,14 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
         uint64_t broken = first.status == CKPT_OK ? CKPT_NO_OFFSET : end->next;
         (void)s->begin(s->judge, p, true, broken);
         f->telling = true;
-        if (pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why) == CKPT_ECANCELLED)
+        st = pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why);
+        if (st == CKPT_ECANCELLED)
             return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+        if (st == CKPT_ENOMEM || st == CKPT_EIO) {
+            if (err)
+                *err = why;
+            return st;
+        }
         (void)s->end(s->judge, &again);
     }
     if (first.status == CKPT_OK || p->framed)

@@ -34,6 +34,7 @@ static bool begins_object(const unsigned char *p, size_t n)
     return i < n && p[i] == '{';
 }
 
+/* Without memory the answer is yes: reading will say what is wrong. */
 static bool has_weight_map(const char *text, size_t n)
 {
     json_scan j;
@@ -50,7 +51,7 @@ static bool has_weight_map(const char *text, size_t n)
                 break;
         }
     arena_free(a);
-    return found;
+    return found || !a;
 }
 
 bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
@@ -58,8 +59,8 @@ bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
     if (!begins_object(head, nhead) || src->size > MAX_INDEX_PROBE)
         return false;
     char *text = malloc((size_t)src->size);
-    bool yes = text && source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
-               has_weight_map(text, (size_t)src->size);
+    bool yes = !text || (source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
+                         has_weight_map(text, (size_t)src->size));
     free(text);
     return yes;
 }

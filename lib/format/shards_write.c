@@ -56,8 +56,12 @@ struct cut {
     size_t nnotes;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
-    uint64_t done; /* bytes in the shards that are finished */
+    uint64_t done;           /* bytes in the shards that are finished */
+    struct sink_batch batch; /* whole, and not yet in their places */
+    size_t placed;           /* files of the set that are in their places */
 };
+
+#define WAITING_MOST 400u /* files of a set that wait, two descriptors each; of more, the first do not */
 
 static const ckpt_tensor *tensor_of(const struct cut *c, size_t entry)
 {
@@ -383,6 +387,7 @@ static ckpt_status put_map(const struct cut *c, buf *b, ckpt_error *err)
 static ckpt_status write_index(struct cut *c, size_t aliases, ckpt_error *err)
 {
     struct sink_options so = plan_writing(c->p, c->job->opts);
+    so.batch = &c->batch;
     const char *path = full_name(c, c->nshards);
     sink *out = NULL;
     buf b;
@@ -447,8 +452,9 @@ static ckpt_status check_input(const struct cut *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* drop_index - the index of the set that is replaced goes before its first shard:
- * nobody must read some shards of the old set with some of the new. */
+/* drop_index - the index of the set that is replaced goes before its first shard,
+ * when all that is new is whole: nobody must read some shards of the old set with
+ * some of the new. */
 static ckpt_status drop_index(const struct cut *c, ckpt_error *err)
 {
     const char *path = full_name(c, c->nshards);
@@ -474,11 +480,27 @@ static ckpt_status make_folder(struct cut *c, ckpt_error *err)
     return st;
 }
 
+/* place - puts in their places what is whole, the index behind the shards. */
+static ckpt_status place(struct cut *c, ckpt_error *err)
+{
+    size_t placed = 0;
+    ckpt_status st = drop_index(c, err);
+    if (st == CKPT_OK)
+        st = sink_batch_commit(&c->batch, &placed, err);
+    c->placed += placed; /* bounded: the files of this set */
+    return st;
+}
+
 /* A set that is not whole is no checkpoint: shards that were put in free places
  * go again; what was replaced by force stays replaced. */
-static void take_back(const struct cut *c, size_t from)
+static void take_back(struct cut *c, size_t from)
 {
-    for (size_t i = from; i < c->p->noutputs; i++)
+    size_t end = from + c->placed; /* bounded: as above */
+    end = end < c->p->noutputs ? end : c->p->noutputs;
+    sink_batch_abort(&c->batch);
+    if (c->nshards > 1 && c->placed > c->nshards) /* the index, too: only the disk was not waited for */
+        return;
+    for (size_t i = from; i < end; i++)
         if (!c->job->opts->force)
             (void)unlink(c->p->outputs[i]);
     if (c->made_folder)
@@ -492,7 +514,7 @@ static ckpt_status write_shard(struct cut *c, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *c->job->opts;
     ckpt_write_result result = {0};
-    struct write_job job = {.path = full_name(c, k), .opts = &opts, .result = &result};
+    struct write_job job = {.path = full_name(c, k), .opts = &opts, .result = &result, .batch = &c->batch};
     size_t dropped = c->p->ndropped;
     opts.max_shard = 0;
     opts.ties = CKPT_TIES_COPY;
@@ -532,14 +554,18 @@ static ckpt_status write_set(struct cut *c, size_t aliases, ckpt_error *err)
     size_t outputs = c->p->noutputs;
     CKPT_TRY(shard_metadata(c, &own, err));
     ckpt_status st = make_folder(c, err);
-    if (st == CKPT_OK)
-        st = drop_index(c, err);
     c->p->file->metadata = own;
-    for (uint32_t k = 0; st == CKPT_OK && k < c->nshards; k++)
-        st = write_shard(c, k, err);
+    for (uint32_t k = 0; st == CKPT_OK && k < c->nshards; k++) {
+        if (c->batch.n == WAITING_MOST)
+            st = place(c, err);
+        if (st == CKPT_OK)
+            st = write_shard(c, k, err);
+    }
     c->p->file->metadata = all;
     if (st == CKPT_OK)
         st = write_index(c, aliases, err);
+    if (st == CKPT_OK && !c->job->opts->dry_run)
+        st = place(c, err);
     if (st != CKPT_OK)
         take_back(c, outputs);
     return st;
@@ -600,44 +626,14 @@ static ckpt_status make_units(struct cut *c, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-/* The edits that a set of shards adds to the plan are its own. */
-struct saved {
-    bool *keep, *dropped;
-    uint32_t n;
-};
-
-static ckpt_status save_plan(ckpt_plan *p, struct saved *s, ckpt_error *err)
-{
-    size_t rows = p->file->table.nrows;
-    const struct edit *e = plan_edit_find(p, p->root);
-    s->n = e ? e->n : 0;
-    s->keep = arena_array(p->a, rows, sizeof *s->keep);
-    s->dropped = arena_array(p->a, s->n, sizeof *s->dropped);
-    if (!s->keep || !s->dropped)
-        return fail_memory(err);
-    memcpy(s->keep, p->keep, rows * sizeof *s->keep);
-    if (s->n)
-        memcpy(s->dropped, e->dropped, s->n * sizeof *s->dropped);
-    return CKPT_OK;
-}
-
-static void restore_plan(ckpt_plan *p, const struct saved *s)
-{
-    const struct edit *e = plan_edit_find(p, p->root);
-    memcpy(p->keep, s->keep, p->file->table.nrows * sizeof *s->keep);
-    for (uint32_t i = 0; e && i < e->n; i++)
-        e->dropped[i] = i < s->n && s->dropped[i];
-    p->entries_stale = true;
-}
-
 static ckpt_status write_cut(struct cut *c, ckpt_error *err)
 {
     ckpt_plan *p = c->p;
-    struct saved saved;
+    struct plan_saved saved;
     size_t aliases = p->naliases, dropped = p->ndropped;
     CKPT_TRY(plan_entries(p, err));
     CKPT_TRY(plan_metadata(p, &c->notes, &c->nnotes, err));
-    CKPT_TRY(save_plan(p, &saved, err));
+    CKPT_TRY(plan_save(p, &saved, err));
     ckpt_status st = name_output(c, err);
     if (st == CKPT_OK)
         st = make_units(c, err);
@@ -647,7 +643,7 @@ static ckpt_status write_cut(struct cut *c, ckpt_error *err)
         st = check_input(c, err);
     if (st == CKPT_OK && c->nshards > 1)
         st = write_set(c, aliases, err);
-    restore_plan(p, &saved);
+    plan_restore(p, &saved);
     if (st != CKPT_OK || c->nshards > 1)
         return st;
     p->naliases = aliases;

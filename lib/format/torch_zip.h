@@ -37,6 +37,7 @@ struct torch_found {
 struct torch_writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
+    struct sink_batch *batch;
     map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
     struct torch_found *found;
     size_t nfound, cap_found;

@@ -176,6 +176,7 @@ static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t siz
 static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
 {
     struct sink_options so = plan_writing(w->p, w->opts);
+    so.batch = w->batch;
     sink *out;
     if (w->opts->dry_run)
         return copy_items(w, NULL, err);
@@ -201,7 +202,7 @@ static ckpt_status check_not_empty(const ckpt_plan *p, ckpt_error *err)
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    struct torch_writer w = {.p = p, .opts = job->opts};
+    struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
     w.storage_of = map_new(p->file->table.nstorages);
     w.number_of = map_new(p->file->table.nstorages);

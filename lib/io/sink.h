@@ -8,12 +8,20 @@
 
 typedef struct sink sink;
 
+/* Files that are of use only together: each one's commit makes it whole, none is
+ * in its place before sink_batch_commit. Zero: empty. */
+struct sink_batch {
+    sink *first, *last;
+    size_t n; /* each holds two descriptors */
+};
+
 struct sink_options {
     bool force;   /* an existing target may be replaced */
     bool no_sync; /* leave out the fsyncs */
     /* notice - hears of what the new file could not take over from the old one; may be NULL. */
     void (*notice)(void *user, const char *fmt, ...);
     void *user;
+    struct sink_batch *batch; /* NULL: in its place on commit; else regular targets wait there */
 };
 
 /* sink_file - "-" is standard output, spooled and copied on commit. The target
@@ -38,6 +46,10 @@ ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *er
 ckpt_status sink_commit(sink *s, ckpt_error *err);
 /* sink_abort - nothing happened: removes the temporary, frees S. NULL allowed. */
 void sink_abort(sink *s);
+/* sink_batch_commit - puts all in their places, in the order of their commits, and
+ * empties B. After a failure the first *PLACED are there and the others never were. */
+ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);
+void sink_batch_abort(struct sink_batch *b);
 /* sink_emergency - async-signal-safe: unlinks every temporary now open. */
 void sink_emergency(void);
 

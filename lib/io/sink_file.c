@@ -24,6 +24,7 @@ struct file_sink {
     char *path;       /* as the caller spells it */
     char *target;     /* symlinks followed; its folder and, behind the last '/', its name */
     struct sink_options o;
+    struct file_sink *next; /* in its batch */
     bool existed; /* and OLD describes it */
     bool broken;  /* a write failed: no commit */
     struct stat old;
@@ -175,11 +176,11 @@ static void file_abort(sink *s)
 
 /* copy_xattrs - those that can be had. The ones that hold a hash of the content
  * would be wrong for the new one. */
-static void copy_xattrs(const char *from, int to)
+static void copy_xattrs(const char *from, int to, char block[FD_CHUNK])
 {
     enum { MOST = 65536 }; /* of a list and of a value: the kernel's own limit */
-    char *list = malloc(2 * MOST);
-    ssize_t len = list ? listxattr(from, list, MOST) : 0;
+    char *list = block;
+    ssize_t len = listxattr(from, list, MOST);
     for (ssize_t i = 0; i < len; i += (ssize_t)strlen(list + i) + 1) {
         const char *name = list + i;
         if (strcmp(name, "security.ima") == 0 || strcmp(name, "security.evm") == 0)
@@ -188,7 +189,6 @@ static void copy_xattrs(const char *from, int to)
         if (n >= 0)
             fsetxattr(to, name, list + MOST, (size_t)n, 0);
     }
-    free(list);
 }
 
 /* tell_owner - says whose the new file is, where it is not the old one's owner. */
@@ -216,7 +216,7 @@ static void keep_attributes(const struct file_sink *f)
         if (fchown(f->fd, (uid_t)-1, f->old.st_gid) != 0)
             mode &= (mode_t) ~(mode_t)0070 | (mode & 0007) << 3; /* another group: what all others may */
     }
-    copy_xattrs(f->target, f->fd);
+    copy_xattrs(f->target, f->fd, (char *)f->block); /* empty by now */
     (void)!fchmod(f->fd, mode);
     tell_owner(f);
 }
@@ -250,13 +250,22 @@ static const char *base_name(const char *path)
     return slash ? slash + 1 : path;
 }
 
-static ckpt_status install(struct file_sink *f, ckpt_error *err)
+static ckpt_status make_whole(struct file_sink *f, ckpt_error *err)
 {
+    if (f->broken)
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write failed before");
+    CKPT_TRY(flush(f, err));
     if (f->existed)
         keep_attributes(f);
-    CKPT_TRY(settle(f, err));
+    return settle(f, err);
+}
+
+/* install - *PLACED: what the caller sees is new, even if it then fails. */
+static ckpt_status install(struct file_sink *f, bool *placed, ckpt_error *err)
+{
     if (!temp_place(&f->temp, base_name(f->target), f->o.force))
         return errno == EEXIST ? exists(f, err) : broke(f, "put the output in its place", err);
+    *placed = true;
     /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
     if (!f->o.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return broke(f, "bring the folder of the finished output to the disk", err);
@@ -279,14 +288,63 @@ static ckpt_status deliver(struct file_sink *f, ckpt_error *err)
     return to != STDOUT_FILENO && close(to) != 0 ? broke(f, "finish the output", err) : CKPT_OK;
 }
 
+/* wait_in - F is whole and joins those that are to appear together. */
+static void wait_in(struct sink_batch *b, struct file_sink *f)
+{
+    free(f->block);
+    f->block = NULL;
+    f->next = NULL;
+    if (b->last)
+        file_of(b->last)->next = f;
+    else
+        b->first = &f->s;
+    b->last = &f->s;
+    b->n++;
+}
+
 static ckpt_status file_commit(sink *s, ckpt_error *err)
 {
     struct file_sink *f = file_of(s);
-    ckpt_status st = f->to >= 0 ? deliver(f, err) : install(f, err);
+    bool placed = false;
+    ckpt_status st = f->to >= 0 ? deliver(f, err) : make_whole(f, err);
+    if (st == CKPT_OK && f->to < 0 && f->o.batch) {
+        wait_in(f->o.batch, f);
+        return CKPT_OK;
+    }
+    if (st == CKPT_OK && f->target)
+        st = install(f, &placed, err);
     if (st != CKPT_OK)
         fail_file(err, f->path);
     file_abort(s);
     return st;
+}
+
+ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err)
+{
+    ckpt_status st = CKPT_OK;
+    *placed = 0;
+    while (st == CKPT_OK && b->first) {
+        struct file_sink *f = file_of(b->first);
+        bool there = false;
+        st = install(f, &there, err);
+        if (st != CKPT_OK)
+            fail_file(err, f->path);
+        *placed += there;
+        b->first = f->next ? &f->next->s : NULL;
+        file_abort(&f->s);
+    }
+    sink_batch_abort(b);
+    return st;
+}
+
+void sink_batch_abort(struct sink_batch *b)
+{
+    while (b->first) {
+        struct file_sink *f = file_of(b->first);
+        b->first = f->next ? &f->next->s : NULL;
+        file_abort(&f->s);
+    }
+    *b = (struct sink_batch){NULL, NULL, 0};
 }
 
 static const struct sink_ops file_ops = {file_reserve, file_write,  file_patch,

@@ -47,7 +47,7 @@ void source_sequential(source *s);
  * pipe or "-" is spooled to an unlinked temporary file first. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
 /* source_file_changed - was the file replaced, truncated or written to since
- * it was opened (size, mtime, inode)? CKPT_ECHANGED if so. Other kinds of
+ * it was opened (size, mtime, inode)? CKPT_ECHANGED if so, CKPT_EIO where a read failed. Other kinds of
  * source: CKPT_OK. */
 ckpt_status source_file_changed(source *s, ckpt_error *err);
 /* source_mem - SIZE bytes at DATA, which must outlive the source; BASE as in

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -13,7 +14,8 @@
 struct file_source {
     source s;
     int fd;
-    bool named; /* PATH leads to it, so changes can be seen */
+    bool named;       /* PATH leads to it, so changes can be seen */
+    atomic_int broke; /* errno of a read that failed: whoever went on without it hears of it at the end */
     struct stat opened;
     char *path;
 };
@@ -31,14 +33,18 @@ static ckpt_status file_shrank(const struct file_source *f, uint64_t off, ckpt_e
 
 static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    const struct file_source *f = (const struct file_source *)s;
+    struct file_source *f = (struct file_source *)s;
     size_t got;
     if (!fd_pread(f->fd, out, n, off, &got)) {
+        atomic_store(&f->broke, errno);
         ckpt_status st = fail_errno(err, off, "cannot read %zu bytes", n);
         fail_file(err, f->path);
         return st;
     }
-    return got == n ? CKPT_OK : file_shrank(f, off + got, err);
+    if (got == n)
+        return CKPT_OK;
+    atomic_store(&f->broke, EIO); /* where changes cannot be seen, this one was */
+    return file_shrank(f, off + got, err);
 }
 
 static void file_close(source *s)
@@ -148,6 +154,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         return fail_memory(err);
     }
     f->s = (source){&file_ops, 0, 0, 1, false};
+    atomic_init(&f->broke, 0);
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")
                                : file_begin(f, is_stdin, err);
@@ -182,9 +189,15 @@ static const char *what_changed(const struct file_source *f)
 ckpt_status source_file_changed(source *s, ckpt_error *err)
 {
     const struct file_source *f = (const struct file_source *)s;
-    if (s->ops != &file_ops || !f->named)
+    if (s->ops != &file_ops)
         return CKPT_OK;
-    const char *how = what_changed(f);
+    const char *how = f->named ? what_changed(f) : NULL;
+    if (!how && atomic_load(&f->broke)) {
+        errno = atomic_load(&f->broke);
+        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read");
+        fail_file(err, f->path);
+        return st;
+    }
     if (!how)
         return CKPT_OK;
     fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);

@@ -157,7 +157,7 @@ static bool ours(int fd)
     struct stat st;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return false;
-    return fstat(fd, &st) == 0 && st.st_nlink > 0;
+    return fstat(fd, &st) != 0 || st.st_nlink > 0; /* unknown: as if it were, or it would stay behind */
 }
 
 static bool open_named(struct temp *t, const char *base, mode_t mode)

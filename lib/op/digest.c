@@ -224,6 +224,8 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
         st = hash_begin(&h, alg, err);
         if (st == CKPT_OK)
             st = hash_end(&h, hash_source(&h, src, 0, how, err), out, err);
+        if (st == CKPT_OK)
+            st = source_file_changed(src, err);
         source_unref(src);
     }
     if (st != CKPT_OK)
@@ -249,6 +251,8 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
         st = hash_begin(&h, alg, err);
     if (st == CKPT_OK)
         st = hash_end(&h, hash_source(&h, file->src, load_u64le(head) + sizeof head, how, err), out, err);
+    if (st == CKPT_OK)
+        st = file_unchanged(file, err);
     if (st != CKPT_OK)
         fail_file(err, file->path);
     return st;

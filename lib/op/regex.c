@@ -16,6 +16,7 @@ struct expression {
     const char *repl;
     buf out;
     char *subject; /* the key with a NUL behind it */
+    bool no_memory;
 };
 
 /* check_repeats - the bounds {m,n} of PATTERN multiply to something sane. */
@@ -105,8 +106,9 @@ static bool replace_all(struct expression *x, const char *s, size_t len, bool *a
 {
     regmatch_t m[GROUPS];
     size_t at = 0;
+    int code = 0;
     *any = false;
-    while (at <= len && regexec(&x->re, s + at, GROUPS, m, at ? REG_NOTBOL : 0) == 0) {
+    while (at <= len && (code = regexec(&x->re, s + at, GROUPS, m, at ? REG_NOTBOL : 0)) == 0) {
         size_t from = (size_t)m[0].rm_so, to = (size_t)m[0].rm_eo;
         *any = true;
         buf_put(&x->out, s + at, from);
@@ -115,6 +117,7 @@ static bool replace_all(struct expression *x, const char *s, size_t len, bool *a
             buf_byte(&x->out, (unsigned char)s[at + to]);
         at += to + (to == from);
     }
+    x->no_memory = code != 0 && code != REG_NOMATCH;
     if (at < len)
         buf_put(&x->out, s + at, len - at);
     return buf_ok(&x->out);
@@ -134,7 +137,10 @@ static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
         memcpy(x->subject, s.ptr, s.len);
     x->subject[s.len] = '\0';
     x->out.len = 0;
-    if (!replace_all(x, x->subject, s.len, &any))
+    bool done = replace_all(x, x->subject, s.len, &any);
+    if (x->out.no_memory || x->no_memory)
+        return fail_memory(err);
+    if (!done)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%.*s\" would become longer than %u bytes",
                     STR_ARG(s), MAX_SUBJECT);
     if (!any)

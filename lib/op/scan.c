@@ -231,6 +231,7 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
 {
     arena *a = arena_new(ARGS_MAX);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
+    j->s->no_memory = j->s->no_memory || !a;
     describe(j, s, g, args, a, &r);
     if (why)
         r.text = str_c(why);
@@ -308,6 +309,7 @@ static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule 
     }
     arena *a = arena_new(ARGS_MAX);
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
+    j->s->no_memory = j->s->no_memory || !a;
     describe(j, s, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);

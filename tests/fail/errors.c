@@ -1,0 +1,57 @@
+/* errors.c - see errors.h. */
+#include "errors.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+
+const int *errors_of(const struct trace_call *c)
+{
+    static const int reading[] = {EIO, EINTR, -2, 0, -1}, writing[] = {ENOSPC, EIO, EDQUOT, EINTR, -2, -1},
+                     range[] = {EIO, ENOSPC, EDQUOT, EXDEV, EINVAL, EINTR, -2, -1},
+                     syncing[] = {EIO, ENOSPC, EDQUOT, -1}, naming[] = {EIO, ENOSPC, EDQUOT, EACCES, -1},
+                     sizing[] = {EIO, ENOSPC, EDQUOT, EFBIG, -1},
+                     reserving[] = {ENOSPC, EDQUOT, EIO, EINTR, EOPNOTSUPP, -1},
+                     opening[] = {EACCES, EMFILE, EIO, ENOSPC, -1}, other[] = {EIO, EPERM, -1},
+                     memory[] = {ENOMEM, -1}, none[] = {-1};
+    switch (c->nr) {
+    case SYS_read:
+    case SYS_pread64: return reading;
+    case SYS_write: return c->arg[0] == 2 ? none : writing;
+    case SYS_pwrite64: return writing;
+    case SYS_copy_file_range: return range;
+    case SYS_fsync:
+    case SYS_fdatasync: return syncing;
+    case SYS_rename:
+    case SYS_renameat:
+    case SYS_renameat2:
+    case SYS_linkat: return naming;
+    case SYS_ftruncate: return sizing;
+    case SYS_fallocate: return reserving;
+    case SYS_openat: return opening;
+    case SYS_newfstatat:
+    case SYS_fstat:
+    case SYS_statfs:
+    case SYS_fstatfs:
+    case SYS_lseek:
+    case SYS_flock:
+    case SYS_close:
+    case SYS_ioctl:
+    case SYS_fcntl:
+    case SYS_getdents64:
+    case SYS_fadvise64:
+    case SYS_readlink:
+    case SYS_fchmod:
+    case SYS_fchown:
+    case SYS_fsetxattr:
+    case SYS_listxattr:
+    case SYS_getxattr: return other;
+    case SYS_mmap: return memory;
+    default: return none;
+    }
+}
+
+bool errors_looks(const struct trace_call *c)
+{
+    return c->nr == SYS_pread64 || c->nr == SYS_read || c->nr == SYS_copy_file_range || c->nr == SYS_mmap ||
+           c->nr == SYS_newfstatat || c->nr == SYS_fstat || c->nr == SYS_fallocate || c->nr == SYS_fsync;
+}

@@ -1,0 +1,12 @@
+/* errors.h - what is known of system calls. */
+#ifndef FAIL_ERRORS_H
+#define FAIL_ERRORS_H
+
+#include "trace.h"
+
+/* errors_of - in what ways a call may fail, ended by -1; -2: it transfers half, 0: it is at the end. */
+const int *errors_of(const struct trace_call *c);
+/* errors_looks - does it read the input, or go by what was read? */
+bool errors_looks(const struct trace_call *c);
+
+#endif

@@ -1,0 +1,143 @@
+/* folder.c - see folder.h. */
+#include "folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#define XATTR "user.ckpt-test"
+
+static void die(const char *what)
+{
+    fprintf(stderr, "faults: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+void folder_free(struct folder *f)
+{
+    for (size_t i = 0; i < f->n; i++)
+        free(f->file[i].bytes);
+    f->n = 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(((const struct folder_file *)a)->name, ((const struct folder_file *)b)->name);
+}
+
+static void take_bytes(int dir, struct folder_file *f)
+{
+    f->size = (size_t)f->st.st_size;
+    f->bytes = malloc(f->size + 1);
+    if (!f->bytes)
+        die("memory");
+    if (S_ISLNK(f->st.st_mode)) {
+        if (readlinkat(dir, f->name, f->bytes, f->size + 1) != (ssize_t)f->size)
+            die(f->name);
+        return;
+    }
+    int fd = openat(dir, f->name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || read(fd, f->bytes, f->size) != (ssize_t)f->size)
+        die(f->name);
+    ssize_t n = fgetxattr(fd, XATTR, f->xattr, sizeof f->xattr - 1);
+    f->xattr[n > 0 ? n : 0] = '\0';
+    close(fd);
+}
+
+void folder_take(struct folder *f, const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        die(path);
+    folder_free(f);
+    for (struct dirent *e; (e = readdir(d));) {
+        struct folder_file *one = &f->file[f->n];
+        if (strcmp(e->d_name, ".") == 0 || strcmp(e->d_name, "..") == 0)
+            continue;
+        if (f->n == FOLDER_MOST)
+            die("too many files");
+        memset(one, 0, sizeof *one);
+        snprintf(one->name, sizeof one->name, "%.127s", e->d_name);
+        if (fstatat(dirfd(d), one->name, &one->st, AT_SYMLINK_NOFOLLOW) != 0)
+            die(one->name);
+        take_bytes(dirfd(d), one);
+        f->n++;
+    }
+    closedir(d);
+    qsort(f->file, f->n, sizeof *f->file, by_name);
+}
+
+void folder_empty(const char *path)
+{
+    DIR *d = opendir(path);
+    if (!d)
+        die(path);
+    for (struct dirent *e; (e = readdir(d));)
+        if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0 &&
+            unlinkat(dirfd(d), e->d_name, 0) != 0)
+            die(e->d_name);
+    closedir(d);
+}
+
+static void put_file(const struct folder_file *f, int dir)
+{
+    if (S_ISLNK(f->st.st_mode)) {
+        char to[PATH_MAX];
+        snprintf(to, sizeof to, "%.*s", (int)f->size, f->bytes);
+        if (symlinkat(to, dir, f->name) != 0)
+            die(f->name);
+        return;
+    }
+    struct timespec times[2] = {f->st.st_atim, f->st.st_mtim};
+    int fd = openat(dir, f->name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, f->bytes, f->size) != (ssize_t)f->size)
+        die(f->name);
+    if (fchown(fd, f->st.st_uid, f->st.st_gid) != 0 || fchmod(fd, f->st.st_mode & 07777) != 0)
+        die(f->name);
+    if (f->xattr[0] && fsetxattr(fd, XATTR, f->xattr, strlen(f->xattr), 0) != 0)
+        die(f->name);
+    futimens(fd, times);
+    close(fd);
+}
+
+void folder_put(const struct folder *f, const char *path)
+{
+    folder_empty(path);
+    int dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (dir < 0)
+        die(path);
+    for (size_t i = 0; i < f->n; i++)
+        put_file(&f->file[i], dir);
+    close(dir);
+}
+
+const struct folder_file *folder_find(const struct folder *f, const char *name)
+{
+    for (size_t i = 0; i < f->n; i++)
+        if (strcmp(f->file[i].name, name) == 0)
+            return &f->file[i];
+    return NULL;
+}
+
+bool folder_same_file(const struct folder_file *a, const struct folder_file *b, bool attributes)
+{
+    if (strcmp(a->name, b->name) != 0 || a->size != b->size || memcmp(a->bytes, b->bytes, a->size) != 0 ||
+        (a->st.st_mode & S_IFMT) != (b->st.st_mode & S_IFMT))
+        return false;
+    return !attributes || (a->st.st_mode == b->st.st_mode && a->st.st_uid == b->st.st_uid &&
+                           a->st.st_gid == b->st.st_gid && strcmp(a->xattr, b->xattr) == 0);
+}
+
+bool folder_same(const struct folder *a, const struct folder *b, bool attributes)
+{
+    bool same = a->n == b->n;
+    for (size_t i = 0; same && i < a->n; i++)
+        same = folder_same_file(&a->file[i], &b->file[i], attributes);
+    return same;
+}

@@ -1,0 +1,74 @@
+/* oom.c - linked into a ckpt whose allocations fail on request. Built plainly it takes the place of the
+ * C library's own functions, for all libraries; under ASan, which does that already, it stands before
+ * them by --wrap. */
+#include "oom.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static struct oom *oom;
+
+__attribute__((constructor)) static void oom_begin(void)
+{
+    const char *fd = getenv(OOM_VARIABLE);
+    void *at = fd ? mmap(NULL, sizeof *oom, PROT_READ | PROT_WRITE, MAP_SHARED, (int)strtol(fd, NULL, 10), 0)
+                  : MAP_FAILED;
+    oom = at == MAP_FAILED ? NULL : at;
+}
+
+static bool fails(void)
+{
+    if (!oom)
+        return false;
+    long n = atomic_fetch_add(&oom->count, 1) + 1;
+    if (n != oom->at && !(oom->lasting && oom->at && n > oom->at))
+        return false;
+    errno = ENOMEM;
+    return true;
+}
+
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+
+#define REAL(name) __libc_##name
+#define OURS(name) name
+
+void *__libc_memalign(size_t, size_t);
+
+#else
+
+#define REAL(name) __real_##name
+#define OURS(name) __wrap_##name
+
+void *__real_aligned_alloc(size_t, size_t);
+char *__real_strdup(const char *);
+char *__wrap_strdup(const char *);
+
+char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
+
+#endif
+
+void *REAL(malloc)(size_t);
+void *REAL(calloc)(size_t, size_t);
+void *REAL(realloc)(void *, size_t);
+void *OURS(malloc)(size_t);
+void *OURS(calloc)(size_t, size_t);
+void *OURS(realloc)(void *, size_t);
+void *OURS(aligned_alloc)(size_t, size_t);
+
+void *OURS(malloc)(size_t n) { return fails() ? NULL : REAL(malloc)(n); }
+
+void *OURS(calloc)(size_t n, size_t size) { return fails() ? NULL : REAL(calloc)(n, size); }
+
+void *OURS(realloc)(void *p, size_t n) { return fails() ? NULL : REAL(realloc)(p, n); }
+
+void *OURS(aligned_alloc)(size_t align, size_t n)
+{
+#if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
+    return fails() ? NULL : __libc_memalign(align, n);
+#else
+    return fails() ? NULL : __real_aligned_alloc(align, n);
+#endif
+}

@@ -1,0 +1,15 @@
+/* oom.h - what faults and the ckpt whose allocations it makes fail have in common: a page of memory. */
+#ifndef FAIL_OOM_H
+#define FAIL_OOM_H
+
+#include <stdatomic.h>
+
+#define OOM_VARIABLE "CKPT_TEST_OOM" /* the number of its descriptor */
+
+struct oom {
+    _Atomic long count; /* of allocations so far */
+    long at;            /* the one that fails, from 1 */
+    long lasting;       /* so do all behind it */
+};
+
+#endif

@@ -1,0 +1,180 @@
+/* trace.c - see trace.h. A call is stopped twice: before, where its number can be made one that does
+ * not exist, and behind, where what it returns can be replaced. Only the first thread is followed. */
+#include "trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/user.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define CANNOT 125
+
+#ifdef __x86_64__
+
+#define REG(name) offsetof(struct user_regs_struct, name)
+
+static bool set(pid_t pid, size_t reg, unsigned long to)
+{
+    return ptrace(PTRACE_POKEUSER, pid, reg, to) == 0;
+}
+
+static struct trace_call call_now(pid_t pid)
+{
+    struct user_regs_struct r = {0};
+    ptrace(PTRACE_GETREGS, pid, NULL, &r);
+    return (struct trace_call){(unsigned long)r.orig_rax,
+                               {(unsigned long)r.rdi, (unsigned long)r.rsi, (unsigned long)r.rdx,
+                                (unsigned long)r.r10, (unsigned long)r.r8, (unsigned long)r.r9}};
+}
+
+static bool forbid(pid_t pid) { return set(pid, REG(orig_rax), (unsigned long)-1); }
+
+static bool returns(pid_t pid, long value) { return set(pid, REG(rax), (unsigned long)value); }
+
+static bool halve(pid_t pid, const struct trace_call *c)
+{
+    bool range = c->nr == SYS_copy_file_range;
+    return set(pid, range ? REG(r8) : REG(rdx), (c->arg[range ? 4 : 2] + 1) / 2);
+}
+
+#else /* only killing needs no registers, and only the order of calls is then known */
+
+static struct trace_call call_now(pid_t pid)
+{
+    (void)pid;
+    return (struct trace_call){0};
+}
+
+static bool forbid(pid_t pid) { return pid < 0; }
+static bool returns(pid_t pid, long value) { return pid < 0 && value; }
+static bool halve(pid_t pid, const struct trace_call *c) { return pid < 0 && c; }
+
+#endif
+
+static bool keep(struct trace *t, struct trace_call c)
+{
+    if (t->n == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 512;
+        t->calls = realloc(t->calls, t->cap * sizeof *t->calls);
+        if (!t->calls)
+            return false;
+    }
+    t->calls[t->n++] = c;
+    return true;
+}
+
+static bool writes(const struct trace_call *c)
+{
+    switch (c->nr) {
+    case SYS_write: return c->arg[0] > 2;
+    case SYS_pwrite64:
+    case SYS_copy_file_range:
+    case SYS_fallocate:
+    case SYS_fsync:
+    case SYS_fdatasync: return true;
+    default: return false;
+    }
+}
+
+/* before - the child stands before a call. *FAIL: what it is to be told, 1 for nothing. */
+static bool before(pid_t pid, struct trace *t, long *fail)
+{
+    struct trace_call c = call_now(pid);
+    *fail = 1;
+    if (t->n == 0 && c.nr != SYS_rt_sigaction)
+        return true; /* the loader */
+    if (!keep(t, c))
+        return false;
+    size_t at = t->n - 1;
+    if (t->no_unnamed && c.nr == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
+        *fail = -EOPNOTSUPP;
+    if (t->what == TRACE_FULL && at >= t->at && writes(&c))
+        *fail = -t->error;
+    if (t->what == TRACE_ERROR && at == t->at)
+        *fail = -t->error;
+    if (t->what == TRACE_KILL && at == t->at)
+        return kill(pid, SIGKILL) == 0;
+    if (t->what == TRACE_MEDDLE && at == t->at)
+        t->meddle(t->user);
+    if (t->what == TRACE_SHORT && at == t->at)
+        return halve(pid, &c);
+    return *fail == 1 || forbid(pid);
+}
+
+static bool go_on(pid_t pid, int sig, int *status)
+{
+    return ptrace(PTRACE_SYSCALL, pid, NULL, (void *)(long)sig) == 0 && waitpid(pid, status, 0) == pid;
+}
+
+static bool follow(pid_t pid, struct trace *t)
+{
+    int status;
+    long fail = 1;
+    bool inside = false;
+    if (waitpid(pid, &status, 0) != pid || !WIFSTOPPED(status) ||
+        ptrace(PTRACE_SETOPTIONS, pid, NULL, (void *)(PTRACE_O_TRACESYSGOOD | PTRACE_O_EXITKILL)) != 0)
+        return false;
+    for (int sig = 0; go_on(pid, sig, &status);) {
+        if (WIFEXITED(status) || WIFSIGNALED(status)) {
+            t->code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+            t->signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+            return t->code != CANNOT;
+        }
+        sig = 0;
+        if (WSTOPSIG(status) != (SIGTRAP | 0x80)) {
+            sig = WSTOPSIG(status) == SIGTRAP ? 0 : WSTOPSIG(status);
+            continue;
+        }
+        inside = !inside;
+        if (inside ? !before(pid, t, &fail) : fail != 1 && !returns(pid, fail))
+            break;
+    }
+    /* A child that was killed is gone between two looks. */
+    if (waitpid(pid, &status, WNOHANG) == pid && WIFSIGNALED(status)) {
+        t->signal = WTERMSIG(status);
+        return true;
+    }
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    t->signal = SIGKILL;
+    return t->what == TRACE_KILL;
+}
+
+bool trace_run(char *const argv[], const char *dir, int out, int err, struct trace *t)
+{
+    t->n = 0;
+    t->code = -1;
+    t->signal = 0;
+    pid_t pid = fork();
+    if (pid < 0)
+        return false;
+    if (pid == 0) {
+        if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0 ||
+            ptrace(PTRACE_TRACEME, 0, NULL, NULL) != 0)
+            _exit(CANNOT);
+        execv(argv[0], argv);
+        _exit(CANNOT);
+    }
+    return follow(pid, t);
+}
+
+bool trace_can(void)
+{
+#ifdef __x86_64__
+    char *argv[] = {"/bin/sh", "-c", "trap : 1; read x <.; exit 7", NULL};
+    struct trace t = {.what = TRACE_ONLY};
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    bool can = null >= 0 && trace_run(argv, "/", null, null, &t) && t.n > 0;
+    if (null >= 0)
+        close(null);
+    free(t.calls);
+    return can;
+#else
+    return false;
+#endif
+}
