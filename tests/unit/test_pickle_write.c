@@ -573,6 +573,44 @@ static bool identical(const ckpt_value *a, const ckpt_value *b)
     return p.same;
 }
 
+/* Of D bytes too many 1 and 3 cannot be filled, unless an int can be written longer. */
+static void filled_to_any_size_that_can_be(void)
+{
+    static const struct {
+        const char *in;
+        size_t n;
+        bool small_int;
+    } cases[] = {
+        {BYTES("(]q\x00h\x00t."), false}, {BYTES("(]q\x00K\x07h\x00t."), true}, {BYTES("N."), false}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct graph g;
+        ckpt_error err;
+        buf plain;
+        graph_read(&g, cases[k].in, cases[k].n);
+        CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+        CU_ASSERT_EQUAL(written(g.root, NULL, &plain, &err), CKPT_OK);
+        for (size_t size = plain.len - 1; size < plain.len + 40; size++) {
+            bool fits, odd = size - plain.len == 1 || size - plain.len == 3;
+            buf out;
+            buf_init(&out, SIZE_MAX);
+            CU_ASSERT_EQUAL(pickle_write_filled(g.root, NULL, size, &out, &fits, &err), CKPT_OK);
+            CU_ASSERT_EQUAL(fits, size >= plain.len && (!odd || cases[k].small_int));
+            if (fits) {
+                struct graph again;
+                graph_read(&again, out.data, out.len);
+                CU_ASSERT(out.len == size && again.status == CKPT_OK && again.next == size);
+                CU_ASSERT(again.status == CKPT_OK && identical(g.root, again.root));
+                graph_free(&again);
+            } else {
+                CU_ASSERT(out.len != size);
+            }
+            buf_free(&out);
+        }
+        buf_free(&plain);
+        graph_free(&g);
+    }
+}
+
 /* Opcodes that torch's weights_only unpickler knows, BINSTRING, which Python 2 files
  * need, and LONG4, which ints of more than 255 bytes need. */
 static const char known[] = "\x8b\x80.(t\x85\x86\x87)]}N\x88\x89JKM\x8aGXUcR\x81"
@@ -650,5 +688,6 @@ void suite_pickle_write(void)
     UNIT(depth_is_bounded);
     UNIT(knots_cannot_blow_up);
     UNIT(doubling_stays_small);
+    UNIT(filled_to_any_size_that_can_be);
     UNIT(every_pickle_of_the_corpus_comes_back);
 }

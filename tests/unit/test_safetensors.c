@@ -8,6 +8,8 @@
 
 #include "core/plan.h"
 #include "flat.h"
+#include "format/safetensors.h"
+#include "io/journal.h"
 #include "unit.h"
 
 static ckpt_error err;
@@ -461,6 +463,52 @@ static void records_of_ties_follow_their_tensors(void)
     flat_close();
 }
 
+/* The header that --in-place would write for a file of HEADER, whose m. becomes PREFIX. */
+static ckpt_status edited_header(const char *header, const char *prefix, char *out, size_t cap, size_t *room)
+{
+    ckpt_file *f = flat_open(header, "ab", 2);
+    ckpt_plan *plan = NULL;
+    struct patches list = {0};
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_strip(plan, "m.", false, &err), CKPT_OK);
+    CU_ASSERT(!*prefix || ckpt_plan_add(plan, prefix, &err) == CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(plan_entries(plan, &err), CKPT_OK);
+    ckpt_status st = safetensors_in_place(plan, &list, &err);
+    *room = (size_t)f->src->size - 10;
+    if (st == CKPT_OK) {
+        CU_ASSERT(list.n == 1 && list.at[0].at == 8 && list.at[0].bytes.len == *room);
+        CU_ASSERT(list.old_size == f->src->size && list.new_size == f->src->size);
+        snprintf(out, cap, "%.*s", (int)list.at[0].bytes.len, list.at[0].bytes.ptr);
+    }
+    ckpt_plan_free(plan);
+    flat_close();
+    return st;
+}
+
+/* New names in the room of the old header: shorter ones, as long ones, one byte too many. */
+static void a_header_is_rewritten_in_its_own_room(void)
+{
+    static const char header[] = "{\"__metadata__\":{\"m.c\":\"m.a\",\"note\":\"m.\"},"
+                                 "\"m.a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                 "\"m.b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}";
+    static const char *const prefix[] = {"", "m.", "n_", "n.."};
+    for (size_t i = 0; i < 4; i++) {
+        char got[512] = "", want[512];
+        size_t room;
+        ckpt_status st = edited_header(header, prefix[i], got, sizeof got, &room);
+        snprintf(want, sizeof want,
+                 q("{'__metadata__':{'%sc':'%sa','note':'m.'},"
+                   "'%sa':{'dtype':'U8','shape':[1],'data_offsets':[0,1]},"
+                   "'%sb':{'dtype':'U8','shape':[1],'data_offsets':[1,2]}}"),
+                 prefix[i], prefix[i], prefix[i], prefix[i]);
+        CU_ASSERT_EQUAL(st, strlen(want) > room ? CKPT_EUNSUPPORTED : CKPT_OK);
+        CU_ASSERT_EQUAL(st == CKPT_OK, i < 3);
+        CU_ASSERT(st != CKPT_OK || (strncmp(got, want, strlen(want)) == 0 && strlen(got) == room &&
+                                    strspn(got + strlen(want), " ") == room - strlen(want)));
+        CU_ASSERT(st == CKPT_OK || strstr(err.what, "all data would have to move"));
+    }
+}
+
 static void the_output_head_gives_way(void)
 {
     ckpt_plan *plan = plan_of("torch/t215/tied_embedding.pt");
@@ -618,6 +666,7 @@ void suite_safetensors(void)
     UNIT(packed_and_odd_types_keep_their_shape);
     UNIT(ties_are_dropped_copied_or_refused);
     UNIT(records_of_ties_follow_their_tensors);
+    UNIT(a_header_is_rewritten_in_its_own_room);
     UNIT(the_output_head_gives_way);
     UNIT(views_are_written_in_their_own_shape);
     UNIT(what_cannot_be_held_is_refused_by_name);
