@@ -24,6 +24,8 @@ void scan_callable(struct text *t, const ckpt_scan_record *r);
 void scan_arguments(struct text *t, const ckpt_scan_record *r);
 /* scan_message - the sentence of a finding. */
 void scan_message(struct text *t, const ckpt_scan_record *r);
+/* scan_verdict - of a whole file: STRUCTURE or INCOMPLETE where its pickles alone are fine. */
+const char *scan_verdict(const ckpt_scan_result *r, int code);
 /* scan_every_call - the text report tells calls that are on the lists too. */
 void scan_every_call(void);
 

@@ -147,12 +147,12 @@ static void count(struct text *t, uint64_t n, const char *one, const char *many)
     text_noun(t, n, one, many);
 }
 
-static const char *verdict(const ckpt_scan_result *r, int code)
+const char *scan_verdict(const ckpt_scan_result *r, int code)
 {
     uint64_t bad = r->found[CKPT_SCAN_WARNING] + r->found[CKPT_SCAN_ERROR];
     if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && bad)
         return "STRUCTURE";
-    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && code == 2)
+    if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && (code == 2 || r->found[CKPT_SCAN_INCOMPLETE]))
         return "INCOMPLETE";
     return ckpt_scan_verdict_name(r->verdict);
 }
@@ -165,7 +165,7 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
         return;
     text_add(&t, style_on(BOLD));
     text_name(&t, str_of(path));
-    text_addf(&t, "%s   %s%s%s   ", style_off(BOLD), style_on(styles[code]), verdict(r, code),
+    text_addf(&t, "%s   %s%s%s   ", style_off(BOLD), style_on(styles[code]), scan_verdict(r, code),
               style_off(styles[code]));
     if (r->format)
         text_add(&sums, r->format);

@@ -8,6 +8,7 @@
  */
 #include <inttypes.h>
 
+#include "base/utf8.h"
 #include "codec/pickle_trace.h"
 #include "format/scan.h"
 #include "io/reader.h"
@@ -210,6 +211,7 @@ struct trial {
     const struct scan *s;
     uint64_t imports, calls;
     bool suspect;
+    bool odd; /* has imported a name that is no identifier: rare in pickles, common in prose */
 };
 
 static bool odd(ckpt_str name)
@@ -223,13 +225,21 @@ static bool odd(ckpt_str name)
     return name.len == 0;
 }
 
-/* try_step - false where a name is none that Python would take: chance, not a pickle. */
+/* never - names that no Python takes: chance, not a pickle. */
+static bool never(const struct trace_global *g)
+{
+    return g->module.len == 0 || !utf8_check(g->module, false, NULL) || !utf8_check(g->name, false, NULL);
+}
+
+/* try_step - an odd name alone ends nothing: Python imports files of any name, and modules such as torch.ops
+ * have attributes of any name. What follows tells prose from a pickle. */
 static bool try_step(void *user, const struct trace_step *s)
 {
     struct trial *t = user;
     const struct trace_global *g = trace_global(s->subject);
-    if (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)))
+    if (s->what == TRACE_STEP_IMPORT && g->literal && never(g))
         return false;
+    t->odd = t->odd || (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)));
     t->imports += s->what == TRACE_STEP_IMPORT;
     t->suspect = t->suspect || (s->what == TRACE_STEP_IMPORT && t->s->suspect(g));
     t->calls += s->what == TRACE_STEP_CALL;
@@ -251,7 +261,8 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
         (void)source_read(src, e.next, &last, 1, NULL);
     if (st == CKPT_ECANCELLED)
         return t.calls > 0 || t.suspect;
-    return t.calls > 0 || t.suspect || (e.stopped && (t.imports || e.next == end || last == '\n'));
+    bool named = t.imports && !t.odd;
+    return t.calls > 0 || t.suspect || (e.stopped && (named || e.next == end || last == '\n'));
 }
 
 /* ------------------------------------------------------------------ streams */
