@@ -190,6 +190,32 @@ static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where)
         scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%s", why.what));
 }
 
+typedef ckpt_status scan_part(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
+                              ckpt_error *err);
+
+static scan_part *container_of(source *src, const struct look *l, enum scan_role role)
+{
+    if (is_zip(src, l, role))
+        return scan_zip;
+    if (begins(l, 257, "ustar", 5))
+        return scan_tar;
+    if (BEGINS(l, "GGUF"))
+        return scan_gguf;
+    return BEGINS(l, "\x93NUMPY") && src->size >= 12 ? scan_npy : NULL;
+}
+
+/* also_pickle - a name in a tar, a number in GGUF can be opcodes, and what is loaded as a pickle is
+ * one, whatever else it is. Not so an archive: "PK" asks a loader for a persistent object
+ * first, and what stands before or between its members is scanned by itself. */
+static ckpt_status also_pickle(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+{
+    uint64_t known = 0;
+    if (!scan_is_pickle(x, src, 0, src->size, false))
+        return CKPT_OK;
+    CKPT_TRY(told(scan_found(x->s, SCAN_FMT004, where, src, 0, "it runs as a pickle, too")));
+    return scan_pickles(x, src, where, &known, err);
+}
+
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
                        ckpt_error *err)
 {
@@ -199,12 +225,11 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return role == SCAN_FILE
                    ? told(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file"))
                    : CKPT_OK;
-    if (is_zip(src, &l, role))
-        return scan_zip(x, src, where, known, err);
-    if (begins(&l, 257, "ustar", 5))
-        return scan_tar(x, src, where, known, err);
-    if (BEGINS(&l, "\x93NUMPY") && src->size >= 12)
-        return scan_npy(x, src, where, known, err);
+    scan_part *container = container_of(src, &l, role);
+    if (container) {
+        CKPT_TRY(container(x, src, where, known, err));
+        return container == scan_zip ? CKPT_OK : also_pickle(x, src, where, err);
+    }
     if (is_legacy(&l)) {
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
