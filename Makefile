@@ -30,7 +30,7 @@ UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)
 CLI_OBJ  := $(CLI_SRC:%.c=$(B)/obj/%.o)
 UNIT_OBJ := $(UNIT_SRC:%.c=$(B)/obj/%.o)
-PUBLIC   := truth robust fuzz/open fuzz/write
+PUBLIC   := truth robust fuzz/open fuzz/scan fuzz/write
 BENCH    := mkckpt runner count
 BENCH_PROGRAMS = $(BENCH:%=$(B)/tests/bench/%)
 PUB_OBJ  := $(PUBLIC:%=$(B)/obj/tests/%.o) $(BENCH:%=$(B)/obj/tests/bench/%.o)
@@ -93,7 +93,7 @@ $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS)
 
-$(B)/tests/fuzz/open $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
+$(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 PUB_OBJ += $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
 
 -include $(DEPS)
@@ -132,7 +132,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 test-programs: $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
-	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write $(B)/asan/tests/fail/ckpt-oom
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fail/ckpt-oom
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
@@ -164,7 +164,7 @@ faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom
 
 ## fuzz: mutate small corpus files for FUZZ_SECONDS (60) seconds under ASan
 fuzz:
-	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/write
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
 
 ## bench: measure time and memory beside public tools

@@ -4,7 +4,7 @@
 set -u
 B=${B:-build}
 passed=0 failed=0
-for target in open write; do
+for target in open scan write; do
     out=$B/fuzz/$target
     mkdir -p "$out"
     more=

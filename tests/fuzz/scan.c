@@ -1,0 +1,44 @@
+/* scan.c - fuzz target: what a file would run, asked with every call told. */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "ckpt.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* told - what must hold of every record; the arguments are walked. */
+static int told(void *user, const ckpt_scan_record *r)
+{
+    uint64_t *records = user;
+    ++*records;
+    if (r->what == CKPT_SCAN_FINDING && !r->rule)
+        abort();
+    for (size_t i = 0, n = r->args ? ckpt_value_count(r->args) : 0; i < n; i++) {
+        const ckpt_value *key, *arg;
+        if (ckpt_value_item(r->args, i, &key, &arg) && !arg)
+            abort();
+    }
+    return 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static int fd = -1;
+    ckpt_scan_options opts = {.all_calls = true, .max_unpacked = (uint64_t)16 << 20};
+    ckpt_scan_result r;
+    ckpt_error err;
+    uint64_t records = 0;
+    char path[64];
+    if (fd < 0)
+        fd = memfd_create("input", 0);
+    if (fd < 0 || ftruncate(fd, 0) != 0 || pwrite(fd, data, size, 0) != (ssize_t)size)
+        return 0;
+    snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
+    ckpt_status st = ckpt_scan(path, &opts, told, &records, &r, &err);
+    if (r.accounted > r.bytes || (st == CKPT_OK && r.bytes != size))
+        abort();
+    return 0;
+}

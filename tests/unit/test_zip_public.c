@@ -1,0 +1,135 @@
+/* The archives with which libzip tests itself: each is refused, or has the members, names and sizes that
+ * libzip finds in it (zip_public.txt); and the scanner's lenient view of each comes to its end. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "codec/zip.h"
+#include "codec/zip_audit.h"
+#include "unit.h"
+
+static FILE *list;
+
+static const char *folder(char dir[512])
+{
+    const char *top = getenv("CORPUS_PUBLIC");
+    snprintf(dir, 512, "%s/zip/regress/data", top ? top : "../shared/corpus/public");
+    return dir;
+}
+
+/* next - a line of the list, and its archive; false: that was the last. */
+static bool next(char name[256], char rest[256], source **src)
+{
+    char line[600], dir[512], path[1024];
+    ckpt_error err;
+    *src = NULL;
+    while (fgets(line, sizeof line, list)) {
+        char *space = strchr(line, ' ');
+        if (line[0] == '#' || !space || space - line > 250)
+            continue;
+        *space = '\0';
+        snprintf(name, 256, "%.250s", line);
+        snprintf(rest, 256, "%.*s", (int)strcspn(space + 1, "\n"), space + 1);
+        snprintf(path, sizeof path, "%s/%s", folder(dir), name);
+        if (source_file_open(path, src, &err) != CKPT_OK)
+            *src = NULL;
+        return true;
+    }
+    return false;
+}
+
+static bool here(void)
+{
+    char dir[512], path[600];
+    snprintf(path, sizeof path, "%s/bogus.zip", folder(dir));
+    FILE *f = fopen(path, "rb");
+    list = f ? fopen("tests/unit/zip_public.txt", "r") : NULL;
+    if (f)
+        fclose(f);
+    if (!list)
+        printf(" [SKIPPED: no %s] ", dir);
+    return list != NULL;
+}
+
+/* listing - as the list has it. */
+static void listing(const zip *z, char out[256])
+{
+    uint32_t crc = 0;
+    for (size_t i = 0; i < z->n; i++) {
+        char size[32];
+        int n = snprintf(size, sizeof size, "%llu ", (unsigned long long)z->entries[i].usize);
+        crc = crc32_update(crc, size, (size_t)n);
+        crc = crc32_update(crc, z->entries[i].name.ptr, z->entries[i].name.len);
+        crc = crc32_update(crc, "\n", 1);
+    }
+    snprintf(out, 256, "%zu %08x", z->n, crc);
+}
+
+static void names_and_sizes_are_those_of_libzip(void)
+{
+    char name[256], rest[256], ours[256];
+    source *src;
+    unsigned same = 0, refused = 0, all = 0;
+    if (!here())
+        return;
+    for (; next(name, rest, &src); source_unref(src)) {
+        zip *z;
+        ckpt_error err;
+        arena *a = arena_new((uint64_t)64 << 20);
+        all += src != NULL;
+        if (src && a && zip_open(src, a, &z, &err) == CKPT_OK) {
+            listing(z, ours);
+            if (strcmp(rest, "refused") != 0 && strcmp(rest, ours) != 0)
+                printf("\n    %s: %s, libzip: %s", name, ours, rest);
+            CU_ASSERT(strcmp(rest, "refused") == 0 || strcmp(rest, ours) == 0);
+            same++;
+            zip_close(z);
+        } else {
+            refused++;
+        }
+        arena_free(a);
+    }
+    fclose(list);
+    CU_ASSERT_EQUAL(all, 165);
+    CU_ASSERT_EQUAL(same + refused, 165);
+    CU_ASSERT(same >= 100);
+}
+
+static void flaw(void *user, const struct zip_flaw *f)
+{
+    unsigned *flaws = user;
+    CU_ASSERT(f->text || f->what);
+    ++*flaws;
+}
+
+/* what the reader refuses, the audit has something to say about; what is encrypted aside */
+static void the_audit_sees_what_the_reader_refuses(void)
+{
+    char name[256], rest[256];
+    source *src;
+    if (!here())
+        return;
+    for (; next(name, rest, &src); source_unref(src)) {
+        zip *strict;
+        ckpt_error err;
+        unsigned flaws = 0;
+        arena *a = arena_new((uint64_t)64 << 20), *b = arena_new((uint64_t)256 << 20);
+        struct zip_audit z = {.src = src, .a = b, .flaw = flaw, .user = &flaws};
+        ckpt_status st = src && a ? zip_open(src, a, &strict, &err) : CKPT_ENOMEM;
+        if (st == CKPT_OK)
+            zip_close(strict);
+        CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
+        if (st != CKPT_OK && flaws == 0)
+            printf("\n    %s: %s, and the audit is content", name, err.what);
+        CU_ASSERT(st == CKPT_OK || flaws > 0);
+        arena_free(a);
+        arena_free(b);
+    }
+    fclose(list);
+}
+
+void suite_zip_public(void)
+{
+    UNIT(names_and_sizes_are_those_of_libzip);
+    UNIT(the_audit_sees_what_the_reader_refuses);
+}
