@@ -244,7 +244,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return all_of(x, src, NULL, known);
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
     bool weak = kind && strcmp(kind, "zlib") == 0;
-    if (kind && !(weak && (role == SCAN_VALUE || is_text(src))))
+    if (kind && !(weak && (role == SCAN_VALUE || is_text(src) || !scan_is_zlib(src))))
         return scan_packed(x, src, where, kind, known, err);
     if (is_text(src))
         return all_of(x, src, "text", known);

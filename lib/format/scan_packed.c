@@ -46,6 +46,16 @@ static uint64_t allowed(const struct scanner *x, uint64_t size)
     return most < left ? most : left;
 }
 
+bool scan_is_zlib(source *src)
+{
+    uint64_t used;
+    spool *some = spool_new(64);
+    (void)(some && inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, NULL));
+    bool any = some && spool_size(some) > 0;
+    spool_free(some);
+    return any;
+}
+
 static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kind, ckpt_error *err)
 {
     uint64_t used;
