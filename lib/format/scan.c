@@ -246,8 +246,10 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     bool weak = kind && strcmp(kind, "zlib") == 0;
     if (kind && !(weak && (role == SCAN_VALUE || is_text(src) || !scan_is_zlib(src))))
         return scan_packed(x, src, where, kind, known, err);
-    if (is_text(src))
-        return all_of(x, src, "text", known);
+    if (is_text(src)) {
+        x->format = x->depth || x->format ? x->format : "text";
+        return scan_text(x, src, where, known, err);
+    }
     if (role == SCAN_VALUE)
         return all_of(x, src, NULL, known);
     return unknown(x, src, where);

@@ -32,6 +32,7 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
 ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);

@@ -1,0 +1,105 @@
+/*
+ * scan_text.c - text is data, but for one kind of it: Keras describes a model in JSON (config.json of a
+ * .keras archive), objects of {"module", "class_name", "config"}. Its loader imports the module and
+ * calls the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906), and a
+ * "Lambda" layer carries marshalled bytecode.
+ */
+#include <stdlib.h>
+
+#include "codec/json_scan.h"
+#include "format/scan.h"
+
+#define LARGEST ((uint64_t)64 << 20)
+
+/* An object that is open: what it said so far. */
+struct object {
+    ckpt_str module, class_name;
+    bool of_module; /* its last key */
+    bool of_class;
+};
+
+static bool by_keras(ckpt_str module)
+{
+    return !module.len || str_is(module, "keras") || str_starts(module, STR_LIT("keras.")) ||
+           str_starts(module, STR_LIT("keras_hub.")) || str_starts(module, STR_LIT("keras_nlp.")) ||
+           str_starts(module, STR_LIT("tf_keras."));
+}
+
+static ckpt_status closed(struct scanner *x, const struct object *o, source *src, ckpt_str where, size_t at)
+{
+    bool go = true;
+    if (str_is(o->class_name, "Lambda"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a Lambda layer, which carries bytecode");
+    else if (o->class_name.len && !by_keras(o->module))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
+                        STR_ARG(o->class_name), STR_ARG(o->module));
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
+
+/* value - a text of the object O under the key at hand. */
+static void value(struct object *o, ckpt_str text)
+{
+    if (o->of_module)
+        o->module = text;
+    if (o->of_class)
+        o->class_name = text;
+    o->of_module = o->of_class = false;
+}
+
+static ckpt_status walk(struct scanner *x, json_scan *j, struct object *open, source *src, ckpt_str where)
+{
+    ckpt_status st = CKPT_OK;
+    for (enum json_event e = json_next(j); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(j)) {
+        struct object *o = &open[j->depth]; /* bounded: JSON_DEPTH at most */
+        if (e == JSON_OBJECT)
+            *o = (struct object){.of_class = false};
+        else if (e == JSON_KEY)
+            o->of_module = str_is(j->str, "module"), o->of_class = str_is(j->str, "class_name");
+        else if (e == JSON_STRING)
+            value(o, j->str);
+        else if (e == JSON_OBJECT_END)
+            st = closed(x, &open[j->depth + 1], src, where, j->at); /* bounded: it was open just now */
+    }
+    return st;
+}
+
+static bool is_object(source *src)
+{
+    unsigned char first[256];
+    size_t n = src->size < sizeof first ? (size_t)src->size : sizeof first, i = 0;
+    if (source_read(src, 0, first, n, NULL) != CKPT_OK)
+        return false;
+    while (i < n && json_space(first[i]))
+        i++;
+    return i == n || first[i] == '{';
+}
+
+ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+{
+    json_scan j;
+    ckpt_error why;
+    if (!is_object(src) || src->size > LARGEST) {
+        *known += src->size; /* bounded: once */
+        return CKPT_OK;
+    }
+    size_t n = (size_t)src->size;
+    char *text = malloc(n);
+    struct object *open = calloc(JSON_DEPTH + 2, sizeof *open);
+    arena *a = arena_new(2 * LARGEST);
+    ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        json_init(&j, str_of(text, n), 0, a, &why);
+        why.status = CKPT_OK;
+        st = walk(x, &j, open, src, where);
+        if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* what is no JSON is only text */
+            st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what) ? CKPT_OK
+                                                                                       : CKPT_ECANCELLED;
+        else
+            *known += n; /* bounded: once */
+    }
+    arena_free(a);
+    free(open);
+    free(text);
+    return st;
+}

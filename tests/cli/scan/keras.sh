@@ -1,0 +1,11 @@
+# What a Keras description names: plain layers, a Lambda, a class of another module, spelled as JSON allows.
+cat >plain.json <<'X'
+{"module": "keras.src.models", "class_name": "Sequential", "config": {"layers": [
+  {"module": "keras.layers", "class_name": "Dense", "config": {"name": "Lambda"}, "registered_name": null}]}}
+X
+printf '{"class_name": "Sequential", "config": {"layers": [{"class_name": "Lam\\u0062da"}]}}' >lambda.json
+printf '{"config": {"arguments": ["x"]}, "class_name": "system", "module": "os"}' >module.json
+printf '{"module": "os", "x": {"class_name": 1}, "cla' >cut.json
+{ printf ' \n{"class_name": "Lambda", "deep": '; printf '[%.0s' $(seq 1 200); } >deep.json
+ckpt scan deep.json
+ckpt scan plain.json lambda.json module.json cut.json
