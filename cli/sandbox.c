@@ -67,6 +67,7 @@ bool sandbox_enter(void)
         ALLOW(gettid),
         ALLOW(rt_sigprocmask),
         ALLOW(rt_sigreturn),
+        ALLOW(sigaltstack),
         ALLOW(exit),
         ALLOW(exit_group),
         /* Memory, but none that can be run. */
