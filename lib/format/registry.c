@@ -166,6 +166,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     err = err ? err : &own;
     *out = NULL;
     source *again = c && src ? source_ref(src) : NULL;
+    uint64_t before = c ? c->result->findings : 0;
     ckpt_status st = open_as(path, src, limits, NULL, c, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
         fail_file(err, path);
@@ -173,7 +174,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         st = check_fault(c, path, &told, err);
     }
     if (again && st == CKPT_OK)
-        st = verify_records(path, again, c, err);
+        st = verify_records(path, again, before, c, err);
     source_unref(again);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
