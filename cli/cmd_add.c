@@ -5,6 +5,7 @@ static int run(int n, char **operand);
 static const struct opt options[] = {
     EDIT_OPTIONS,
     UI_EXPANDED,
+    UI_JOBS,
     UI_JSON,
     UI_QUIET,
     {0},

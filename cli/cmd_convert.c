@@ -21,6 +21,7 @@ static const struct opt options[] = {
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything left out or lost by overflow is an error"},
     WRITE_OPTIONS,
     UI_EXPANDED,
+    UI_JOBS,
     UI_JSON,
     UI_QUIET,
     {0},

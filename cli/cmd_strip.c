@@ -9,6 +9,7 @@ static const struct opt options[] = {
     {0, "anywhere", NULL, OPT_FLAG, &anywhere, "PREFIX after every dot too, not only in front"},
     EDIT_OPTIONS,
     UI_EXPANDED,
+    UI_JOBS,
     UI_JSON,
     UI_QUIET,
     {0},

@@ -74,6 +74,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
         .ties = (ckpt_ties)writing.ties,
         .max_shard = writing.max_shard,
         .progress = progress_step,
+        .threads = ui_jobs(),
     };
     if (writing.to && !(o.format = ckpt_write_format(writing.to))) {
         struct text t = {0};

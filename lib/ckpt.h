@@ -453,6 +453,7 @@ typedef struct {
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
+    unsigned threads; /* as in ckpt_work */
 } ckpt_write_options;
 
 typedef struct { ckpt_str path, type, why; } ckpt_dropped;

@@ -222,6 +222,45 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     return size ? CKPT_OK : close_member(w, err);
 }
 
+ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, struct zip_spot *spot,
+                            ckpt_error *err)
+{
+    struct place p;
+    buf_free(&w->name);
+    buf_str(&w->name, buf_view(&w->top));
+    buf_text(&w->name, name);
+    *spot = (struct zip_spot){.header = sink_tell(w->out), .size = size, .central = w->directory.len};
+    if (!buf_ok(&w->name) || !place_at(spot->header, w->name.len, size, w->align, &p))
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
+    spot->data = p.data;
+    CKPT_TRY(sink_skip(w->out, p.data - spot->header, err));
+    CKPT_TRY(sink_skip(w->out, size, err));
+    put_central(&w->directory, buf_view(&w->name), size, 0, spot->header);
+    w->members++;
+    return buf_ok(&w->directory) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, const char *name, buf *out,
+                            ckpt_error *err)
+{
+    struct place p;
+    buf whole;
+    buf_init(&whole, 65535);
+    buf_str(&whole, buf_view(&w->top));
+    buf_text(&whole, name);
+    bool ok = buf_ok(&whole) && place_at(spot->header, whole.len, spot->size, w->align, &p);
+    if (ok)
+        put_local(out, buf_view(&whole), spot->size, 0, &p);
+    buf_free(&whole);
+    return ok && buf_ok(out) ? CKPT_OK : fail_memory(err);
+}
+
+void zip_spot_crc(zip_writer *w, const struct zip_spot *spot, uint32_t crc)
+{
+    for (size_t i = 0; i < 4; i++)
+        w->directory.data[spot->central + 16 + i] = (unsigned char)(crc >> 8 * i);
+}
+
 ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err)
 {
     if (!w->open || n > w->left) {

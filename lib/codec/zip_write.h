@@ -11,6 +11,23 @@ typedef struct zip_writer zip_writer;
 ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err);
 /* zip_writer_begin - starts member TOP/NAME of exactly SIZE bytes. */
 ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckpt_error *err);
+/* A member whose header and payload somebody else writes. */
+struct zip_spot {
+    uint64_t header, data, size;
+    size_t central; /* its record in the directory */
+};
+
+#define ZIP_CRC_AT 14u /* of the CRC-32, from the header on */
+
+/* zip_writer_skip - leaves room for member TOP/NAME of SIZE bytes. */
+ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, struct zip_spot *spot,
+                            ckpt_error *err);
+/* zip_spot_header - the bytes from its header to its payload; the CRC as yet 0. May be
+ * called by several threads. */
+ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, const char *name, buf *out,
+                            ckpt_error *err);
+/* zip_spot_crc - its CRC, for the directory; before zip_writer_finish. */
+void zip_spot_crc(zip_writer *w, const struct zip_spot *spot, uint32_t crc);
 /* zip_writer_put - payload bytes; the CRC is computed on them. */
 ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err);
 /* zip_writer_member - begin, put, all at once. */

@@ -47,7 +47,7 @@ struct sweep_run {
     struct state *st;
     struct pool *pool;
     size_t task;
-    bool caller;
+    unsigned worker; /* 0: the calling thread */
 };
 
 /* ------------------------------------------------------------------- groups */
@@ -118,6 +118,8 @@ static void list_groups(struct state *t, uint32_t *parent)
 
 static uint64_t item_bytes(const struct sweep_item *x)
 {
+    if (x->storage)
+        return x->storage->s.nbytes;
     uint64_t a = x->file->table.rows[x->row].t.nbytes;
     uint64_t b = x->other ? x->other->table.rows[x->other_row].t.nbytes : 0;
     return checked_add(a, b, &a) ? a : UINT64_MAX;
@@ -131,14 +133,33 @@ static uint64_t width_of(const ckpt_file *f, uint32_t row)
     return d->block_elems == 1 ? d->block_bytes : 0;
 }
 
+static uint64_t item_elements(const struct sweep_item *x)
+{
+    return x->storage ? x->storage->s.nbytes : x->file->table.rows[x->row].t.elements;
+}
+
+/* item_width - of an element, on the side where it is wider; 0: not whole bytes. */
+static uint64_t item_width(const struct sweep_item *x)
+{
+    if (x->storage)
+        return 1;
+    uint64_t a = width_of(x->file, x->row), b = x->other ? width_of(x->other, x->other_row) : a;
+    return !a || !b ? 0 : a > b ? a : b;
+}
+
+static bool can_be_cut(const struct sweep_item *x)
+{
+    if (x->storage)
+        return x->storage->src && !x->storage->src->serial;
+    return stream_is_run(&x->file->table, x->row) &&
+           (!x->other || stream_is_run(&x->other->table, x->other_row));
+}
+
 /* part_elements - of item X; 0: it stays whole. */
 static uint64_t part_elements(const struct sweep_item *x)
 {
-    uint64_t a = width_of(x->file, x->row), b = x->other ? width_of(x->other, x->other_row) : a;
-    uint64_t per = a && b ? sweep_cut(a > b ? a : b) : 0;
-    if (!per || x->file->table.rows[x->row].t.elements <= per || !stream_is_run(&x->file->table, x->row))
-        return 0;
-    return x->other && !stream_is_run(&x->other->table, x->other_row) ? 0 : per;
+    uint64_t width = item_width(x), per = width ? sweep_cut(width) : 0;
+    return per && item_elements(x) > per && can_be_cut(x) ? per : 0;
 }
 
 /* count_parts - of group G; 1: it stays whole. */
@@ -146,7 +167,7 @@ static uint64_t count_parts(const struct state *t, const struct group *g)
 {
     const struct sweep_item *x = &t->s->items[t->order[g->first]];
     uint64_t per = t->s->part && g->count == 1 ? part_elements(x) : 0;
-    uint64_t n = per ? x->file->table.rows[x->row].t.elements : 1;
+    uint64_t n = per ? item_elements(x) : 1;
     return per ? n / per + (n % per != 0) : 1;
 }
 
@@ -154,7 +175,7 @@ static ckpt_status cut(struct state *t, struct group *out, uint64_t n, ckpt_erro
 {
     struct group g = *out;
     const struct sweep_item *x = &t->s->items[t->order[g.first]];
-    uint64_t per = part_elements(x), elements = x->file->table.rows[x->row].t.elements;
+    uint64_t per = part_elements(x), elements = item_elements(x);
     struct cut *c = &t->cuts[t->ncuts];
     c->parts = calloc((size_t)n, sizeof *c->parts);
     if (!c->parts)
@@ -204,7 +225,8 @@ static ckpt_status cut_groups(struct state *t, ckpt_error *err)
 
 static uint64_t part_bytes(const struct sweep_item *x, const struct sweep_part *p)
 {
-    uint64_t width = width_of(x->file, x->row) + (x->other ? width_of(x->other, x->other_row) : 0);
+    uint64_t width = x->storage ? 1 : width_of(x->file, x->row);
+    width += x->other ? width_of(x->other, x->other_row) : 0;
     return p->count * width; /* bounded: twice SWEEP_PART */
 }
 
@@ -230,17 +252,24 @@ static ckpt_status weigh(struct state *t, ckpt_error *err)
     return t->weights ? CKPT_OK : fail_memory(err);
 }
 
-static ckpt_status check_side(ckpt_file *f, uint32_t row, const struct sweep_part *parts, size_t n, int side,
+uint32_t sweep_crc(const struct sweep_item *x, const struct sweep_part *parts, size_t n, int side)
+{
+    uint64_t width = x->storage ? 1 : side ? width_of(x->other, x->other_row) : width_of(x->file, x->row);
+    uint32_t crc = 0;
+    for (size_t i = 0; i < n; i++)
+        crc = crc32_combine(crc, parts[i].crc[side], parts[i].count * width); /* bounded: a part */
+    return crc;
+}
+
+static ckpt_status check_side(const struct sweep_item *x, const struct sweep_part *parts, size_t n, int side,
                               ckpt_error *err)
 {
-    struct storage *st = &f->table.storages[f->table.rows[row].t.storage];
+    ckpt_file *f = side ? x->other : x->file;
+    struct storage *st = &f->table.storages[f->table.rows[side ? x->other_row : x->row].t.storage];
     struct stream_options o = tensor_reading(f);
-    uint32_t crc = 0;
     if (!st->s.has_crc || st->crc_checked)
         return CKPT_OK;
-    for (size_t i = 0; i < n; i++)
-        crc = crc32_combine(crc, parts[i].crc[side], parts[i].count * width_of(f, row)); /* bounded: a part */
-    ckpt_status status = storage_crc(st, crc, &o, err);
+    ckpt_status status = storage_crc(st, sweep_crc(x, parts, n, side), &o, err);
     if (status != CKPT_OK)
         fail_file(err, f->path);
     return status;
@@ -248,8 +277,8 @@ static ckpt_status check_side(ckpt_file *f, uint32_t row, const struct sweep_par
 
 ckpt_status sweep_check(const struct sweep_item *x, const struct sweep_part *parts, size_t n, ckpt_error *err)
 {
-    CKPT_TRY(check_side(x->file, x->row, parts, n, 0, err));
-    return x->other ? check_side(x->other, x->other_row, parts, n, 1, err) : CKPT_OK;
+    CKPT_TRY(check_side(x, parts, n, 0, err));
+    return x->other ? check_side(x, parts, n, 1, err) : CKPT_OK;
 }
 
 /* ------------------------------------------------------------------- grouping */
@@ -264,6 +293,8 @@ static ckpt_status make_groups(struct state *t, ckpt_error *err)
     for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++)
         j.parent[i] = i;
     for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++) {
+        if (s->items[i].storage)
+            continue;
         join(&j, j.owner, i, file, s->items[i].row);
         if (other)
             join(&j, other == file ? j.owner : j.owner_b, i, other, s->items[i].other_row);
@@ -296,11 +327,23 @@ static bool parallel(ckpt_file *f)
     return true;
 }
 
+/* storages_parallel - likewise for items that are storages of any file. */
+static bool storages_parallel(const struct sweep *s)
+{
+    for (size_t i = 0; i < s->n; i++) {
+        source *src = s->items[i].storage ? s->items[i].storage->src : NULL;
+        if (src && (src->serial || source_locate(src, NULL) != CKPT_OK))
+            return false;
+    }
+    return true;
+}
+
 static unsigned threads_for(const struct state *t)
 {
     const struct sweep *s = t->s;
     unsigned n = pool_threads(s->threads);
-    if (n == 1 || t->total < SMALL || !parallel(s->items[0].file) || !parallel(s->items[0].other))
+    if (n == 1 || t->total < SMALL || !parallel(s->items[0].file) || !parallel(s->items[0].other) ||
+        !storages_parallel(s))
         return 1;
     return n;
 }
@@ -339,7 +382,7 @@ static void idle(void *user, struct pool *p)
 bool sweep_moved(struct sweep_run *run, uint64_t bytes)
 {
     atomic_fetch_add_explicit(&run->st->moved, bytes, memory_order_relaxed);
-    if (run->caller)
+    if (run->worker == 0)
         show_progress(run->st, run->pool);
     return !pool_stopped(run->pool, run->task);
 }
@@ -363,15 +406,15 @@ static ckpt_status do_part(struct state *t, const struct group *g, struct sweep_
     CKPT_TRY(t->s->join(t->s->user, i, c->parts, c->n, err));
     free_parts(c);
     atomic_store(&t->ready[i], true);
-    if (run->caller)
+    if (run->worker == 0)
         hand_on(t, run->pool);
     return CKPT_OK;
 }
 
-static ckpt_status task(void *user, struct pool *p, size_t g, bool caller, ckpt_error *err)
+static ckpt_status task(void *user, struct pool *p, size_t g, unsigned worker, ckpt_error *err)
 {
     struct state *t = user;
-    struct sweep_run run = {t, p, g, caller};
+    struct sweep_run run = {t, p, g, worker};
     if (t->groups[g].cut != NOT_CUT)
         return do_part(t, &t->groups[g], &run, err);
     for (uint32_t k = 0; k < t->groups[g].count; k++) {
@@ -380,7 +423,7 @@ static ckpt_status task(void *user, struct pool *p, size_t g, bool caller, ckpt_
             return CKPT_ECANCELLED;
         CKPT_TRY(t->s->work(t->s->user, i, &run, err));
         atomic_store(&t->ready[i], true);
-        if (caller)
+        if (worker == 0)
             hand_on(t, p);
     }
     return CKPT_OK;
@@ -398,6 +441,8 @@ static ckpt_status unchanged(const struct sweep *s, ckpt_error *err)
     }
     return CKPT_OK;
 }
+
+unsigned sweep_worker(const struct sweep_run *run) { return run->worker; }
 
 static ckpt_status go(struct state *t, ckpt_error *err)
 {

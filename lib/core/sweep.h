@@ -5,11 +5,12 @@
 
 #include "core/file.h"
 
-/* A row, or two that are read side by side. */
+/* A row, two that are read side by side, or all bytes of a storage. */
 struct sweep_item {
     ckpt_file *file, *other; /* other: NULL for one row */
     uint32_t row, other_row;
     uint32_t tag; /* the caller's own */
+    struct storage *storage; /* instead of rows, in elements of one byte; no other item's */
 };
 
 struct sweep_run;
@@ -49,11 +50,15 @@ struct sweep {
 ckpt_status sweep_run(const struct sweep *s, ckpt_error *err);
 /* sweep_cut - how many elements of WIDTH bytes make a part. */
 static inline uint64_t sweep_cut(uint64_t width) { return SWEEP_PART / width; }
+/* sweep_crc - of the parts of X, put together; SIDE 1: of other. */
+uint32_t sweep_crc(const struct sweep_item *x, const struct sweep_part *parts, size_t n, int side);
 /* sweep_check - holds the CRC of the parts of X, put together, against the ones
  * recorded. Errors name the file. */
 ckpt_status sweep_check(const struct sweep_item *x, const struct sweep_part *parts, size_t n,
                         ckpt_error *err);
 /* sweep_moved - work has dealt with BYTES more; false: it is to end, with any status. */
 bool sweep_moved(struct sweep_run *run, uint64_t bytes);
+/* sweep_worker - number of the thread that works, below pool_threads(threads). */
+unsigned sweep_worker(const struct sweep_run *run);
 
 #endif

@@ -22,9 +22,8 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
-#include "core/convert.h"
 #include "core/dtype.h"
-#include "core/stream.h"
+#include "core/pour.h"
 #include "format/safetensors.h"
 #include "format/ties.h"
 #include "io/sink.h"
@@ -43,7 +42,6 @@ struct writer {
     struct item *items;
     size_t n;
     uint64_t data; /* bytes of all tensors */
-    uint64_t done;
     struct plan_pair *meta;
     size_t nmeta;
     size_t aliases; /* how many the plan had before us */
@@ -343,66 +341,141 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------ bytes */
 
-static ckpt_status report(struct writer *w, size_t n, ckpt_error *err)
-{
-    w->done += n;
-    if (w->opts->progress && w->opts->progress(w->opts->user, w->done, w->data))
-        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    return CKPT_OK;
-}
-
-/* Room for one pair of hands: what is read, and what becomes of it. */
-struct chunks {
-    unsigned char in[STREAM_CHUNK], out[STREAM_CHUNK];
+/* The sweep that writes: item I of it is w->items[tag]. */
+struct copying {
+    struct writer *w;
+    struct sweep_item *sweep;
+    struct pour pour;
+    uint64_t data; /* where in the file the tensors begin */
 };
 
-/* pour - the rest of S to OUT (NULL: nowhere), by way of C unless that is NULL. */
-static ckpt_status pour(struct writer *w, struct item *x, stream *s, const struct conversion *c, sink *out,
-                        struct chunks *chunks, ckpt_error *err)
+static struct item *item_of(const struct copying *c, size_t i) { return &c->w->items[c->sweep[i].tag]; }
+
+/* changes - how X changes on the way; NULL: it does not. */
+static const struct conversion *changes(const struct copying *g, const struct item *x,
+                                        struct conversion *room)
 {
-    size_t room = c && c->out_width > c->in_width ? STREAM_CHUNK / c->out_width * c->in_width : STREAM_CHUNK;
-    uint64_t written = 0;
-    for (size_t got; written <= x->nbytes; written += got) { /* bounded: a chunk beyond X, at most */
-        const unsigned char *from = chunks->in;
-        CKPT_TRY(stream_next(s, chunks->in, room, &got, err));
-        if (!got)
-            break;
-        if (c) {
-            size_t n = got / c->in_width;
-            convert_run(c, chunks->in, n, chunks->out, &x->tally);
-            from = chunks->out;
-            got = n * c->out_width; /* bounded: by room */
-        }
-        if (out)
-            CKPT_TRY(sink_write(out, from, got, err));
-        CKPT_TRY(report(w, got, err));
-    }
-    if (written == x->nbytes)
-        return CKPT_OK;
-    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
-                (unsigned long long)written, (unsigned long long)x->nbytes);
+    ckpt_dtype from = (ckpt_dtype)tensor_of(g->w, x->row)->dtype, to = plan_dtype(g->w->p, x->row);
+    return from != to && conversion_init(room, from, to) ? room : NULL;
 }
 
-static ckpt_status copy_tensor(struct writer *w, struct item *x, sink *out, struct chunks *chunks,
-                               ckpt_error *err)
+/* drain - all that S has goes to AT, by way of C unless that is NULL. */
+static ckpt_status drain(struct copying *g, stream *s, const struct conversion *c, uint64_t at,
+                         uint64_t size, struct convert_tally *tally, struct sweep_run *run, ckpt_error *err)
 {
-    struct stream_options o = plan_reading(w->p);
-    ckpt_dtype from = (ckpt_dtype)tensor_of(w, x->row)->dtype, to = plan_dtype(w->p, x->row);
-    struct conversion c;
-    stream *s = NULL;
-    bool cast = from != to && conversion_init(&c, from, to);
-    ckpt_status st = stream_open(&w->p->file->table, x->row, &o, &s, err);
-    if (st == CKPT_OK)
-        st = pour(w, x, s, cast ? &c : NULL, out, chunks, err);
-    stream_close(s);
+    struct hand *h;
+    uint64_t written = 0;
+    CKPT_TRY(pour_hand(&g->pour, run, at, &h, err));
+    for (size_t room, got, n; written <= size; written += n) { /* bounded: a chunk beyond SIZE, at most */
+        unsigned char *space;
+        CKPT_TRY(pour_room(h, c, &space, &room, err));
+        CKPT_TRY(stream_next(s, c ? h->in : space, room, &got, err));
+        if (!got)
+            break;
+        n = c ? got / c->in_width * c->out_width : got; /* bounded: by room */
+        if (c)
+            convert_run(c, h->in, got / c->in_width, space, tally);
+        outlet_add(&h->out, n);
+        if (!sweep_moved(run, got))
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    if (written == size)
+        return CKPT_OK;
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+                (unsigned long long)written, (unsigned long long)size);
+}
+
+static ckpt_status named(const struct item *x, ckpt_status st, ckpt_error *err)
+{
     if (st != CKPT_OK && st != CKPT_ECANCELLED)
         fail_where(err, "%.*s", STR_ARG(x->name));
     return st;
 }
 
+static ckpt_status copy_tensor(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    struct copying *g = user;
+    struct item *x = item_of(g, i);
+    struct stream_options o = plan_reading(g->w->p);
+    struct conversion room;
+    const struct conversion *c = changes(g, x, &room);
+    stream *s = NULL;
+    ckpt_status st = stream_open(&g->w->p->file->table, x->row, &o, &s, err);
+    if (st == CKPT_OK)
+        st = drain(g, s, c, g->data + x->begin, x->nbytes, &x->tally, run, err); /* bounded: place() */
+    stream_close(s);
+    return named(x, st, err);
+}
+
+static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
+                             ckpt_error *err)
+{
+    struct copying *g = user;
+    struct item *x = item_of(g, i);
+    struct conversion room;
+    const struct conversion *c = changes(g, x, &room);
+    uint64_t width = dtype_info(plan_dtype(g->w->p, x->row))->block_bytes;
+    struct poured *out = p->out = calloc(1, sizeof *out);
+    stream *s = NULL;
+    ckpt_status st = out ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK)
+        st = stream_open_part(&g->w->p->file->table, x->row, p->first, p->count, &s, err);
+    if (st == CKPT_OK) /* bounded: place() */
+        st = drain(g, s, c, g->data + x->begin + p->first * width, p->count * width, &out->tally, run, err);
+    if (st == CKPT_OK)
+        p->crc[0] = stream_crc(s);
+    stream_close(s);
+    return named(x, st, err);
+}
+
+static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    struct copying *g = user;
+    struct item *x = item_of(g, i);
+    const ckpt_tensor *t = tensor_of(g->w, x->row);
+    struct storage *s = &g->w->p->file->table.storages[t->storage];
+    struct stream_options o = plan_reading(g->w->p);
+    for (size_t k = 0; k < n; k++) {
+        const struct poured *out = parts[k].out;
+        x->tally.overflowed += out->tally.overflowed; /* bounded: elements */
+    }
+    if (!s->s.has_crc || s->crc_checked)
+        return CKPT_OK;
+    return named(x, storage_crc(s, sweep_crc(&g->sweep[i], parts, n, 0), &o, err), err);
+}
+
+/* copy_all - tensors to OUT, or only those that a rehearsal has to look at. */
+static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
+{
+    struct copying g = {.w = w, .data = w->header.len};
+    struct sweep s = {.threads = w->opts->threads,
+                      .work = copy_tensor,
+                      .part = copy_part,
+                      .join = join_parts,
+                      .progress = pour_progress,
+                      .user = &g,
+                      .progress_user = &g.pour};
+    CKPT_TRY(pour_open(&g.pour, out, w->opts->threads, err));
+    g.pour.progress = w->opts->progress;
+    g.pour.user = w->opts->user;
+    g.pour.total = w->data;
+    g.sweep = calloc(w->n + 1, sizeof *g.sweep);
+    for (size_t i = 0; g.sweep && i < w->n; i++)
+        if (out || tensor_of(w, w->items[i].row)->dtype != plan_dtype(w->p, w->items[i].row))
+            g.sweep[s.n++] =
+                (struct sweep_item){.file = w->p->file, .row = w->items[i].row, .tag = (uint32_t)i};
+    s.items = g.sweep;
+    ckpt_status st = g.sweep ? sweep_run(&s, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = pour_flush(&g.pour, err);
+    pour_close(&g.pour);
+    free(g.sweep);
+    return st;
+}
+
 /* rehearse - what a dry run can find out: checksums that do not hold, values
  * that overflow, views that show too much. */
-static ckpt_status rehearse(struct writer *w, struct chunks *chunks, ckpt_error *err)
+static ckpt_status rehearse(struct writer *w, ckpt_error *err)
 {
     struct stream_options o = plan_reading(w->p);
     for (size_t i = 0; i < w->n; i++) {
@@ -412,12 +485,10 @@ static ckpt_status rehearse(struct writer *w, struct chunks *chunks, ckpt_error 
             fail_where(err, "%.*s", STR_ARG(w->items[i].name));
             return st;
         }
-        if (t->dtype != plan_dtype(w->p, w->items[i].row))
-            CKPT_TRY(copy_tensor(w, &w->items[i], NULL, chunks, err));
-        else if (t->storage != CKPT_NO_STORAGE)
+        if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
             CKPT_TRY(storage_check(&w->p->file->table, t->storage, &o, err));
     }
-    return CKPT_OK;
+    return copy_all(w, NULL, err);
 }
 
 /* note_casts - for the report, in the order of the file. */
@@ -433,26 +504,26 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }
 
-static ckpt_status write_all(struct writer *w, sink *out, struct chunks *chunks, ckpt_error *err)
+static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
 {
     uint64_t size;
     CKPT_TRY(checked_add(w->header.len, w->data, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, w->header.data, w->header.len, err));
-    for (size_t i = 0; i < w->n; i++)
-        CKPT_TRY(copy_tensor(w, &w->items[i], out, chunks, err));
+    CKPT_TRY(sink_skip(out, w->data, err));
+    CKPT_TRY(copy_all(w, out, err));
     CKPT_TRY(note_casts(w, err));
     return file_unchanged(w->p->file, err);
 }
 
-static ckpt_status write_file(struct writer *w, const char *path, struct chunks *chunks, ckpt_error *err)
+static ckpt_status write_file(struct writer *w, const char *path, ckpt_error *err)
 {
     struct sink_options so = plan_writing(w->p, w->opts);
     so.batch = w->batch;
     sink *out;
     CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_all(w, out, chunks, err);
+    ckpt_status st = write_all(w, out, err);
     if (st == CKPT_OK)
         return sink_commit(out, err);
     sink_abort(out);
@@ -461,14 +532,10 @@ static ckpt_status write_file(struct writer *w, const char *path, struct chunks 
 
 static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
 {
-    struct chunks *chunks = malloc(sizeof *chunks);
-    if (!chunks)
-        return fail_memory(err);
-    ckpt_status st = w->opts->dry_run ? rehearse(w, chunks, err) : write_file(w, path, chunks, err);
-    if (st == CKPT_OK && w->opts->dry_run)
-        st = note_casts(w, err);
-    free(chunks);
-    return st;
+    if (!w->opts->dry_run)
+        return write_file(w, path, err);
+    CKPT_TRY(rehearse(w, err));
+    return note_casts(w, err);
 }
 
 static ckpt_status prepare(struct writer *w, ckpt_error *err)

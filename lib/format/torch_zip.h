@@ -54,7 +54,7 @@ struct torch_writer {
     map *cast_of;             /* storage -> index into casts */
     bool failed; /* memory ran out where no error can be returned */
     buf pickle;
-    uint64_t total, done; /* bytes of the storages */
+    uint64_t total; /* bytes of the storages */
 };
 
 extern const struct format format_torch_zip;

@@ -19,77 +19,203 @@
 #include "base/crc32.h"
 #include "codec/zip_write.h"
 #include "core/elements.h"
+#include "core/pour.h"
 #include "format/torch_zip.h"
 
 #define TOP        "archive"
 #define ALIGN      64u
-#define CHUNK      (256u * 1024u)
 #define MAX_PICKLE (SIZE_MAX / 2)
 
 /* --------------------------------------------------------------------- bytes */
 
-static ckpt_status report(struct torch_writer *w, size_t n, ckpt_error *err)
+/* The sweep that writes: item I of it is w->items[tag]. */
+struct copying {
+    struct torch_writer *w;
+    struct sweep_item *sweep;
+    struct pour pour;
+    zip_writer *zw; /* NULL: nothing is written */
+    struct zip_spot *spots; /* by item */
+    uint32_t *crcs;         /* likewise, of what is written */
+};
+
+static struct torch_item *item_of(const struct copying *g, size_t i)
 {
-    w->done += n;
-    if (w->opts->progress && w->opts->progress(w->opts->user, w->done, w->total))
-        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return &g->w->items[g->sweep[i].tag];
+}
+
+/* begin_member - the header of item I. */
+static ckpt_status begin_member(struct copying *g, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    uint32_t number = g->sweep[i].tag;
+    struct hand *h;
+    char name[32];
+    if (!g->zw)
+        return CKPT_OK;
+    (void)snprintf(name, sizeof name, "data/%u", number);
+    CKPT_TRY(pour_hand(&g->pour, run, g->spots[number].header, &h, err));
+    buf_free(&h->text);
+    CKPT_TRY(zip_spot_header(g->zw, &g->spots[number], name, &h->text, err));
+    return outlet_put(&h->out, h->text.data, h->text.len, err);
+}
+
+/* end_member - its CRC is known now. */
+static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct outlet *o, ckpt_error *err)
+{
+    unsigned char bytes[4] = {(unsigned char)crc, (unsigned char)(crc >> 8), (unsigned char)(crc >> 16),
+                              (unsigned char)(crc >> 24)};
+    uint32_t number = g->sweep[i].tag;
+    if (!g->zw)
+        return CKPT_OK;
+    g->crcs[number] = crc;
+    return outlet_patch(o, g->spots[number].header + ZIP_CRC_AT, bytes, 4, err); /* bounded: in the archive */
+}
+
+/* drain - COUNT stored bytes of X from FIRST on; *CRC is theirs, out->crc that of what
+ * is written. */
+static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t count, struct poured *out,
+                         uint32_t *crc, struct sweep_run *run, ckpt_error *err)
+{
+    const struct torch_item *x = item_of(g, i);
+    struct storage *s = x->s;
+    struct conversion room;
+    const struct conversion *c =
+        x->cast && conversion_init(&room, x->cast->from, x->cast->to) ? &room : NULL;
+    uint64_t to = g->zw ? g->spots[g->sweep[i].tag].data : 0;
+    struct hand *h;
+    to += c ? first / c->in_width * c->out_width : first; /* bounded: inside the archive */
+    CKPT_TRY(pour_hand(&g->pour, run, to, &h, err));
+    source_sequential(s->src);
+    for (uint64_t at = first, end = first + count; at < end;) { /* bounded: inside the storage */
+        unsigned char *space, *in;
+        size_t n, len;
+        CKPT_TRY(pour_room(h, c, &space, &n, err));
+        n = n < end - at ? n : (size_t)(end - at);
+        if (s->swap > 1 && n > s->swap)
+            n -= n % s->swap;
+        in = c ? h->in : space;
+        CKPT_TRY(source_read(s->src, s->off + at, in, n, err)); /* bounded: inside its source */
+        *crc = crc32_update(*crc, in, n);
+        if (s->swap)
+            swap_bytes(in, n, s->swap);
+        if (c)
+            convert_run(c, in, n / c->in_width, space, &out->tally);
+        len = c ? n / c->in_width * c->out_width : n; /* bounded: by pour_room */
+        out->crc = c || s->swap ? crc32_update(out->crc, space, len) : *crc;
+        outlet_add(&h->out, len);
+        at += n; /* bounded: up to end */
+        if (!sweep_moved(run, n))
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
     return CKPT_OK;
 }
 
-/* Room for one pair of hands: what is read, and what becomes of it. */
-struct chunks {
-    unsigned char in[CHUNK], out[CHUNK];
-};
-
-/* copy_item - the bytes of X to ZW, or nowhere when that is NULL. */
-static ckpt_status copy_item(struct torch_writer *w, struct torch_item *x, zip_writer *zw,
-                             struct chunks *chunks, ckpt_error *err)
+static ckpt_status copy_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
-    struct storage *s = x->s;
-    struct conversion c;
-    bool cast = x->cast && conversion_init(&c, x->cast->from, x->cast->to);
+    struct copying *g = user;
+    struct torch_item *x = item_of(g, i);
+    struct stream_options o = plan_reading(g->w->p);
+    struct poured out = {0};
     uint32_t crc = 0;
-    bool own = s->s.has_crc && (s->swap || cast || !zw); /* else the archive's writer computes it anyway */
-    size_t room = cast && c.out_width > c.in_width ? CHUNK / c.out_width * c.in_width : CHUNK;
-    source_sequential(s->src);
-    /* bounded: n is what is left, at most */
-    for (uint64_t at = 0, n; at < s->s.nbytes; at += n) {
-        n = s->s.nbytes - at < room ? s->s.nbytes - at : room;
-        size_t len = (size_t)n;
-        /* bounded: a storage lies inside its source */
-        CKPT_TRY(source_read(s->src, s->off + at, chunks->in, len, err));
-        if (own)
-            crc = crc32_update(crc, chunks->in, len);
-        if (s->swap)
-            swap_bytes(chunks->in, len, s->swap);
-        if (cast) {
-            convert_run(&c, chunks->in, len / c.in_width, chunks->out, &x->tally);
-            len = len / c.in_width * c.out_width; /* bounded: by room */
-        }
-        if (zw)
-            CKPT_TRY(zip_writer_put(zw, cast ? chunks->out : chunks->in, len, err));
-        CKPT_TRY(report(w, (size_t)n, err));
-    }
-    struct stream_options o = plan_reading(w->p);
-    return storage_crc(s, own || !zw ? crc : zip_writer_crc(zw), &o, err);
+    CKPT_TRY(begin_member(g, i, run, err));
+    if (x->s->s.nbytes)
+        CKPT_TRY(drain(g, i, 0, x->s->s.nbytes, &out, &crc, run, err));
+    x->tally = out.tally;
+    CKPT_TRY(end_member(g, i, out.crc, &g->pour.hands[sweep_worker(run)].out, err));
+    return storage_crc(x->s, crc, &o, err);
 }
 
-static ckpt_status copy_items(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
+/* copy_part - leaves nothing in hand: the thread that patches the header may be another. */
+static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
+                             ckpt_error *err)
 {
-    struct chunks *chunks = malloc(sizeof *chunks);
-    ckpt_status st = chunks ? CKPT_OK : fail_memory(err);
-    for (size_t i = 0; st == CKPT_OK && i < w->n; i++) {
-        struct torch_item *x = &w->items[i];
+    struct copying *g = user;
+    struct poured *out = p->out = calloc(1, sizeof *out);
+    if (!out)
+        return fail_memory(err);
+    if (p->first == 0)
+        CKPT_TRY(begin_member(g, i, run, err));
+    CKPT_TRY(drain(g, i, p->first, p->count, out, &p->crc[0], run, err));
+    return outlet_flush(&g->pour.hands[sweep_worker(run)].out, err);
+}
+
+static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    struct copying *g = user;
+    struct torch_item *x = item_of(g, i);
+    struct stream_options o = plan_reading(g->w->p);
+    struct outlet none = {.to = g->pour.to};
+    uint32_t crc = 0;
+    for (size_t k = 0; k < n; k++) {
+        const struct poured *out = parts[k].out;
+        uint64_t len = parts[k].count;
+        if (x->cast)
+            len = len / (ckpt_dtype_bits(x->cast->from) / 8) * (ckpt_dtype_bits(x->cast->to) / 8);
+        crc = crc32_combine(crc, out->crc, len);
+        x->tally.overflowed += out->tally.overflowed; /* bounded: elements */
+    }
+    CKPT_TRY(end_member(g, i, crc, &none, err));
+    return storage_crc(x->s, sweep_crc(&g->sweep[i], parts, n, 0), &o, err);
+}
+
+/* lay_out - room for all items in the archive. */
+static ckpt_status lay_out(struct copying *g, ckpt_error *err)
+{
+    const struct torch_writer *w = g->w;
+    g->spots = calloc(w->n + 1, sizeof *g->spots);
+    g->crcs = calloc(w->n + 1, sizeof *g->crcs);
+    if (!g->spots || !g->crcs)
+        return fail_memory(err);
+    for (size_t i = 0; g->zw && i < w->n; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "data/%zu", i);
-        if (!zw && !x->cast && (!x->s->s.has_crc || x->s->crc_checked))
-            continue;
-        if (zw)
-            st = zip_writer_begin(zw, name, x->nbytes, err);
-        if (st == CKPT_OK)
-            st = copy_item(w, x, zw, chunks, err);
+        CKPT_TRY(zip_writer_skip(g->zw, name, w->items[i].nbytes, &g->spots[i], err));
     }
-    free(chunks);
+    return CKPT_OK;
+}
+
+static ckpt_status sweep_items(struct copying *g, ckpt_error *err)
+{
+    struct torch_writer *w = g->w;
+    struct sweep s = {.threads = w->opts->threads,
+                      .work = copy_item,
+                      .part = copy_part,
+                      .join = join_parts,
+                      .progress = pour_progress,
+                      .user = g,
+                      .progress_user = &g->pour};
+    g->sweep = calloc(w->n + 1, sizeof *g->sweep);
+    if (!g->sweep)
+        return fail_memory(err);
+    for (size_t i = 0; i < w->n; i++) {
+        const struct torch_item *x = &w->items[i];
+        bool heard = !x->cast && (!x->s->s.has_crc || x->s->crc_checked);
+        if (g->zw || !heard)
+            g->sweep[s.n++] =
+                (struct sweep_item){.file = w->p->file, .tag = (uint32_t)i, .storage = x->s};
+    }
+    s.items = g->sweep;
+    CKPT_TRY(sweep_run(&s, err));
+    return pour_flush(&g->pour, err);
+}
+
+/* copy_items - the storages to OUT by way of ZW, or nowhere when that is NULL. */
+static ckpt_status copy_items(struct torch_writer *w, sink *out, zip_writer *zw, ckpt_error *err)
+{
+    struct copying g = {.w = w, .zw = zw};
+    ckpt_status st = pour_open(&g.pour, out, w->opts->threads, err);
+    g.pour.progress = w->opts->progress;
+    g.pour.user = w->opts->user;
+    g.pour.total = w->total;
+    if (st == CKPT_OK)
+        st = lay_out(&g, err);
+    if (st == CKPT_OK)
+        st = sweep_items(&g, err);
+    for (size_t i = 0; st == CKPT_OK && zw && i < w->n; i++)
+        zip_spot_crc(zw, &g.spots[i], g.crcs[i]);
+    pour_close(&g.pour);
+    free(g.sweep);
+    free(g.spots);
+    free(g.crcs);
     return st == CKPT_OK ? torch_zip_casts_done(w, err) : st;
 }
 
@@ -118,11 +244,11 @@ static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, c
     return st;
 }
 
-static ckpt_status write_members(struct torch_writer *w, zip_writer *zw, ckpt_error *err)
+static ckpt_status write_members(struct torch_writer *w, sink *out, zip_writer *zw, ckpt_error *err)
 {
     CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
-    CKPT_TRY(copy_items(w, zw, err));
+    CKPT_TRY(copy_items(w, out, zw, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
     return zip_writer_finish(zw, err);
 }
@@ -163,7 +289,7 @@ static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t siz
     zip_writer *zw;
     CKPT_TRY(sink_reserve(out, size, err));
     CKPT_TRY(zip_writer_new(out, TOP, ALIGN, &zw, err));
-    ckpt_status st = write_members(w, zw, err);
+    ckpt_status st = write_members(w, out, zw, err);
     zip_writer_free(zw);
     CKPT_TRY(st);
     if (sink_tell(out) != size)
@@ -179,7 +305,7 @@ static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size,
     so.batch = w->batch;
     sink *out;
     if (w->opts->dry_run)
-        return copy_items(w, NULL, err);
+        return copy_items(w, NULL, NULL, err);
     CKPT_TRY(sink_file(path, &so, &out, err));
     ckpt_status st = write_archive(w, out, size, err);
     if (st == CKPT_OK)

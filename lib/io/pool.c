@@ -111,7 +111,7 @@ static void work(struct pool *p, unsigned number)
         ckpt_error err = {.offset = CKPT_NO_OFFSET};
         if (pool_stopped(p, task))
             continue;
-        ckpt_status st = p->job->task(p->job->user, p, task, number == 0, &err);
+        ckpt_status st = p->job->task(p->job->user, p, task, number, &err);
         err.status = st;
         if (st != CKPT_OK && !pool_stopped(p, task))
             note_failure(p, task, &err);

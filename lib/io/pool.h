@@ -11,8 +11,8 @@ struct pool_job {
     size_t n;               /* tasks, in the order in which one thread does them */
     const uint64_t *weight; /* of each, such as its bytes */
     unsigned threads;       /* by pool_threads */
-    /* task - number I, on any thread; CALLER: on the one that called pool_run. */
-    ckpt_status (*task)(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err);
+    /* task - number I, on thread number WORKER < THREADS; 0: the one that called pool_run. */
+    ckpt_status (*task)(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err);
     /* idle - on the calling thread while it waits for the others, about ten times
      * a second; may stop them by pool_cancel. NULL: nothing to do. */
     void (*idle)(void *user, struct pool *p);

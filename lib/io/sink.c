@@ -6,13 +6,29 @@
 
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err) { return s->ops->reserve(s, size, err); }
 
+static ckpt_status grown(const sink *s, uint64_t n, uint64_t *len, ckpt_error *err)
+{
+    if (checked_add(s->len, n, len) && *len <= INT64_MAX)
+        return CKPT_OK;
+    return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "no file can hold this much");
+}
+
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
 {
-    uint64_t len;
-    if (!checked_add(s->len, n, &len) || len > INT64_MAX)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "no file can hold this much");
+    uint64_t len = 0;
+    CKPT_TRY(grown(s, n, &len, err));
     if (n)
         CKPT_TRY(s->ops->write(s, bytes, n, err));
+    s->len = len;
+    return CKPT_OK;
+}
+
+ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err)
+{
+    uint64_t len = 0;
+    CKPT_TRY(grown(s, n, &len, err));
+    if (n)
+        CKPT_TRY(s->ops->skip(s, n, err));
     s->len = len;
     return CKPT_OK;
 }

@@ -35,7 +35,10 @@ ckpt_str sink_mem_view(const sink *s);
 /* sink_reserve - SIZE bytes will come; a full disk is found out now. */
 ckpt_status sink_reserve(sink *s, uint64_t size, ckpt_error *err);
 ckpt_status sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
-/* sink_patch - overwrites bytes already written. */
+/* sink_skip - the next N bytes are written by sink_patch. */
+ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
+/* sink_patch - overwrites bytes already written or skipped. Several threads may, each
+ * other bytes, while nobody uses S otherwise. */
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
 /* sink_tell - bytes written so far = offset of the next. */
 uint64_t sink_tell(const sink *s);

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -26,7 +27,7 @@ struct file_sink {
     struct sink_options o;
     struct file_sink *next; /* in its batch */
     bool existed; /* and OLD describes it */
-    bool broken;  /* a write failed: no commit */
+    atomic_bool broken; /* a write failed: no commit */
     struct stat old;
     uint64_t reserved;
     uint64_t flushed; /* bytes in the file; those behind are in BLOCK */
@@ -134,6 +135,14 @@ static size_t in_file(const struct file_sink *f, uint64_t off, size_t n)
 {
     uint64_t there = off < f->flushed ? f->flushed - off : 0;
     return there < n ? (size_t)there : n;
+}
+
+static ckpt_status file_skip(sink *s, uint64_t n, ckpt_error *err)
+{
+    struct file_sink *f = file_of(s);
+    CKPT_TRY(flush(f, err));
+    f->flushed += n; /* bounded: a file's size, by sink_skip */
+    return CKPT_OK;
 }
 
 static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
@@ -347,7 +356,7 @@ void sink_batch_abort(struct sink_batch *b)
     *b = (struct sink_batch){NULL, NULL, 0};
 }
 
-static const struct sink_ops file_ops = {file_reserve, file_write,  file_patch,
+static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
                                          file_read,    file_commit, file_abort};
 
 /* link_target - what the symbolic link PATH says, seen from where PATH is seen;

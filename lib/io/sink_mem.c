@@ -30,6 +30,16 @@ static ckpt_status mem_write(sink *s, const void *bytes, size_t n, ckpt_error *e
     return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
 }
 
+static ckpt_status mem_skip(sink *s, uint64_t n, ckpt_error *err)
+{
+    struct mem_sink *m = (struct mem_sink *)s;
+    if (n > m->b.max - m->b.len)
+        return too_much(m, err);
+    for (uint64_t i = 0; i < n; i++)
+        buf_byte(&m->b, 0);
+    return buf_ok(&m->b) ? CKPT_OK : fail_memory(err);
+}
+
 static ckpt_status mem_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
 {
     (void)err;
@@ -57,7 +67,8 @@ static ckpt_status mem_commit(sink *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static const struct sink_ops mem_ops = {mem_reserve, mem_write, mem_patch, mem_read, mem_commit, mem_abort};
+static const struct sink_ops mem_ops = {mem_reserve, mem_write, mem_skip,  mem_patch,
+                                        mem_read,    mem_commit, mem_abort};
 
 ckpt_status sink_mem(size_t max, sink **out, ckpt_error *err)
 {

@@ -7,6 +7,7 @@
 struct sink_ops {
     ckpt_status (*reserve)(sink *s, uint64_t size, ckpt_error *err);
     ckpt_status (*write)(sink *s, const void *bytes, size_t n, ckpt_error *err); /* appends; N > 0 */
+    ckpt_status (*skip)(sink *s, uint64_t n, ckpt_error *err);
     ckpt_status (*patch)(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
     ckpt_status (*read)(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err);
     ckpt_status (*commit)(sink *s, ckpt_error *err); /* frees S */

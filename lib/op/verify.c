@@ -276,7 +276,7 @@ static void show(void *user, struct pool *p)
         pool_cancel(p);
 }
 
-static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, bool caller, ckpt_error *err)
+static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     source *src = r->records[i].src;
     unsigned char *chunk = malloc(STREAM_CHUNK);
@@ -290,7 +290,7 @@ static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, bool
             r->crcs[i] = crc32_update(r->crcs[i], chunk, n);
         at += n; /* bounded: n <= size - at */
         r->moved += n;
-        if (caller)
+        if (worker == 0)
             show(r, p);
         if (pool_stopped(p, i))
             st = st == CKPT_OK ? CKPT_ECANCELLED : st;
@@ -299,10 +299,10 @@ static ckpt_status read_record(struct reading *r, struct pool *p, size_t i, bool
     return st;
 }
 
-static ckpt_status record_task(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err)
+static ckpt_status record_task(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     struct reading *r = user;
-    ckpt_status st = read_record(r, p, i, caller, err);
+    ckpt_status st = read_record(r, p, i, worker, err);
     if (!check_is_fault(st) || !(r->faults[i] = malloc(sizeof *err)))
         return st;
     *r->faults[i] = *err;

@@ -15,13 +15,14 @@ struct counts {
     atomic_int did[TASKS];
     size_t bad[3]; /* tasks that fail */
     size_t cancel; /* task that stops it all */
+    unsigned threads;
     atomic_int began;
 };
 
-static ckpt_status count(void *user, struct pool *p, size_t i, bool caller, ckpt_error *err)
+static ckpt_status count(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err)
 {
     struct counts *c = user;
-    (void)caller;
+    CU_ASSERT_FATAL(worker < c->threads);
     atomic_fetch_add(&c->did[i], 1);
     atomic_fetch_add(&c->began, 1);
     if (i == c->cancel)
@@ -35,6 +36,7 @@ static ckpt_status count(void *user, struct pool *p, size_t i, bool caller, ckpt
 static ckpt_status run(struct counts *c, unsigned threads, ckpt_error *err)
 {
     uint64_t weight[TASKS];
+    c->threads = threads;
     for (size_t i = 0; i < TASKS; i++)
         weight[i] = i % 7 == 0 ? UINT64_MAX / 2 : i;
     struct pool_job job = {.n = TASKS, .weight = weight, .threads = threads, .task = count, .user = c};

@@ -1,0 +1,191 @@
+/* Writing by several threads: the same bytes for any number of them, all of them
+ * right, and nothing left when it ends early. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "core/sweep.h"
+#include "flat.h"
+#include "io/outlet.h"
+#include "unit.h"
+
+#define LARGE (SWEEP_PART / 4 + 3001u) /* floats of one tensor: two parts */
+#define SMALL 1500u                    /* tensors of 3 to 4000 floats besides */
+
+static const unsigned threads[] = {1, 2, 4, 7};
+
+static size_t small_size(size_t i) { return 3 + i * i % 3998; }
+
+/* One large tensor between many small ones. */
+static ckpt_file *many(void)
+{
+    static char header[SMALL * 96];
+    size_t at = 0, n = 0;
+    header[n++] = '{';
+    for (size_t i = 0; i <= SMALL; i++) {
+        size_t size = i == SMALL / 2 ? LARGE : small_size(i);
+        n += (size_t)snprintf(header + n, sizeof header - n,
+                              "\"t.%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},",
+                              i, size, 4 * at, 4 * (at + size));
+        at += size;
+    }
+    header[n - 1] = '}';
+    float *x = malloc(4 * at);
+    for (uint32_t i = 0; i < at; i++)
+        x[i] = (float)(i * 2654435761u >> 8) * 0x1p-20f - 3;
+    ckpt_file *f = flat_open(header, x, 4 * at);
+    free(x);
+    return f;
+}
+
+static unsigned char *load(const char *path, size_t *n)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f || fstat(fileno(f), &st) != 0)
+        return NULL;
+    unsigned char *bytes = malloc((size_t)st.st_size);
+    *n = fread(bytes, 1, (size_t)st.st_size, f);
+    fclose(f);
+    return bytes;
+}
+
+static char folder[] = "/tmp/ckpt-pour-XXXXXX";
+static char path[64];
+
+static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
+{
+    ckpt_plan *p = NULL;
+    ckpt_write_result r;
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    if (cast)
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK);
+    o.format = format;
+    o.force = o.no_sync = true;
+    ckpt_status st = ckpt_plan_write(p, path, &o, &r, NULL);
+    ckpt_plan_free(p);
+    return st;
+}
+
+/* What is in PATH is what F holds: every checksum and, if it is not cast, every value. */
+static void check_values(ckpt_file *f, bool cast)
+{
+    ckpt_file *back = NULL;
+    ckpt_diff_totals t;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back, NULL), CKPT_OK);
+    ckpt_diff_options o = {.rtol = cast ? 0x1p-8 : 0};
+    CU_ASSERT_EQUAL(ckpt_diff(f, back, &o, NULL, NULL, &t, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL + 1);
+    CU_ASSERT(t.only_a + t.only_b == 0);
+    ckpt_close(back);
+}
+
+static void same_bytes_for_any_number(void)
+{
+    ckpt_file *f = many();
+    for (size_t form = 0; form < 4; form++) {
+        unsigned char *first = NULL;
+        size_t n = 0, size = 0;
+        for (size_t i = 0; i < 4; i++) {
+            ckpt_write_options o = {.threads = threads[i]};
+            CU_ASSERT_EQUAL(write_as(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
+            unsigned char *bytes = load(path, &n);
+            if (i == 0) {
+                first = bytes;
+                size = n;
+                check_values(f, form & 2);
+                continue;
+            }
+            CU_ASSERT(n == size && memcmp(bytes, first, n) == 0);
+            free(bytes);
+        }
+        free(first);
+    }
+    unlink(path);
+    flat_close();
+}
+
+static int stop(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return done > total / 3;
+}
+
+static void nothing_is_left(void)
+{
+    ckpt_file *f = many();
+    for (size_t i = 0; i < 8; i++) {
+        ckpt_write_options o = {.threads = threads[i % 4], .progress = stop};
+        CU_ASSERT_EQUAL(write_as(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
+        CU_ASSERT(access(path, F_OK) != 0);
+    }
+    CU_ASSERT_EQUAL(rmdir(folder), 0); /* no temporary file either */
+    flat_close();
+}
+
+static uint64_t reported, of;
+static int report(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    CU_ASSERT_FATAL(done >= reported && done <= total);
+    reported = done;
+    of = total;
+    return 0;
+}
+
+static void progress_is_of_what_is_written(void)
+{
+    ckpt_file *f = many();
+    for (int cast = 0; cast < 2; cast++) {
+        ckpt_write_options o = {.threads = 2, .progress = report, .dry_run = false};
+        reported = 0;
+        CU_ASSERT_EQUAL(write_as(f, "safetensors", cast, o), CKPT_OK);
+        CU_ASSERT(reported > 0 && of > 0);
+    }
+    unlink(path);
+    flat_close();
+}
+
+/* Bytes put in any order and any sizes, headers overwritten while they are in hand
+ * and after. */
+static void outlets_meet(void)
+{
+    enum { N = 1 << 20 };
+    sink *s;
+    struct outlet o[2];
+    unsigned char *want = malloc(N);
+    for (size_t i = 0; i < N; i++)
+        want[i] = (unsigned char)(i * 31 >> 3);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(N, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(sink_skip(s, N, NULL), CKPT_OK);
+    CU_ASSERT(outlet_open(&o[0], s, NULL) == CKPT_OK && outlet_open(&o[1], s, NULL) == CKPT_OK);
+    for (size_t half = 0; half < 2; half++) {
+        CU_ASSERT_EQUAL(outlet_seek(&o[half], half * N / 2, NULL), CKPT_OK);
+        for (size_t at = half * N / 2, end = at + N / 2, n = 1; at < end; at += n, n = n * 5 % 70001 + 1) {
+            n = n < end - at ? n : end - at;
+            CU_ASSERT_EQUAL(outlet_put(&o[half], "\0\0\0\0", n < 4 ? n : 4, NULL), CKPT_OK);
+            if (n > 4)
+                CU_ASSERT_EQUAL(outlet_put(&o[half], want + at + 4, n - 4, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(outlet_patch(&o[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
+            if (at > half * N / 2 + 300000) /* long gone */
+                CU_ASSERT_EQUAL(outlet_patch(&o[half], at - 300000, want + at - 300000, 9, NULL), CKPT_OK);
+        }
+        CU_ASSERT_EQUAL(outlet_flush(&o[half], NULL), CKPT_OK);
+        outlet_close(&o[half]);
+    }
+    CU_ASSERT_EQUAL(memcmp(sink_mem_view(s).ptr, want, N), 0);
+    sink_abort(s);
+    free(want);
+}
+
+void suite_pour(void)
+{
+    if (!mkdtemp(folder))
+        return;
+    snprintf(path, sizeof path, "%s/out", folder);
+    UNIT(outlets_meet);
+    UNIT(same_bytes_for_any_number);
+    UNIT(progress_is_of_what_is_written);
+    UNIT(nothing_is_left);
+}
