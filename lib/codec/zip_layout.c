@@ -457,8 +457,20 @@ static void member_close(source *s) { (void)s; }
 
 static void member_sequential(source *s) { source_sequential(((member *)s)->z->src); }
 
-static const struct source_ops member_ops = {
-    .read_at = member_read, .close = member_close, .locate = member_locate, .sequential = member_sequential};
+static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    member *m = (member *)s;
+    if (zip_data(m->z, m->entry, NULL) != CKPT_OK)
+        return false;
+    uint64_t from = m->z->entries[m->entry].data + off; /* bounded: as in member_read */
+    return source_extent(m->z->src, from, fd, at);
+}
+
+static const struct source_ops member_ops = {.read_at = member_read,
+                                             .close = member_close,
+                                             .locate = member_locate,
+                                             .sequential = member_sequential,
+                                             .extent = member_extent};
 
 static const char *method_name(uint16_t method)
 {

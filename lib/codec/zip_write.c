@@ -51,14 +51,17 @@ struct place {
     bool wide; /* its sizes need zip64 */
 };
 
-static bool place_at(uint64_t header, size_t name, uint64_t size, uint32_t align, struct place *p)
+static bool place_at(uint64_t header, size_t name, uint64_t size, uint32_t align, uint64_t like,
+                     struct place *p)
 {
-    uint64_t data;
+    bool clone = size >= ZIP_CLONE_LEAST && like != CKPT_NO_OFFSET && SINK_PAGE % align == 0;
+    clone = clone && like % align == 0;
+    uint64_t data, unit = clone ? SINK_PAGE : align, rest = clone ? like % SINK_PAGE : 0;
     p->wide = size >= FULL32;
     uint64_t fixed = LOCAL + 4u + (p->wide ? 20u : 0u);
     if (!checked_add(header, fixed, &data) || !checked_add(data, name, &data))
         return false;
-    p->pad = (uint16_t)((align - data % align) % align);
+    p->pad = (uint16_t)((unit + rest - data % unit) % unit);
     p->extra = (uint16_t)(p->pad + 4u + (p->wide ? 20u : 0u));
     return checked_add(data, p->pad, &p->data);
 }
@@ -70,13 +73,13 @@ static size_t central_size(size_t name, uint64_t size, uint64_t header)
 }
 
 bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,
-                     const uint64_t *sizes, uint64_t *total)
+                     const uint64_t *sizes, const uint64_t *likes, uint64_t *total)
 {
     uint64_t at = 0, directory = 0;
     for (size_t i = 0; i < n; i++) {
         struct place p;
         size_t name = strlen(top) + 1 + name_lens[i];
-        if (!place_at(at, name, sizes[i], align, &p))
+        if (!place_at(at, name, sizes[i], align, likes ? likes[i] : CKPT_NO_OFFSET, &p))
             return false;
         if (!checked_add(directory, central_size(name, sizes[i], at), &directory) ||
             !checked_add(p.data, sizes[i], &at))
@@ -208,7 +211,7 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     w->header = sink_tell(w->out);
     if (w->name.no_memory)
         return fail_memory(err);
-    if (!buf_ok(&w->name) || !place_at(w->header, w->name.len, size, w->align, &p))
+    if (!buf_ok(&w->name) || !place_at(w->header, w->name.len, size, w->align, CKPT_NO_OFFSET, &p))
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
     put_local(&w->held, buf_view(&w->name), size, 0, &p);
     if (!buf_ok(&w->held))
@@ -222,15 +225,18 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     return size ? CKPT_OK : close_member(w, err);
 }
 
-ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, struct zip_spot *spot,
-                            ckpt_error *err)
+ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, uint64_t like,
+                            struct zip_spot *spot, ckpt_error *err)
 {
     struct place p;
     buf_free(&w->name);
     buf_str(&w->name, buf_view(&w->top));
     buf_text(&w->name, name);
-    *spot = (struct zip_spot){.header = sink_tell(w->out), .size = size, .central = w->directory.len};
-    if (!buf_ok(&w->name) || !place_at(spot->header, w->name.len, size, w->align, &p))
+    if (w->name.no_memory)
+        return fail_memory(err);
+    *spot = (struct zip_spot){
+        .header = sink_tell(w->out), .size = size, .like = like, .central = w->directory.len};
+    if (!buf_ok(&w->name) || !place_at(spot->header, w->name.len, size, w->align, like, &p))
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
     spot->data = p.data;
     CKPT_TRY(sink_skip(w->out, p.data - spot->header, err));
@@ -248,7 +254,7 @@ ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, co
     buf_init(&whole, 65535);
     buf_str(&whole, buf_view(&w->top));
     buf_text(&whole, name);
-    bool ok = buf_ok(&whole) && place_at(spot->header, whole.len, spot->size, w->align, &p);
+    bool ok = buf_ok(&whole) && place_at(spot->header, whole.len, spot->size, w->align, spot->like, &p);
     if (ok)
         put_local(out, buf_view(&whole), spot->size, 0, &p);
     buf_free(&whole);

@@ -14,14 +14,20 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
 /* A member whose header and payload somebody else writes. */
 struct zip_spot {
     uint64_t header, data, size;
+    uint64_t like; /* see zip_writer_skip */
     size_t central; /* its record in the directory */
 };
 
 #define ZIP_CRC_AT 14u /* of the CRC-32, from the header on */
 
-/* zip_writer_skip - leaves room for member TOP/NAME of SIZE bytes. */
-ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, struct zip_spot *spot,
-                            ckpt_error *err);
+/* From so many bytes on a payload lies, in its page, where it lay in the file it comes
+ * from: there it may be cloned. The layout does not depend on whether it is. */
+#define ZIP_CLONE_LEAST (1u << 20)
+
+/* zip_writer_skip - leaves room for member TOP/NAME of SIZE bytes, which come from LIKE
+ * of a file; CKPT_NO_OFFSET: from none. */
+ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, uint64_t like,
+                            struct zip_spot *spot, ckpt_error *err);
 /* zip_spot_header - the bytes from its header to its payload; the CRC as yet 0. May be
  * called by several threads. */
 ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, const char *name, buf *out,
@@ -41,8 +47,9 @@ void zip_writer_free(zip_writer *w);
  * directory of SIZE bytes at AT. */
 void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end);
 /* zip_writer_size - size of a whole archive of N members with these name
- * lengths (without top) and sizes: the layout before the first byte. */
+ * lengths (without top), sizes and places to be like (NULL: like none): the layout
+ * before the first byte. */
 bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,
-                     const uint64_t *sizes, uint64_t *total);
+                     const uint64_t *sizes, const uint64_t *likes, uint64_t *total);
 
 #endif

@@ -21,6 +21,7 @@
 #include "core/elements.h"
 #include "core/pour.h"
 #include "format/torch_zip.h"
+#include "io/fd.h"
 
 #define TOP        "archive"
 #define ALIGN      64u
@@ -70,6 +71,40 @@ static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct 
     return outlet_patch(o, g->spots[number].header + ZIP_CRC_AT, bytes, 4, err); /* bounded: in the archive */
 }
 
+/* share - stored bytes [*FROM, *END) of X, of COUNT that go from FIRST to TO, which the file
+ * system lets the output have in common with the input; none where it cannot. */
+static void share(struct copying *g, const struct torch_item *x, uint64_t first, uint64_t count, uint64_t to,
+                  uint64_t *from, uint64_t *end)
+{
+    int fd;
+    uint64_t at;
+    *from = *end = first + count; /* bounded: inside the storage */
+    if (!g->zw || x->cast || x->s->swap || count < ZIP_CLONE_LEAST)
+        return;
+    bool plain = source_extent(x->s->src, x->s->off + first, &fd, &at); /* bounded: inside its source */
+    if (!plain || at % SINK_PAGE != to % SINK_PAGE)
+        return;
+    uint64_t before = (SINK_PAGE - at % SINK_PAGE) % SINK_PAGE, n = (count - before) / SINK_PAGE * SINK_PAGE;
+    if (!sink_clone(g->pour.to, to + before, fd, at + before, n)) /* bounded: below count */
+        return;
+    *from = first + before; /* bounded: below count */
+    *end = *from + n;
+}
+
+/* sum - the CRC of stored bytes [AT, END) of S, which are where they belong. */
+static ckpt_status sum(struct hand *h, struct storage *s, uint64_t at, uint64_t end, uint32_t *crc,
+                       struct sweep_run *run, ckpt_error *err)
+{
+    for (size_t n; at < end; at += n) { /* bounded: up to end */
+        n = end - at < FD_CHUNK ? (size_t)(end - at) : FD_CHUNK;
+        CKPT_TRY(source_read(s->src, s->off + at, h->in, n, err)); /* bounded: inside its source */
+        *crc = crc32_update(*crc, h->in, n);
+        if (!sweep_moved(run, n))
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    return CKPT_OK;
+}
+
 /* drain - COUNT stored bytes of X from FIRST on; *CRC is theirs, out->crc that of what
  * is written. */
 static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t count, struct poured *out,
@@ -85,11 +120,21 @@ static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t c
     to += c ? first / c->in_width * c->out_width : first; /* bounded: inside the archive */
     CKPT_TRY(pour_hand(&g->pour, run, to, &h, err));
     source_sequential(s->src);
-    for (uint64_t at = first, end = first + count; at < end;) { /* bounded: inside the storage */
+    uint64_t shared, shared_end, end = first + count; /* bounded: inside the storage */
+    share(g, x, first, count, to, &shared, &shared_end);
+    for (uint64_t at = first; at < end;) {
         unsigned char *space, *in;
         size_t n, len;
+        if (at == shared) {
+            CKPT_TRY(sum(h, s, at, shared_end, crc, run, err));
+            out->crc = *crc;
+            at = shared_end;
+            CKPT_TRY(outlet_seek(&h->out, to + (at - first), err)); /* bounded: inside the archive */
+            continue;
+        }
         CKPT_TRY(pour_room(h, c, &space, &n, err));
-        n = n < end - at ? n : (size_t)(end - at);
+        uint64_t left = at < shared ? shared - at : end - at;
+        n = n < left ? n : (size_t)left;
         if (s->swap > 1 && n > s->swap)
             n -= n % s->swap;
         in = c ? h->in : space;
@@ -157,6 +202,15 @@ static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *par
     return storage_crc(x->s, sweep_crc(&g->sweep[i], parts, n, 0), &o, err);
 }
 
+/* like - where the payload of X lies now, if it may be taken over as it is. */
+static uint64_t like(const struct torch_item *x)
+{
+    bool same = x->s->src && !x->cast && !x->s->swap && x->nbytes >= ZIP_CLONE_LEAST;
+    if (!same || source_locate(x->s->src, NULL) != CKPT_OK)
+        return CKPT_NO_OFFSET;
+    return source_pos(x->s->src, x->s->off);
+}
+
 /* lay_out - room for all items in the archive. */
 static ckpt_status lay_out(struct copying *g, ckpt_error *err)
 {
@@ -168,7 +222,7 @@ static ckpt_status lay_out(struct copying *g, ckpt_error *err)
     for (size_t i = 0; g->zw && i < w->n; i++) {
         char name[32];
         (void)snprintf(name, sizeof name, "data/%zu", i);
-        CKPT_TRY(zip_writer_skip(g->zw, name, w->items[i].nbytes, &g->spots[i], err));
+        CKPT_TRY(zip_writer_skip(g->zw, name, w->items[i].nbytes, like(&w->items[i]), &g->spots[i], err));
     }
     return CKPT_OK;
 }
@@ -223,8 +277,8 @@ static ckpt_status copy_items(struct torch_writer *w, sink *out, zip_writer *zw,
 static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
     size_t n = w->n + 3, *lens = calloc(n, sizeof *lens);
-    uint64_t *sizes = calloc(n, sizeof *sizes);
-    bool ok = lens && sizes;
+    uint64_t *sizes = calloc(n, sizeof *sizes), *likes = calloc(n, sizeof *likes);
+    bool ok = lens && sizes && likes;
     if (ok) {
         char name[32];
         size_t fixed[3] = {8, 9, 7};
@@ -233,14 +287,16 @@ static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, c
             bool storage = i >= 2 && i < w->n + 2;
             lens[i] = storage ? (size_t)snprintf(name, sizeof name, "data/%zu", i - 2) : fixed[i < 2 ? i : 2];
             sizes[i] = storage ? w->items[i - 2].nbytes : bytes[i < 2 ? i : 2];
+            likes[i] = storage ? like(&w->items[i - 2]) : CKPT_NO_OFFSET;
         }
     }
     ckpt_status st = !ok ? fail_memory(err)
-                     : zip_writer_size(TOP, ALIGN, n, lens, sizes, total)
+                     : zip_writer_size(TOP, ALIGN, n, lens, sizes, likes, total)
                          ? CKPT_OK
                          : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
     free(lens);
     free(sizes);
+    free(likes);
     return st;
 }
 

@@ -47,6 +47,11 @@ ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_
     return n ? s->ops->patch(s, off, bytes, n, err) : CKPT_OK;
 }
 
+bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
+{
+    return s->ops->clone && n && range_within(off, n, s->len) && s->ops->clone(s, off, fd, from, n);
+}
+
 uint64_t sink_tell(const sink *s) { return s->len; }
 
 ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)

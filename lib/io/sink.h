@@ -40,6 +40,12 @@ ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
 /* sink_patch - overwrites bytes already written or skipped. Several threads may, each
  * other bytes, while nobody uses S otherwise. */
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
+/* SINK_PAGE - bytes that are cloned begin at a multiple of it, here and there. */
+#define SINK_PAGE 4096u
+/* sink_clone - N bytes at OFF, skipped before, become those at FROM of the file FD, by
+ * sharing its blocks; all three are multiples of SINK_PAGE. False: not on this file
+ * system, or not between these; they are as they were. Threads as with sink_patch. */
+bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
 /* sink_tell - bytes written so far = offset of the next. */
 uint64_t sink_tell(const sink *s);
 /* sink_read - reads back bytes already written (verification before commit). */

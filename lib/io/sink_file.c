@@ -5,8 +5,10 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <linux/fs.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
@@ -27,7 +29,8 @@ struct file_sink {
     struct sink_options o;
     struct file_sink *next; /* in its batch */
     bool existed; /* and OLD describes it */
-    atomic_bool broken; /* a write failed: no commit */
+    atomic_bool broken;   /* a write failed: no commit */
+    atomic_bool no_clone; /* the file system cannot, or not from where it was asked */
     struct stat old;
     uint64_t reserved;
     uint64_t flushed; /* bytes in the file; those behind are in BLOCK */
@@ -154,6 +157,19 @@ static ckpt_status file_patch(sink *s, uint64_t off, const void *bytes, size_t n
     if (n > first)
         memcpy(f->block + (off + first - f->flushed), (const char *)bytes + first, n - first);
     return CKPT_OK;
+}
+
+/* file_clone - what one answer says of the file systems is not asked twice. */
+static bool file_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
+{
+    struct file_sink *f = file_of(s);
+    struct file_clone_range r = {.src_fd = fd, .src_offset = from, .src_length = n, .dest_offset = off};
+    if (atomic_load_explicit(&f->no_clone, memory_order_relaxed))
+        return false;
+    if (ioctl(f->fd, FICLONERANGE, &r) == 0)
+        return true;
+    atomic_store_explicit(&f->no_clone, true, memory_order_relaxed);
+    return false;
 }
 
 static ckpt_status file_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -357,7 +373,7 @@ void sink_batch_abort(struct sink_batch *b)
 }
 
 static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
-                                         file_read,    file_commit, file_abort};
+                                         file_read,    file_commit, file_abort, file_clone};
 
 /* link_target - what the symbolic link PATH says, seen from where PATH is seen;
  * NULL: PATH is no link, or memory ran out (errno ENOMEM). */

@@ -68,7 +68,7 @@ static ckpt_status mem_commit(sink *s, ckpt_error *err)
 }
 
 static const struct sink_ops mem_ops = {mem_reserve, mem_write, mem_skip,  mem_patch,
-                                        mem_read,    mem_commit, mem_abort};
+                                        mem_read,    mem_commit, mem_abort, NULL};
 
 ckpt_status sink_mem(size_t max, sink **out, ckpt_error *err)
 {

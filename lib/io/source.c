@@ -36,3 +36,8 @@ void source_sequential(source *s)
     if (s->ops->sequential)
         s->ops->sequential(s);
 }
+
+bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    return s->ops->extent && off <= s->size && s->ops->extent(s, off, fd, at);
+}

@@ -18,6 +18,7 @@ struct source_ops {
      * an archive); NULL: base is right from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
     void (*sequential)(source *s); /* see source_sequential; may be NULL */
+    bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
 };
 
 struct source {
@@ -42,6 +43,8 @@ static inline ckpt_status source_locate(source *s, ckpt_error *err)
 uint64_t source_pos(const source *s, uint64_t off);
 /* source_sequential - a hint: much will be read, front to back. */
 void source_sequential(source *s);
+/* source_extent - do the bytes from OFF on lie in a file as they are? *FD from *AT on. */
+bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 
 /* source_file_open - a regular file (or block device), opened read-only. A
  * pipe or "-" is spooled to an unlinked temporary file first. */

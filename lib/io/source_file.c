@@ -60,8 +60,15 @@ static void file_sequential(source *s)
     posix_fadvise(((struct file_source *)s)->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
+static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    *fd = ((struct file_source *)s)->fd;
+    *at = off;
+    return true;
+}
+
 static const struct source_ops file_ops = {
-    .read_at = file_read, .close = file_close, .sequential = file_sequential};
+    .read_at = file_read, .close = file_close, .sequential = file_sequential, .extent = file_extent};
 
 /* spool_bytes - everything IN has to give, into the file TO. */
 static ckpt_status spool_bytes(int in, int to, const char *dir, ckpt_error *err)

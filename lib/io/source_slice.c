@@ -33,7 +33,14 @@ static ckpt_status slice_locate(source *s, ckpt_error *err)
     return CKPT_OK;
 }
 
-static const struct source_ops slice_ops = {slice_read, slice_close, slice_locate, slice_sequential};
+static bool slice_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    const struct slice_source *sl = (const struct slice_source *)s;
+    return source_extent(sl->parent, sl->off + off, fd, at);
+}
+
+static const struct source_ops slice_ops = {slice_read, slice_close, slice_locate, slice_sequential,
+                                            slice_extent};
 
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err)
 {
