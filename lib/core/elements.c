@@ -36,10 +36,27 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     return CKPT_OK;
 }
 
+/* swap_pairs - four at a time, in a register. */
+static size_t swap_pairs(unsigned char *p, size_t n)
+{
+    const uint64_t low = UINT64_C(0x00FF00FF00FF00FF);
+    size_t i = 0;
+    for (uint64_t v; i + 8 <= n; i += 8) {
+        memcpy(&v, p + i, 8);
+        v = (v & low) << 8 | (v >> 8 & low);
+        memcpy(p + i, &v, 8);
+    }
+    return i;
+}
+
 void swap_bytes(unsigned char *p, size_t n, size_t width)
 {
+    size_t done;
     switch (width) {
     case 2:
+        done = swap_pairs(p, n);
+        p += done;
+        n -= done;
         for (uint16_t v; n >= 2; p += 2, n -= 2) {
             memcpy(&v, p, 2);
             v = __builtin_bswap16(v);
@@ -51,6 +68,13 @@ void swap_bytes(unsigned char *p, size_t n, size_t width)
             memcpy(&v, p, 4);
             v = __builtin_bswap32(v);
             memcpy(p, &v, 4);
+        }
+        return;
+    case 8:
+        for (uint64_t v; n >= 8; p += 8, n -= 8) {
+            memcpy(&v, p, 8);
+            v = __builtin_bswap64(v);
+            memcpy(p, &v, 8);
         }
         return;
     default:

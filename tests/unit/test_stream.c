@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/crc32.h"
+#include "core/elements.h"
 #include "core/dtype.h"
 #include "core/elements.h"
 #include "core/stream.h"
@@ -337,6 +338,22 @@ static ckpt_status drain(const struct stream_options *o, ckpt_error *err)
 }
 
 /* Whole rows check on the way, parts and empty rows before. */
+/* Elements of every width turned round, any number of them at any address. */
+static void bytes_are_swapped(void)
+{
+    for (size_t width = 1; width <= 16; width++)
+        for (size_t n = 0; n <= 80; n++) {
+            unsigned char b[96], want[96];
+            for (size_t i = 0; i < sizeof b; i++)
+                b[i] = want[i] = (unsigned char)(i * 37 + n);
+            size_t at = n % 9, whole = n - n % width;
+            for (size_t i = 0; i < whole; i++)
+                want[at + i] = b[at + i / width * width + (width - 1 - i % width)];
+            swap_bytes(b + at, n, width);
+            CU_ASSERT_EQUAL(memcmp(b, want, sizeof b), 0);
+        }
+}
+
 static void checksums_are_held_against_the_bytes(void)
 {
     static const uint64_t whole[] = {25000}, part[] = {5000}, none[] = {0}, one[] = {1};
@@ -373,5 +390,6 @@ void suite_stream(void)
     UNIT(packed_types_count_bytes);
     UNIT(signs_and_byte_order);
     UNIT(gathered_elements_are_changed_too);
+    UNIT(bytes_are_swapped);
     UNIT(checksums_are_held_against_the_bytes);
 }
