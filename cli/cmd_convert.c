@@ -113,14 +113,7 @@ static void tell_overflows(const ckpt_write_result *r, const char *input)
 
 static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
 {
-    json *j = json_schema("ckpt.convert.v1"), *list;
-    json_text(j, "input", input);
-    list = json_add_array(j, "output");
-    for (size_t i = 0; i < r->noutputs; i++)
-        json_text(list, NULL, r->outputs[i]);
-    json_text(j, "format", r->format);
-    json_u64(j, "tensors", r->tensors);
-    json_u64(j, "bytes", r->bytes);
+    json *j = edit_report("ckpt.convert.v1", input, r);
     edit_losses_json(r, j);
     casts_json(r, j);
     if (writing.dry_run)

@@ -120,6 +120,19 @@ void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to)
 
 /* ------------------------------------------------------------------ report */
 
+json *edit_report(const char *schema, const char *input, const ckpt_write_result *r)
+{
+    json *j = json_schema(schema);
+    json_text(j, "input", input);
+    json *list = json_add_array(j, "output");
+    for (size_t i = 0; i < r->noutputs; i++)
+        json_text(list, NULL, r->outputs[i]);
+    json_text(j, "format", r->format);
+    json_u64(j, "tensors", r->tensors);
+    json_u64(j, "bytes", r->bytes);
+    return j;
+}
+
 void edit_losses_json(const ckpt_write_result *r, json *to)
 {
     json *one, *list = json_add_array(to, "dropped");
@@ -129,7 +142,12 @@ void edit_losses_json(const ckpt_write_result *r, json *to)
         json_str(one, "type", r->dropped[i].type);
         json_str(one, "why", r->dropped[i].why);
     }
-    list = json_add_array(to, "aliases");
+    edit_aliases_json(r, to);
+}
+
+void edit_aliases_json(const ckpt_write_result *r, json *to)
+{
+    json *one, *list = json_add_array(to, "aliases");
     for (size_t i = 0; i < r->naliases; i++) {
         one = json_add_object(list, NULL);
         json_str(one, "name", r->aliases[i].name);

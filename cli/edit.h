@@ -42,8 +42,12 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
 /* edit_write - writes P to PATH, tells what was dropped, aliased or noticed.
  * Returns YES or TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
+/* edit_report - {"schema": …, "input", "output": [], "format", "tensors", "bytes"}. */
+json *edit_report(const char *schema, const char *input, const ckpt_write_result *r);
 /* edit_losses_json - what the output lacks: dropped values, ties written once. */
 void edit_losses_json(const ckpt_write_result *r, json *to);
+/* edit_aliases_json - the ties alone. */
+void edit_aliases_json(const ckpt_write_result *r, json *to);
 /* edit_wrote - "OUT   195.6 MiB in 0.12 s" on TO. */
 void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
 /* edit_format - the format that will be written to PATH; NULL: as the library chooses. */

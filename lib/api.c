@@ -3,6 +3,7 @@
  * ckpt_file, operations work on it. What is one line stands here; whatever
  * needs more has its own file on its own floor.
  */
+#include <stdio.h>
 #include <sys/stat.h>
 
 #include "codec/json_scan.h"
@@ -14,6 +15,7 @@
 #include "io/sink.h"
 #include "op/doctor.h"
 #include "op/rename.h"
+#include "op/sanitize.h"
 #include "op/scan.h"
 #include "op/verify.h"
 
@@ -42,6 +44,19 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
     source *src = source_mem(data, size, 0);
     return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
 }
+
+ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    source *src = NULL;
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK)
+        return format_salvage(path, src, limits, out, err);
+    fail_file(err, path);
+    return st;
+}
+
+size_t ckpt_lost_count(const ckpt_file *f) { return f->nlost; }
+const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i) { return i < f->nlost ? &f->lost[i] : NULL; }
 
 void ckpt_close(ckpt_file *file) { file_free(file); }
 void ckpt_emergency_cleanup(void) { sink_emergency(); }
@@ -95,6 +110,28 @@ static ckpt_status target_format(const ckpt_plan *p, const char *path, const cha
     return CKPT_OK;
 }
 
+ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
+{
+    const struct format *f = format ? format_by_name(format) : NULL;
+    ckpt_status st = sanitize_plan(p, f && f->flat, err);
+    fail_file(st == CKPT_OK ? NULL : err, p->file->path);
+    return st;
+}
+
+static ckpt_status strict_refuses(const ckpt_plan *p, const ckpt_sanitized *first, ckpt_error *err)
+{
+    size_t others = 0;
+    char more[48] = "";
+    for (size_t i = 0; i < p->nsanitized; i++)
+        others += p->sanitized[i].lost && &p->sanitized[i] != first;
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu more", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s",
+               STR_ARG(first->path), STR_ARG(first->type), more);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
 ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
                             ckpt_write_result *out, ckpt_error *err)
 {
@@ -106,8 +143,11 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     CKPT_TRY(plan_entries(p, err));
     ckpt_status st = file_unchanged(p->file, err);
-    if (p->file->root && p->root_depth == 0 && p->root != p->file->root)
+    if (plan_root_is_module(p))
         plan_module_notice(p);
+    for (size_t i = 0; job.opts->strict && i < p->nsanitized && st == CKPT_OK; i++)
+        if (p->sanitized[i].lost)
+            st = strict_refuses(p, &p->sanitized[i], err);
     if (st == CKPT_OK)
         st = job.opts->max_shard ? shards_write(p, f, &job, err) : f->write(p, &job, err);
     if (st != CKPT_OK) {

@@ -268,6 +268,17 @@ typedef struct ckpt_file ckpt_file;
  * "-" is standard input (a pipe is first spooled to an unlinked temporary
  * file). LIMITS may be NULL. On success *OUT must go to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+/* ckpt_salvage - ckpt_open for a file that may be cut or damaged: reads all of it. Tensors
+ * whose bytes are not all there, or do not have their checksum, are lost: rows without
+ * data that no plan of the file writes. Fails where nothing can be named. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+typedef struct {
+    uint32_t row;
+    ckpt_str why;
+    uint64_t offset; /* of the damage, absolute, or CKPT_NO_OFFSET */
+} ckpt_lost;
+CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
+CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i); /* NULL past the end */
 /* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
  * the file; NAME stands in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
@@ -432,6 +443,24 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const
  * float8_e8m0fnu) are meant, all of them when GLOB is NULL; a GLOB that is one tensor's whole
  * name also means integers and bools. Counts for what the plan holds then and is called so. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, ckpt_error *err);
+/* What ckpt_plan_sanitize left out, or made into something plain. */
+typedef struct {
+    ckpt_str path;     /* joined name; empty: at no place, a call whose result nothing uses */
+    ckpt_str type;     /* what it was, in Python's words */
+    ckpt_str callable; /* "os.system": what loading it calls or imports; empty: nothing */
+    ckpt_str instead;  /* "float", "tensor" …; "None" in a list that keeps its places; empty: nothing */
+    bool lost;         /* not made into something of the same meaning, but left out */
+} ckpt_sanitized;
+
+/* ckpt_plan_sanitize - tensors and plain data only, as torch.load(weights_only=True)
+ * takes them, in Python 3's words: objects of other classes and calls of other
+ * functions are left out, numpy's scalars become numbers and its arrays tensors,
+ * modules their state dicts. FORMAT is what will be written (NULL: a torch zip);
+ * ckpt_plan_write then refuses what the restricted unpickler would not take. After
+ * ckpt_plan_root; a plan that is sanitized changes no names and no dtypes. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err);
+CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
+CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);

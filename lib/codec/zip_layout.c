@@ -485,9 +485,18 @@ static const char *method_name(uint16_t method)
     }
 }
 
+static ckpt_status lost(const zip *z, const struct zip_entry *e, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ECHECKSUM, here(z, e->header), "%s", e->fault);
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    return CKPT_ECHECKSUM;
+}
+
 /* readable - can the bytes of this entry be had? */
 static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
+    if (e->fault)
+        return lost(z, e, err);
     if (e->flags & 0x2041)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is encrypted (flags 0x%04x)", e->flags);
     else if (e->flags & 0x20)
@@ -549,7 +558,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
         return fail_memory(err);
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
-    if (!z->crc_none && crc != e->crc)
+    if (!z->crc_none && !e->crc_unknown && crc != e->crc)
         return fail(err, CKPT_ECHECKSUM, here(z, e->header), "its CRC-32 is %08x, the directory says %08x",
                     crc, e->crc);
     *out = str_of(bytes, n);

@@ -68,6 +68,10 @@ struct ckpt_file {
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
     struct probe *probe; /* during open only */
     struct check *check; /* faults are told there and reading goes on; NULL mostly */
+    bool salvage;        /* what is damaged is lost, not an error */
+    bool *lost_row;      /* by row, NULL: none */
+    ckpt_lost *lost;
+    size_t nlost, cap_lost;
 };
 
 /* file_new - an empty file reading SRC (taken over; may be NULL). */

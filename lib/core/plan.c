@@ -25,7 +25,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     }
     p->root = file->root ? file_replacement(file, file->root) : NULL;
     for (size_t i = 0; i < file->table.nrows; i++)
-        p->keep[i] = true;
+        p->keep[i] = !file->lost_row || !file->lost_row[i];
     p->entries_stale = true;
     *out = p;
     return CKPT_OK;
@@ -217,6 +217,12 @@ struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o)
         .force = o->force, .no_sync = o->no_sync, .notice = notices_say, .user = &p->notices};
 }
 
+bool plan_root_is_module(const ckpt_plan *p)
+{
+    const ckpt_file *f = p->file;
+    return f->root && !p->root_depth && p->root != f->root && p->root == file_replacement(f, f->root);
+}
+
 void plan_module_notice(ckpt_plan *p)
 {
     plan_notice(p, "a module is written as its state dict; its class and code are not");
@@ -276,6 +282,24 @@ ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err
         return fail_memory(err);
     p->naliases++;
     return CKPT_OK;
+}
+
+ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
+{
+    ckpt_sanitized *grown = arena_grow(p->a, p->sanitized, p->nsanitized, &p->cap_sanitized,
+                                       p->nsanitized + 1, sizeof *grown);
+    one.type = one.type.ptr ? arena_str(p->a, one.type) : one.type;
+    if (!grown || !one.path.ptr || !one.type.ptr || !one.callable.ptr)
+        return fail_memory(err);
+    p->sanitized = grown;
+    grown[p->nsanitized++] = one;
+    return CKPT_OK;
+}
+
+size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p->nsanitized; }
+const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->nsanitized ? &p->sanitized[i] : NULL;
 }
 
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)

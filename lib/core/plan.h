@@ -53,6 +53,11 @@ struct ckpt_plan {
     size_t noutputs, cap_outputs;
     ckpt_cast *casts; /* of the last write */
     size_t ncasts, cap_casts;
+    ckpt_sanitized *sanitized; /* by op/sanitize */
+    size_t nsanitized, cap_sanitized;
+    /* approve - asked by whoever writes a pickle, which is F's only one, before a byte
+     * of it is written; NULL: anything goes. */
+    ckpt_status (*approve)(ckpt_file *f, ckpt_error *err);
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
@@ -61,6 +66,8 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
 struct stream_options plan_reading(ckpt_plan *p);
 /* plan_writing - O for a sink; what it has to say becomes notices of P. */
 struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o);
+/* plan_root_is_module - is the whole file one object that is written as its state dict? */
+bool plan_root_is_module(const ckpt_plan *p);
 /* plan_module_notice - says that a module is written as its state dict. */
 void plan_module_notice(ckpt_plan *p);
 /* plan_edit - the edit of NODE, which has N entries, made if need be; NULL: no memory. */
@@ -79,6 +86,9 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
+/* plan_sanitized - notes ONE, whose instead lives as long as the plan; path, type or callable
+ * without .ptr: memory ran out. */
+ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err);
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err);
 /* plan_dtype, plan_nbytes - of ROW as it is written. */
 ckpt_dtype plan_dtype(const ckpt_plan *p, uint32_t row);

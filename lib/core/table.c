@@ -206,6 +206,18 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
     return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;
 }
 
+ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
+{
+    ckpt_str text = arena_printf(t->a, "%s%s%s", why->where, why->where[0] ? ": " : "", why->what);
+    source_unref(s->src);
+    s->src = NULL;
+    s->s.nbytes = 0;
+    s->s.has_crc = false;
+    s->lost = text.ptr;
+    s->lost_at = why->offset;
+    return text.ptr ? CKPT_OK : fail_memory(err);
+}
+
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)

@@ -28,6 +28,8 @@ struct storage {
     uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
     uint64_t numel;  /* as its persistent id states, in elements of dtype */
     const ckpt_value *pid; /* PERSID node, or NULL */
+    const char *lost;      /* salvage: why its bytes are gone (then src is NULL), or NULL */
+    uint64_t lost_at;      /* absolute, or CKPT_NO_OFFSET */
 };
 
 struct table {
@@ -48,6 +50,8 @@ void table_expect(struct table *t, size_t n);
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
 /* row_expands - does V show more bytes than its storage holds? */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
+/* table_lost - S, which could not be had because of ERR, is lost: it has no bytes. */
+ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from
  * shape and dtype (overflow: CKPT_EFORMAT), file_offset, and holds a row with
  * has_data against its storage, which must be one of the table: the bytes up to

@@ -38,6 +38,7 @@ struct format {
     ckpt_status (*read)(ckpt_file *f, ckpt_error *err); /* ERR is never NULL */
     /* write - NULL: read-only. */
     ckpt_status (*write)(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+    bool flat; /* holds plain tensors by name, nothing else */
     /* in_place - what to change in the file so that its names are those of the plan;
      * the bytes live as long as the file. NULL: it must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
@@ -56,6 +57,10 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
  * it. CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what it is instead. */
 ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
                         ckpt_file **out, ckpt_error *err);
+/* format_salvage - the same for a file that may be cut or damaged: tensors whose bytes are
+ * not all there are rows without data, and listed as lost. */
+ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                           ckpt_error *err);
 
 /* format_check - the same, whatever the format; with a C (may be NULL) faults are told
  * there and the file is opened in spite of them: *OUT is NULL where that is not possible.

@@ -2,8 +2,10 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "codec/zip_salvage.h"
 #include "core/check.h"
 #include "format/format.h"
+#include "format/salvage.h"
 #include "format/verify.h"
 
 #define FORMAT(id) extern const struct format format_##id;
@@ -88,7 +90,9 @@ static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
     p->nhead = p->size < PROBE_HEAD ? (size_t)p->size : PROBE_HEAD;
     CKPT_TRY(source_read(f->src, 0, p->head, p->nhead, err));
     if (looks_zipped(p) || ends_zipped(p)) {
-        if (zip_open(f->src, f->a, &p->z, &p->zip_err) != CKPT_OK)
+        ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->z, &p->zip_err)
+                                    : zip_open(f->src, f->a, &p->z, &p->zip_err);
+        if (st != CKPT_OK)
             p->z = NULL;
         f->container = p->z;
         f->container_free = free_zip;
@@ -105,7 +109,8 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     f->probe = NULL;
     CKPT_TRY(st);
     arena_trim(f->a);
-    return table_finish(&f->table, err);
+    CKPT_TRY(table_finish(&f->table, err));
+    return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
 /* explained - ST, or the limit of the file's arena where that is what stopped an allocation. */
@@ -120,9 +125,10 @@ static ckpt_status explained(const ckpt_file *f, ckpt_status st, ckpt_error *err
     return CKPT_ELIMIT;
 }
 
-/* open_as - format_open; faults go to C. */
+/* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
 static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
-                           const struct format *only, struct check *c, ckpt_file **out, ckpt_error *err)
+                           const struct format *only, struct check *c, bool salvage, ckpt_file **out,
+                           ckpt_error *err)
 {
     ckpt_file *f;
     struct probe *p = calloc(1, sizeof *p);
@@ -133,8 +139,11 @@ static ckpt_status open_as(const char *path, source *src, const ckpt_limits *lim
     ckpt_status st = file_new(path, src, limits, &f, err);
     if (st == CKPT_OK) {
         f->check = c;
+        f->salvage = salvage;
         st = explained(f, read_file(f, p, only, err), err);
         f->check = NULL;
+        if (st != CKPT_OK && salvage && p->z)
+            salvage_raw(p->z, err);
         if (st == CKPT_OK)
             *out = f;
         else
@@ -149,7 +158,7 @@ ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits
                         ckpt_file **out, ckpt_error *err)
 {
     ckpt_error own;
-    return open_as(path, src, limits, only, NULL, out, err ? err : &own);
+    return open_as(path, src, limits, only, NULL, false, out, err ? err : &own);
 }
 
 /* is_verdict - ST is about what the file holds: said of one that is damaged already, it
@@ -167,7 +176,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     *out = NULL;
     source *again = c && src ? source_ref(src) : NULL;
     uint64_t before = c ? c->result->findings : 0;
-    ckpt_status st = open_as(path, src, limits, NULL, c, out, err);
+    ckpt_status st = open_as(path, src, limits, NULL, c, false, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
         fail_file(err, path);
         told = *err;
@@ -178,4 +187,11 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     source_unref(again);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
+}
+
+ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                           ckpt_error *err)
+{
+    ckpt_error own;
+    return open_as(path, src, limits, NULL, NULL, true, out, err ? err : &own);
 }

@@ -409,7 +409,7 @@ static ckpt_status check_end(const struct header *h, const struct entry *x)
         return fail(h->err, CKPT_EFORMAT, x->at,
                     "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
-    return x->end > h->ndata ? cut_off(h, x) : CKPT_OK;
+    return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
 }
 
 /* check_entry - all that can be wrong with X; *PREV is what uses the data up to START. */
@@ -443,7 +443,7 @@ static ckpt_status check_entries(struct header *h)
     for (size_t i = 0; i < h->n; i++)
         if (!h->entries[i].bad)
             CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
-    if (end >= h->ndata || h->lost)
+    if (end >= h->ndata || h->lost || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < ndata */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->data + end) : CKPT_NO_OFFSET;
@@ -470,12 +470,25 @@ static ckpt_status halve_last(const struct header *h, const struct entry *x, con
     return CKPT_OK;
 }
 
+static ckpt_status add_lost(const struct header *h, const struct entry *x, struct storage *s, uint32_t *index)
+{
+    ckpt_error why;
+    (void)fail(&why, CKPT_ETRUNCATED, h->f->src->size,
+               "it needs bytes %llu..%llu of the data, the file has %llu", LL(x->begin), LL(x->end),
+               LL(h->ndata));
+    CKPT_TRY(table_lost(&h->f->table, s, &why, h->err));
+    s->s.file_offset = CKPT_NO_OFFSET;
+    return table_storage(&h->f->table, s, index, h->err);
+}
+
 static ckpt_status add_storage(const struct header *h, const struct entry *x, uint64_t elements,
                                uint32_t *index)
 {
     struct storage s = {.dtype = x->dtype, .numel = elements};
     s.s.nbytes = x->end - x->begin;
     s.s.key = x->name;
+    if (x->end > h->ndata) /* salvage: the rest was cut off */
+        return add_lost(h, x, &s, index);
     s.off = h->data + x->begin; /* bounded: check_entries saw it inside the file */
     s.s.file_offset = source_pos(h->f->src, s.off);
     s.src = source_ref(h->f->src);
@@ -509,6 +522,7 @@ static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_p
     if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
         CKPT_TRY(halve_last(h, x, &r.t.shape));
     CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
+    r.t.has_data = f->table.storages[r.t.storage].src != NULL;
     return file_row(f, &r, &val->row, h->err);
 }
 
@@ -598,6 +612,7 @@ const struct format format_safetensors = {
     .name = "safetensors",
     .title = "safetensors",
     .suffixes = ".safetensors",
+    .flat = true,
     .probe = probe,
     .read = read_file,
     .write = safetensors_write,

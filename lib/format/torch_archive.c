@@ -164,7 +164,7 @@ ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint6
 {
     int64_t i = torch_archive_find(ta, name);
     *out = str_of(NULL, 0);
-    if (i < 0 || ta->z->entries[i].usize > max)
+    if (i < 0 || ta->z->entries[i].usize > max || (ta->f->salvage && ta->z->entries[i].fault))
         return CKPT_OK;
     CKPT_TRY(unambiguous(ta, (size_t)i, err));
     return zip_load(ta->z, (size_t)i, max, out, err);
@@ -175,6 +175,13 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
     ckpt_str s;
     int64_t i = torch_archive_find(ta, "byteorder");
     CKPT_TRY(torch_archive_text(ta, "byteorder", 16, &s, err));
+    uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
+    if (!s.ptr && ta->f->salvage && (length == 6 || length == 3)) {
+        ta->big_endian = length == 3;
+        file_notice(ta->f, "the record byteorder is damaged; by its length it said %s",
+                    ta->big_endian ? "big" : "little");
+        return CKPT_OK;
+    }
     ckpt_str word = s;
     while (word.len && (word.ptr[word.len - 1] == '\n' || word.ptr[word.len - 1] == '\r' ||
                         word.ptr[word.len - 1] == ' '))
@@ -199,8 +206,8 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
 static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
 {
     uint32_t crc = 0;
-    unsigned char *chunk = z->crc_none ? NULL : malloc(CHUNK);
-    if (z->crc_none)
+    unsigned char *chunk = z->crc_none || e->crc_unknown ? NULL : malloc(CHUNK);
+    if (z->crc_none || e->crc_unknown)
         return CKPT_OK;
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     /* bounded: n is what is left, at most */
@@ -305,7 +312,10 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record of a storage of %llu elements is missing",
+    uint64_t size = ta->z->src->size;
+    bool cut = ta->f->salvage && ta->z->directory == size; /* there is no directory */
+    (void)fail(err, CKPT_ETRUNCATED, cut ? source_pos(ta->z->src, size) : CKPT_NO_OFFSET,
+               "the record of a storage of %llu elements is missing",
                (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
     fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
@@ -320,13 +330,15 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
     uint64_t need;
     CKPT_TRY(torch_archive_member(ta, i, &s->src, err));
     s->s.nbytes = e->usize;
-    s->s.has_crc = !ta->crc_none;
+    s->s.has_crc = !ta->crc_none && !e->crc_unknown;
     s->crc = e->crc;
     s->s.file_offset = source_pos(s->src, 0);
     if (!stated_bytes(pid, &need) || need >= e->usize)
         return CKPT_OK;
     s->s.nbytes = need;
     s->s.has_crc = false; /* it is one of the whole record */
+    if (e->crc_unknown) /* … which ends where the file was cut */
+        return CKPT_OK;
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))
         ta->f->unaccounted = UINT64_MAX;
     torch_archive_refused(ta, STR_LIT("a record is longer than the storage it holds"));

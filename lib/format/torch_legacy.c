@@ -96,6 +96,8 @@ static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uin
     if (s->pid.dtype == CKPT_DT_NONE)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has the unknown class \"%.*s\"",
                     STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
+    if (count != stated && l->f->salvage) /* what it must be is known */
+        need = count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
                     "storage \"%.*s\" has %llu elements, its persistent id states %llu", STR_ARG(s->pid.key),
@@ -141,6 +143,8 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
                     "the fifth pickle is no list of storage keys");
     for (uint32_t i = 0; i < value_count(keys); i++) {
         ckpt_status st = place_storage(l, value_item(keys, i), &pos);
+        if (st == CKPT_ETRUNCATED && l->f->salvage)
+            return CKPT_OK; /* nothing follows; who asks for it is told */
         CKPT_TRY(file_fault(l->f, st, l->err));
         if (st != CKPT_OK) /* nothing behind it can be found */
             return CKPT_OK;
@@ -189,7 +193,8 @@ static ckpt_status find(void *user, const struct torch_pid *pid, struct storage 
     struct legacy *l = user;
     uint32_t i = map_get(l->keys, pid->key);
     if (i == MAP_NONE || !l->storages[i].present)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "storage \"%.*s\" is not in the stream",
+        return fail(err, CKPT_ETRUNCATED, l->f->salvage ? l->src->size : CKPT_NO_OFFSET,
+                    "storage \"%.*s\" is not in the stream",
                     STR_ARG(pid->key));
     s->src = source_ref(l->src);
     s->off = l->storages[i].off;

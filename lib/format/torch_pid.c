@@ -161,11 +161,13 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
     s.numel = pid->numel;
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
+    if (st == CKPT_OK)
+        st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
+    if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
+        st = table_lost(&g->f->table, &s, g->err, g->err);
     if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
         dtype_info(pid->dtype)->swap_bytes > 1)
         s.swap = dtype_info(pid->dtype)->swap_bytes;
-    if (st == CKPT_OK)
-        st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK) {
         source_unref(s.src);
         return st;

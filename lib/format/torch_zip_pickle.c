@@ -136,6 +136,12 @@ static const struct step *last_step(const struct row *r)
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
+/* none_instead - is ROW lost, with None in its place? */
+static bool none_instead(const ckpt_file *f, const struct row *row)
+{
+    return f->lost_row && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
+}
+
 /* leave_out - rows that the plan does not keep take their entries with them,
  * unless another row that is kept is the same entry, reached another way. */
 static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
@@ -144,7 +150,7 @@ static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
     for (int kept = 0; kept < 2; kept++)
         for (size_t i = 0; i < p->file->table.nrows; i++) {
             const struct step *s = last_step(&p->file->table.rows[i]);
-            if (!s || (bool)kept != p->keep[i] ||
+            if (!s || (bool)kept != p->keep[i] || none_instead(p->file, &p->file->table.rows[i]) ||
                 (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
                 continue;
             struct torch_mask *mask = mask_of(w, s->node);
@@ -335,7 +341,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
 {
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
     const char *lacks = NULL;
-    if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE)
+    if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE && t->kind != CKPT_NDARRAY)
         lacks = "is no plain tensor";
     else if (!t->has_data || !t->has_shape)
         lacks = "has no bytes";
@@ -377,6 +383,12 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
     const ckpt_value *klass = v->u.pid ? value_item(v->u.pid, 1) : NULL;
+    if (s->lost) {
+        (void)fail(err, CKPT_ELOSSY, s->lost_at,
+                   "storage \"%.*s\" is lost, and an object that is no tensor holds it", STR_ARG(s->s.key));
+        fail_hint(err, "--root PATH writes a part of the file without that object");
+        return CKPT_ELOSSY;
+    }
     if (!s->src)
         return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                     "storage \"%.*s\" is on the meta device, outside of a tensor", STR_ARG(s->s.key));
@@ -397,7 +409,8 @@ static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt
     struct storage *s = v->type == CKPT_V_PERSID ? storage_of(w, v) : NULL;
     if (s)
         return put_pid(w, pw, v, s, err);
-    if (v->row < w->p->file->table.nrows && w->p->file->table.rows[v->row].t.value == v)
+    if (v->row < w->p->file->table.nrows &&
+        (v->flags & VALUE_ROW || w->p->file->table.rows[v->row].t.value == v))
         return put_row(w, pw, v->row, err);
     if (v->type == CKPT_V_PERSID && put_class(pw, v->u.pid))
         return CKPT_OK;
@@ -604,7 +617,7 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
 {
     struct torch_writer *w = user;
     const ckpt_value *out, *by = state_dict_of(w->p->file, v);
-    if (by != v)
+    if (by != v && by->type != CKPT_V_NONE)
         plan_module_notice(w->p);
     uint32_t i = w->nnews ? map_get_num(w->rewritten, map_ptr(by)) : MAP_NONE;
     if (i != MAP_NONE)

@@ -17,6 +17,7 @@
 
 #include "base/checked.h"
 #include "base/crc32.h"
+#include "codec/pickle_read.h"
 #include "codec/zip_write.h"
 #include "core/elements.h"
 #include "core/pour.h"
@@ -374,12 +375,30 @@ static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size,
 static ckpt_status check_not_empty(const ckpt_plan *p, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    bool replaced = f->root && p->root != f->root && p->root_depth == 0;
-    if (p->nentries || (f->table.nrows == 0 && !replaced))
+    if (p->nentries || (f->table.nrows == 0 && !plan_root_is_module(p)))
         return CKPT_OK;
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
     fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
     return CKPT_ENOTFOUND;
+}
+
+/* approve - shows the plan's own judge, if it has one, what is about to be written. */
+static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
+{
+    ckpt_file *f = NULL;
+    uint64_t next;
+    if (!w->p->approve)
+        return CKPT_OK;
+    source *src = source_mem(w->pickle.data, w->pickle.len, CKPT_NO_OFFSET);
+    CKPT_TRY(src ? file_new(w->p->file->path, src, &w->p->file->limits, &f, err) : fail_memory(err));
+    struct pickle_facts *facts = file_pickle(f, str_of("", 0));
+    ckpt_status st = facts ? pickle_read(f->a, src, 0, src->size, facts, &f->root, &next, err)
+                           : fail_memory(err);
+    f->torch_load = true;
+    if (st == CKPT_OK)
+        st = w->p->approve(f, err);
+    file_free(f);
+    return st;
 }
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
@@ -398,6 +417,8 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
         st = check_not_empty(p, err);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
+    if (st == CKPT_OK)
+        st = approve(&w, err);
     if (st == CKPT_OK)
         st = archive_size(&w, &size, err);
     if (st == CKPT_OK)

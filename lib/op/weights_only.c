@@ -11,9 +11,9 @@
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "base/utf8.h"
+#include "op/reach.h"
 
 enum makes { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 
@@ -233,91 +233,24 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
 
 /* ---- text of Python 2 */
 
-struct texts {
-    const ckpt_value **todo;
-    size_t n, cap;
-    map *seen;
-};
-
-static bool push(struct texts *t, const ckpt_value *v)
-{
-    uint32_t old;
-    if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
-        v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
-        return true;
-    if (!map_put_num(t->seen, map_ptr(v), 0, &old))
-        return false;
-    if (old != MAP_NONE)
-        return true;
-    if (t->n == t->cap) {
-        size_t cap = t->cap ? t->cap * 2 : 256;
-        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(t->todo, cap * sizeof *grown)
-                                                                   : NULL;
-        if (!grown)
-            return false;
-        t->todo = grown;
-        t->cap = cap;
-    }
-    t->todo[t->n++] = v;
-    return true;
-}
-
-static bool push_pairs(struct texts *t, const ckpt_value *v)
-{
-    uint32_t n;
-    const value_pair *pairs = value_pairs(v, &n);
-    for (uint32_t i = 0; i < n; i++)
-        if (!push(t, pairs[i].key) || !push(t, pairs[i].val))
-            return false;
-    return true;
-}
-
-static bool push_items(struct texts *t, ckpt_value *const *items, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!push(t, items[i]))
-            return false;
-    return true;
-}
-
-static bool push_children(struct texts *t, const ckpt_value *v)
-{
-    const struct value_call *c = v->u.call_;
-    switch (v->type) {
-    case CKPT_V_DICT: return push_pairs(t, v);
-    case CKPT_V_PERSID: return push(t, v->u.pid);
-    case CKPT_V_CALL:
-        return push(t, c->callable) && push(t, c->args) && push(t, c->more->kwargs) && push_pairs(t, v) &&
-               push_items(t, c->more->items, c->more->nitems) &&
-               push_items(t, c->more->states, c->more->nstates);
-    case CKPT_V_LIST:
-    case CKPT_V_TUPLE:
-    case CKPT_V_SET:
-    case CKPT_V_FROZENSET: return push_items(t, v->u.seq.items, v->u.seq.n);
-    default: return true;
-    }
-}
-
 /* check_texts - torch.load decodes Python 2 strings as UTF-8. */
 static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b,
                                ckpt_error *err)
 {
-    struct texts t = {.seen = map_new(0)};
-    bool ok = t.seen && push(&t, root);
+    struct reach r = {.seen = map_new(0)};
+    const ckpt_value *v = NULL;
+    bool ok = r.seen && reach_add(&r, root);
     for (size_t i = 0; ok && i < p->ncalls; i++) /* reach what the root does not */
-        ok = push(&t, p->calls[i]);
-    while (ok && t.n) {
-        const ckpt_value *v = t.todo[--t.n];
+        ok = reach_add(&r, p->calls[i]);
+    while (ok && (v = reach_next(&r, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
             object_to(b, v->offset,
                       "the Python 2 string at 0x%" PRIx64
                       " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
                       v->offset);
-        ok = push_children(&t, v);
     }
-    free(t.todo);
-    map_free(t.seen);
+    reach_free(&r);
     return ok ? CKPT_OK : fail_memory(err);
 }
 

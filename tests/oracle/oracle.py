@@ -14,6 +14,8 @@ For every file of the corpus that torch.load(weights_only=True) takes:
   cast      with floats of another type, the values are those of torch's .to(), ties and strides stay
   mend      what weights_only refuses (TorchScript, whole models, tar, other protocols, damage that can be read past) is
             taken once ckpt has written it, with the tensors that the truth lists, unless it holds foreign objects
+  plain     ckpt sanitize leaves what weights_only takes as it is; of everything else that torch reads, its output is
+            taken, with the tensors that the truth lists but for those that it names as left out or made plain
   stat      min, max, mean, std, norm and counts are torch's, in double precision
 and for every safetensors file and shard set that the official library reads: the same tensors as .pt, the same bytes
 when written again. `stat` is also held against tensors of every dtype made here.
@@ -433,6 +435,44 @@ def mend(o, path, r):
             raise Wrong(f"{t['name']} is another tensor")
 
 
+def plain(o, path, x):
+    out = o.path("plain.pt")
+    said = o.must("sanitize", "--strict", path, "-o", out)
+    y = o.load(out)
+    if " became " in said:
+        raise NotForThis("made plain")
+    equal(difference(x, y))
+
+
+def made_plain(o, path, r):
+    out = o.path("plain.pt")
+    code, said = o.run("sanitize", path, "-o", out)
+    if code and ("a device that torch does not know" in said or "is no plain data" in said or
+                 "no tensor is left" in said and not any("sha256" in t for t in r["tensors"])):
+        raise NotForThis("refused, nothing lost")
+    if code:
+        raise Wrong(f"ckpt sanitize exits {code}: {' '.join(said.split())[-200:]}")
+    try:
+        have = dict(flat(o.load(out)))
+    except Wrong as e:
+        if "deserialize object on" in str(e):
+            raise NotForThis("a device that is not here is kept")
+        raise
+    told = re.findall(r": (\S*) \([^)]*\) (?:left out|became (?!tensor|parameter|dict|state))", said)
+    for t in r["tensors"]:
+        name, got = t["name"], have.get(t["name"])
+        if "sha256" not in t or "part" in t or got is None and any(name == g or name.startswith(g + ".") for g in told):
+            continue
+        if "kind" in t and t["kind"] != "ndarray":
+            continue
+        if got is None:
+            raise Wrong(f"{name} is lost")
+        if name in told:
+            continue
+        if list(got.shape) != t["shape"] or str(got.dtype) != "torch." + t["dtype"] or sha256(got) != t["sha256"]:
+            raise Wrong(f"{name} is another tensor")
+
+
 def entries(corpus, only):
     folder = os.path.join(corpus, "truth")
     for name in sorted(os.listdir(folder)):
@@ -448,9 +488,9 @@ def entries(corpus, only):
 def tasks(r, path):
     if r["kind"] in ("zip", "legacy", "tar", "pickle") and r.get("weights_only") == r["verdict"] == "ok":
         x = torch.load(path, weights_only=True)
-        return x, [copy, convert, prefix, in_place, tensors, shards, stat, cast]
+        return x, [copy, convert, prefix, in_place, tensors, shards, stat, cast, plain]
     if r["kind"] in ("zip", "legacy", "tar", "pickle", "torchscript", "torchscript-lite", "torchscript-json"):
-        return r, [mend]
+        return r, [mend, made_plain]
     if r["kind"] == "safetensors":
         try:
             x = st.load_file(path)

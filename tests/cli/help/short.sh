@@ -1,5 +1,5 @@
 # Every command has its help; help without a manual is that help.
-for c in ls info show hash diff strip add rename convert help completion; do
+for c in ls info show hash diff strip add rename convert sanitize salvage help completion; do
     ckpt $c --help
 done
 ckpt=$(command -v ckpt)

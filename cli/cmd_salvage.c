@@ -1,0 +1,102 @@
+#include <inttypes.h>
+#include <string.h>
+
+#include "edit.h"
+
+static int run(int n, char **operand);
+
+static const struct opt options[] = {
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
+    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
+    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
+    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_salvage = {
+    "salvage", "FILE -o OUT", "what is still whole in a cut or damaged file", options, 1, 1, run, NULL};
+
+static void tell(const ckpt_file *f, const char *input)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < ckpt_lost_count(f); i++) {
+        const ckpt_lost *l = ckpt_lost_at(f, i);
+        text_clear(&t);
+        text_name(&t, ckpt_tensor_at(f, l->row)->name);
+        text_add(&t, " is lost: ");
+        if (l->offset != CKPT_NO_OFFSET)
+            text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
+        text_name(&t, l->why);
+        notice(input, "%s", t.ptr);
+    }
+    text_free(&t);
+}
+
+static void report_json(const ckpt_file *f, const ckpt_write_result *r, const char *input, FILE *to)
+{
+    json *j = edit_report("ckpt.salvage.v1", input, r), *list, *one;
+    list = json_add_array(j, "lost");
+    for (size_t i = 0; i < ckpt_lost_count(f); i++) {
+        const ckpt_lost *l = ckpt_lost_at(f, i);
+        one = json_add_object(list, NULL);
+        json_tensor(one, ckpt_tensor_at(f, l->row));
+        json_str(one, "why", l->why);
+        if (l->offset != CKPT_NO_OFFSET)
+            json_u64(one, "offset", l->offset);
+    }
+    edit_losses_json(r, j);
+    if (writing.dry_run)
+        json_bool(j, "dry_run", true);
+    json_line(j, to);
+}
+
+static int write_rest(ckpt_file *f, ckpt_plan *p, const char *input)
+{
+    ckpt_write_result r;
+    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    int status = edit_write(p, input, writing.output, &r);
+    if (status != YES)
+        return status;
+    if (ui.json)
+        report_json(f, &r, input, to);
+    else if (!ui.quiet)
+        edit_wrote(&r, writing.output, to);
+    return ckpt_lost_count(f) ? NO : YES;
+}
+
+static int salvage(ckpt_file *f, const char *input)
+{
+    ckpt_plan *p = NULL;
+    ckpt_error err;
+    const char *format = edit_format(f, writing.output), *root = writing.root;
+    if (!root && format && strcmp(format, "safetensors") == 0)
+        root = "auto";
+    ckpt_status s = ckpt_plan_new(f, &p, &err);
+    if (s == CKPT_OK && root)
+        s = ckpt_plan_root(p, root, &err);
+    if (!ui.json)
+        tell(f, input);
+    int status = s == CKPT_OK ? write_rest(f, p, input) : trouble(&err, input);
+    ckpt_plan_free(p);
+    return status;
+}
+
+static int run(int n, char **operand)
+{
+    ckpt_file *f;
+    ckpt_error err;
+    (void)n;
+    if (!writing.output || !*writing.output)
+        return usage_error("salvage", "want -o OUT");
+    if (ckpt_salvage(operand[0], NULL, &f, &err) != CKPT_OK)
+        return trouble(&err, operand[0]);
+    for (size_t i = 0; ckpt_notice_at(f, i); i++)
+        notice(operand[0], "%s", ckpt_notice_at(f, i));
+    int status = salvage(f, operand[0]);
+    ckpt_close(f);
+    return status;
+}

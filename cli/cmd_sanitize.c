@@ -1,0 +1,158 @@
+#include <string.h>
+
+#include "edit.h"
+
+static int run(int n, char **operand);
+
+static const struct opt options[] = {
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
+    {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
+    WRITE_OPTIONS,
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_sanitize = {
+    "sanitize", "FILE -o OUT", "tensors and plain data only, for weights_only=True", options, 1, 1,
+    run,        NULL};
+
+/* ------------------------------------------------------------------- report */
+
+static const char *why(const ckpt_sanitized *s)
+{
+    return !s->path.len      ? "a call that nothing uses"
+           : s->callable.len ? "not plain data"
+                             : "no plain tensor";
+}
+
+static void tell_one(const char *input, const ckpt_sanitized *s, bool would)
+{
+    struct text t = {0};
+    bool same = s->callable.len == s->type.len && memcmp(s->callable.ptr, s->type.ptr, s->type.len) == 0;
+    if (s->path.len)
+        text_name(&t, s->path);
+    else
+        text_add(&t, s->lost ? "a call that nothing uses" : "the file");
+    text_add(&t, " (");
+    text_name(&t, s->type);
+    text_add(&t, would ? ") would " : ") ");
+    text_add(&t, !s->lost ? would ? "become " : "became " : would ? "be left out" : "left out");
+    if (!s->lost)
+        text_name(&t, s->instead);
+    else if (s->instead.len)
+        text_add(&t, ", with None in its place");
+    if (s->lost && s->callable.len && !same) {
+        text_add(&t, ": loading it needs ");
+        text_name(&t, s->callable);
+    }
+    notice(input, "%s", t.ptr);
+    text_free(&t);
+}
+
+static void tell(const ckpt_plan *p, const char *input, bool would)
+{
+    enum { SHOWN = 20 };
+    size_t n = ckpt_plan_sanitized_count(p);
+    for (size_t i = 0; i < n && (i < SHOWN || !ui.err_tty); i++)
+        tell_one(input, ckpt_plan_sanitized_at(p, i), would);
+    if (n > SHOWN && ui.err_tty)
+        notice(input, "and %zu more; --json lists all", n - SHOWN);
+}
+
+static json *change_json(json *list, const ckpt_sanitized *s)
+{
+    json *one = json_add_object(list, NULL);
+    json_str(one, "path", s->path);
+    json_str(one, "type", s->type);
+    return one;
+}
+
+static void dropped_json(const ckpt_plan *p, const ckpt_write_result *r, json *j)
+{
+    json *one, *list = json_add_array(j, "dropped");
+    for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
+        const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
+        if (!s->lost)
+            continue;
+        one = change_json(list, s);
+        json_text(one, "why", why(s));
+        json_str(one, "callable", s->callable);
+    }
+    for (size_t i = 0; i < r->ndropped; i++) {
+        one = json_add_object(list, NULL);
+        json_str(one, "path", r->dropped[i].path);
+        json_str(one, "type", r->dropped[i].type);
+        json_str(one, "why", r->dropped[i].why);
+    }
+}
+
+static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
+{
+    json *j = edit_report("ckpt.sanitize.v1", input, r), *list;
+    dropped_json(p, r, j);
+    list = json_add_array(j, "converted");
+    for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
+        const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
+        if (!s->lost)
+            json_str(change_json(list, s), "to", s->instead);
+    }
+    edit_aliases_json(r, j);
+    if (writing.dry_run)
+        json_bool(j, "dry_run", true);
+    json_line(j, to);
+}
+
+/* -------------------------------------------------------------------- write */
+
+/* prepare - a flat format holds one mapping of tensors: the weights, unless told otherwise. */
+static ckpt_status prepare(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
+{
+    const char *format = edit_format(f, writing.output);
+    ckpt_status s = CKPT_OK;
+    if (!writing.root && format && strcmp(format, "safetensors") == 0)
+        s = ckpt_plan_root(p, "auto", err);
+    return s == CKPT_OK ? ckpt_plan_sanitize(p, format, err) : s;
+}
+
+static int sanitize(ckpt_file *f, ckpt_plan *p, const char *input)
+{
+    ckpt_write_result r;
+    ckpt_error err;
+    FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
+    if (prepare(f, p, &err) != CKPT_OK) {
+        notices_of_plan(p, input);
+        return trouble(&err, input);
+    }
+    int status = edit_write(p, input, writing.output, &r);
+    if (status != YES) {
+        if (!ui.json && (writing.strict || !ckpt_plan_tensor_count(p)))
+            tell(p, input, true);
+        return status;
+    }
+    if (ui.json) {
+        report_json(p, &r, input, to);
+        return YES;
+    }
+    tell(p, input, writing.dry_run);
+    if (!ui.quiet)
+        edit_wrote(&r, writing.output, to);
+    return YES;
+}
+
+static int run(int n, char **operand)
+{
+    ckpt_file *f;
+    ckpt_plan *p;
+    (void)n;
+    if (!writing.output || !*writing.output)
+        return usage_error("sanitize", "want -o OUT");
+    if (!edit_plan(operand[0], writing.root, &f, &p))
+        return TROUBLE;
+    int status = sanitize(f, p, operand[0]);
+    ckpt_plan_free(p);
+    close_input(f);
+    return status;
+}

@@ -1,0 +1,96 @@
+/* salvage.c - a tensor is lost when its storage is, whole as that counts; a tensor made of
+ * tensors is lost with any of them, and takes them with it. */
+#include "format/salvage.h"
+
+static const struct storage *storage_of(const ckpt_file *f, size_t row)
+{
+    uint32_t i = f->table.rows[row].t.storage;
+    return f->table.rows[row].t.dtype != CKPT_DT_NONE && i < f->table.nstorages ? &f->table.storages[i]
+                                                                                : NULL;
+}
+
+/* spread - from parts to the wholes before them, and back. */
+static void spread(ckpt_file *f)
+{
+    for (size_t i = f->table.nrows; i-- > 0;) {
+        uint32_t of = f->table.rows[i].t.part_of;
+        if (f->lost_row[i] && of != CKPT_NO_TENSOR)
+            f->lost_row[of] = true;
+    }
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        uint32_t of = f->table.rows[i].t.part_of;
+        if (of != CKPT_NO_TENSOR && f->lost_row[of])
+            f->lost_row[i] = true;
+    }
+}
+
+static ckpt_status add(ckpt_file *f, size_t row, ckpt_error *err)
+{
+    const struct storage *s = storage_of(f, row);
+    ckpt_lost *grown = arena_grow(f->a, f->lost, f->nlost, &f->cap_lost, f->nlost + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    f->lost = grown;
+    grown[f->nlost++] = s && s->lost
+                            ? (ckpt_lost){(uint32_t)row, str_c(s->lost), s->lost_at}
+                            : (ckpt_lost){(uint32_t)row, STR_LIT("a part of it is lost"), CKPT_NO_OFFSET};
+    return CKPT_OK;
+}
+
+/* keep_place - None where ROW, an item of a list or tuple, was. */
+static ckpt_status keep_place(ckpt_file *f, size_t row, ckpt_error *err)
+{
+    const struct row *r = &f->table.rows[row];
+    const ckpt_value *node = r->steps && r->t.npath ? r->steps[r->t.npath - 1].node : NULL;
+    uint32_t pairs = 0;
+    if (node)
+        (void)value_pairs(node, &pairs);
+    if (!node || pairs || !r->t.value || r->t.part_of != CKPT_NO_TENSOR)
+        return CKPT_OK;
+    ckpt_value *none = value_new(f->a, CKPT_V_NONE, 0);
+    return none && file_replace(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
+}
+
+/* no_checksums - what cannot be seen is said. */
+static void no_checksums(ckpt_file *f)
+{
+    for (size_t i = 0; i < f->table.nstorages; i++)
+        if (f->table.storages[i].s.has_crc)
+            return;
+    file_notice(f,
+                "it records no checksums: bytes that are missing are seen, bytes that were changed are not");
+}
+
+ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
+{
+    no_checksums(f);
+    f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
+    if (!f->lost_row)
+        return fail_memory(err);
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const struct storage *s = storage_of(f, i);
+        f->lost_row[i] = s && s->lost;
+    }
+    spread(f);
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        if (!f->lost_row[i])
+            continue;
+        CKPT_TRY(add(f, i, err));
+        CKPT_TRY(keep_place(f, i, err));
+    }
+    return CKPT_OK;
+}
+
+void salvage_raw(const zip *z, ckpt_error *err)
+{
+    uint64_t bytes = 0;
+    size_t whole = 0;
+    for (size_t i = 0; i < z->n; i++)
+        if (!z->entries[i].fault && !str_ends(z->entries[i].name, STR_LIT(".pkl"))) {
+            whole++;
+            bytes += z->entries[i].usize; /* bounded: they lie apart in one file */
+        }
+    err->hint[0] = 0;
+    fail_hint(err, "nothing can be named; %zu other records are whole, %llu bytes that a dump could give",
+              whole, (unsigned long long)bytes);
+}

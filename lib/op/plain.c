@@ -1,0 +1,361 @@
+/* plain.c - the judgement walks depth first with its own list. A node found bad
+ * makes all those on the way to it bad, for good; what else was met on the way is
+ * forgotten, since a loop may lead from there to what was not seen yet. */
+#include "op/plain.h"
+
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "core/dtype.h"
+#include "core/elements.h"
+#include "core/number.h"
+#include "core/numpy.h"
+#include "core/view.h"
+#include "op/reach.h"
+#include "op/weights_only.h"
+
+#define MAX_INT_BYTES  255u  /* LONG1; torch does not know LONG4 */
+#define SCALAR_MAX     1024u /* bytes of a scalar, which may be text */
+#define PATH_MAX_BYTES 4096u
+#define MAX_WORK       (UINT64_C(1) << 28)
+
+enum judged { FORGOTTEN, GOOD, BAD };
+
+struct plain_step {
+    const ckpt_value *v;
+    bool open; /* what it is made of stands behind it */
+};
+
+/* -------------------------------------------------------------- single nodes */
+
+struct word {
+    const char *module, *name;
+};
+
+static bool is_one_of(const ckpt_value *global, const struct word *words, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (value_is_global(global, words[i].module, words[i].name))
+            return true;
+    return false;
+}
+
+bool plain_datum(const ckpt_value *v)
+{
+    static const struct word data[] = {
+        {"_codecs", "encode"},     {"torch", "Size"},
+        {"torch", "device"},       {"torch.serialization", "_get_layout"},
+        {"builtins", "complex"},   {"__builtin__", "complex"},
+        {"builtins", "bytearray"}, {"__builtin__", "bytearray"},
+    };
+    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE &&
+           is_one_of(v->u.call_->callable, data, sizeof data / sizeof *data);
+}
+
+static bool makes_tensor(const ckpt_value *callable)
+{
+    static const struct word makers[] = {
+        {"torch._utils", "_rebuild_tensor"},
+        {"torch._utils", "_rebuild_tensor_v2"},
+        {"torch._utils", "_rebuild_tensor_v3"},
+        {"torch._utils", "_rebuild_parameter"},
+        {"torch._utils", "_rebuild_parameter_with_state"},
+        {"torch._utils", "_rebuild_qtensor"},
+        {"torch._utils", "_rebuild_sparse_tensor"},
+        {"torch._utils", "_rebuild_meta_tensor_no_storage"},
+        {"torch._tensor", "_rebuild_from_type_v2"},
+    };
+    return is_one_of(callable, makers, sizeof makers / sizeof *makers);
+}
+
+bool plain_word(const ckpt_value *v)
+{
+    ckpt_str name = value_name(v);
+    bool small = name.len && name.ptr[0] >= 'a' && name.ptr[0] <= 'z'; /* classes begin with a capital */
+    return small && str_is(value_module(v), "torch") && !(v->flags & VALUE_DOTTED) &&
+           str_find(name, STR_LIT("."), 0) == SIZE_MAX && !str_is(name, "device") &&
+           weights_only_lists(value_module(v), name);
+}
+
+/* holds_storage - bytes that a pickle keeps within itself and that the table knows
+ * as a storage: written as one, so that this call never is. */
+static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
+{
+    return value_calls(v, "torch.storage", "_load_from_bytes", 1) && v->row < f->table.nstorages &&
+           f->table.storages[v->row].pid == v;
+}
+
+static bool is_storage_id(const ckpt_value *v)
+{
+    ckpt_str tag;
+    return v->u.pid && v->u.pid->type == CKPT_V_TUPLE && value_text(value_item(v->u.pid, 0), &tag) &&
+           str_is(tag, "storage");
+}
+
+static bool is_plain_call(const ckpt_value *v)
+{
+    const struct value_call *c = v->u.call_;
+    const struct value_more *m = c->more;
+    bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
+    bool set = is_builtin(c->callable, "set");
+    if (!ordered && !set && !plain_datum(v) && !makes_tensor(c->callable))
+        return false;
+    return v->call == CALL_REDUCE && c->args->type == CKPT_V_TUPLE && !m->kwargs && !m->nitems &&
+           (ordered || (!m->npairs && !m->nstates)) &&
+           (!m->nstates || (m->nstates == 1 && m->states[0]->type == CKPT_V_DICT));
+}
+
+/* is_plain - V itself, whatever is below it. */
+static bool is_plain(const ckpt_file *f, const ckpt_value *v)
+{
+    if (v->flags & VALUE_BUILT)
+        return false;
+    switch (v->type) {
+    case CKPT_V_BIGINT: return v->u.str.len <= MAX_INT_BYTES;
+    case CKPT_V_STR8:
+        return !(v->flags & VALUE_SPAN) && v->u.str.len <= 255 && utf8_check(v->u.str, false, NULL);
+    case CKPT_V_FROZENSET: return false;
+    case CKPT_V_GLOBAL:
+        return !(v->flags & VALUE_DOTTED) && weights_only_lists(value_module(v), value_name(v));
+    case CKPT_V_PERSID: return is_storage_id(v);
+    case CKPT_V_CALL: return holds_storage(f, v) || is_plain_call(v);
+    default: return true;
+    }
+}
+
+/* ----------------------------------------------------------- everything below */
+
+static bool grow(void *list, size_t n, size_t *cap, size_t size)
+{
+    if (n < *cap)
+        return true;
+    size_t more = *cap ? *cap * 2 : 256;
+    void **at = list, *grown = more <= SIZE_MAX / size ? realloc(*at, more * size) : NULL;
+    if (!grown)
+        return false;
+    *at = grown;
+    *cap = more;
+    return true;
+}
+
+static bool push(void *user, const ckpt_value *v)
+{
+    struct plain *p = user;
+    if (!v || (v->type < CKPT_V_STR8 && v->type != CKPT_V_BIGINT))
+        return true;
+    if (!grow(&p->todo, p->n, &p->cap, sizeof *p->todo))
+        return false;
+    p->todo[p->n++] = (struct plain_step){v, false};
+    return true;
+}
+
+static enum judged known(const struct plain *p, const ckpt_value *v)
+{
+    uint32_t k = map_get_num(p->known, map_ptr(v));
+    return k == MAP_NONE ? FORGOTTEN : (enum judged)k;
+}
+
+/* met - V is taken for good until something else turns up. */
+static bool met(struct plain *p, const ckpt_value *v)
+{
+    if (!grow(&p->met, p->nmet, &p->cap_met, sizeof *p->met))
+        return false;
+    p->met[p->nmet++] = v;
+    return map_set_num(p->known, map_ptr(v), GOOD);
+}
+
+static bool found_bad(struct plain *p, const ckpt_value *v)
+{
+    bool ok = map_set_num(p->known, map_ptr(v), BAD);
+    for (size_t i = 0; ok && i < p->nmet; i++)
+        ok = map_set_num(p->known, map_ptr(p->met[i]), FORGOTTEN);
+    for (size_t i = 0; ok && i < p->n; i++)
+        if (p->todo[i].open)
+            ok = map_set_num(p->known, map_ptr(p->todo[i].v), BAD);
+    return ok;
+}
+
+/* judge - the last step; *BAD_ONE when it is bad. False: no memory. */
+static bool judge(struct plain *p, const ckpt_value **bad_one)
+{
+    struct plain_step *top = &p->todo[p->n - 1];
+    const ckpt_value *v = top->v;
+    enum judged k = known(p, v);
+    if (top->open || k == GOOD) {
+        p->n--;
+        return true;
+    }
+    if (k == BAD || !is_plain(p->file, v)) {
+        *bad_one = v;
+        p->n--;
+        return found_bad(p, v);
+    }
+    top->open = true;
+    if (v->type == CKPT_V_PERSID || holds_storage(p->file, v)) /* written from the table */
+        return met(p, v);
+    return met(p, v) && reach_children(v, push, p);
+}
+
+ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)
+{
+    *bad = NULL;
+    p->n = p->nmet = 0;
+    if (!push(p, v))
+        return fail_memory(err);
+    while (p->n && !*bad) {
+        if (++p->work > MAX_WORK)
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values too entangled to be told apart");
+        if (!judge(p, bad))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+void plain_free(struct plain *p)
+{
+    free(p->todo);
+    free(p->met);
+    map_free(p->known);
+}
+
+/* ------------------------------------------------------------- plain values */
+
+static ckpt_value *real(arena *a, double x)
+{
+    ckpt_value *v = value_new(a, CKPT_V_FLOAT, 0);
+    if (v)
+        v->u.f = x;
+    return v;
+}
+
+static ckpt_value *truth(arena *a, bool b)
+{
+    ckpt_value *v = value_new(a, CKPT_V_BOOL, 0);
+    if (v)
+        v->u.b = b;
+    return v;
+}
+
+/* unsigned_int - nine bytes, so that the sign bit is free. */
+static ckpt_value *unsigned_int(arena *a, uint64_t u)
+{
+    if (u <= INT64_MAX)
+        return value_int(a, (int64_t)u);
+    ckpt_value *v = value_new(a, CKPT_V_BIGINT, 0);
+    char *bytes = v ? arena_alloc(a, 9) : NULL;
+    if (!bytes)
+        return NULL;
+    for (int i = 0; i < 9; i++, u >>= 8)
+        bytes[i] = (char)(unsigned char)u;
+    v->u.str = str_of(bytes, 9);
+    return v;
+}
+
+static ckpt_value *complex_of(arena *a, const double x[2])
+{
+    ckpt_value *name = value_global(a, STR_LIT("__builtin__"), STR_LIT("complex"), 0);
+    ckpt_value *halves[2] = {real(a, x[0]), real(a, x[1])};
+    ckpt_value *args = halves[0] && halves[1] ? value_tuple(a, 2, halves) : NULL;
+    return name && args ? value_call(a, CALL_REDUCE, name, args, 0) : NULL;
+}
+
+static ckpt_value *number_of(arena *a, ckpt_dtype dt, const unsigned char *bytes)
+{
+    double x[2] = {0, 0};
+    number_decode(dt, bytes, 1, x);
+    switch (dt) {
+    case CKPT_DT_BOOL: return truth(a, bytes[0] != 0);
+    case CKPT_DT_I64: return value_int(a, (int64_t)load_u64le(bytes));
+    case CKPT_DT_U64: return unsigned_int(a, load_u64le(bytes));
+    case CKPT_DT_F16:
+    case CKPT_DT_F32:
+    case CKPT_DT_F64: return real(a, x[0]);
+    case CKPT_DT_C64:
+    case CKPT_DT_C128: return complex_of(a, x);
+    default: return value_int(a, (int64_t)x[0]); /* integers of at most 32 bits */
+    }
+}
+
+/* text_of - N bytes of 4-byte characters; NULs at the end are padding. */
+static ckpt_value *text_of(arena *a, const unsigned char *bytes, size_t n)
+{
+    char text[SCALAR_MAX];
+    size_t len = 0;
+    for (size_t i = 0; i + 4 <= n; i += 4) { /* no character grows */
+        uint32_t cp = load_u32le(bytes + i);
+        len += utf8_put(cp > 0x10ffff ? 0xfffd : cp, text + len);
+    }
+    while (len && text[len - 1] == '\0')
+        len--;
+    ckpt_str s = arena_str(a, str_of(text, len));
+    return s.ptr ? value_str(a, s) : NULL;
+}
+
+bool plain_number(arena *a, const ckpt_value *v, ckpt_value **out)
+{
+    unsigned char bytes[SCALAR_MAX];
+    struct numpy_dtype d;
+    *out = NULL;
+    if (!numpy_scalar_of(v, &d))
+        return true;
+    ckpt_dtype dt = numpy_torch_dtype(&d);
+    bool text = d.kind == 'U';
+    if ((dt == CKPT_DT_NONE && !text) || d.bytes > sizeof bytes ||
+        small_bytes(value_arg(v, 1), bytes, sizeof bytes) != d.bytes)
+        return true;
+    if (d.big_endian)
+        swap_bytes(bytes, d.bytes, text ? 4 : dtype_info(dt)->swap_bytes);
+    *out = text ? text_of(a, bytes, d.bytes) : number_of(a, dt, bytes);
+    return *out != NULL;
+}
+
+/* join - parts as pathlib does: a first part that ends in its separator is the root. */
+static ckpt_str join(arena *a, const ckpt_value *parts, char sep)
+{
+    char *out = arena_alloc(a, PATH_MAX_BYTES);
+    size_t n = 0;
+    ckpt_str part = {0};
+    for (uint32_t i = 0; out && i < value_count(parts); i++) {
+        (void)value_text(value_item(parts, i), &part);
+        if (n && out[n - 1] != sep)
+            out[n++] = sep;
+        if (part.len)
+            memcpy(out + n, part.ptr, part.len);
+        n += part.len; /* bounded: is_path added them up */
+    }
+    return str_of(out, n);
+}
+
+/* is_path - by class, of parts that are texts and not long. */
+static bool is_path(const ckpt_value *v)
+{
+    static const struct word paths[] = {
+        {"pathlib", "PosixPath"},       {"pathlib._local", "PosixPath"},
+        {"pathlib", "PurePosixPath"},   {"pathlib._local", "PurePosixPath"},
+        {"pathlib", "WindowsPath"},     {"pathlib._local", "WindowsPath"},
+        {"pathlib", "PureWindowsPath"}, {"pathlib._local", "PureWindowsPath"},
+    };
+    size_t left = PATH_MAX_BYTES;
+    ckpt_str part;
+    if (v->type != CKPT_V_CALL || !value_nargs(v) ||
+        !is_one_of(v->u.call_->callable, paths, sizeof paths / sizeof *paths))
+        return false;
+    for (uint32_t i = 0; i < value_nargs(v); i++) {
+        if (!value_text(value_arg(v, i), &part) || part.len >= left)
+            return false;
+        left -= part.len + 1; /* bounded: less than left */
+    }
+    return true;
+}
+
+bool plain_path(arena *a, const ckpt_value *v, ckpt_value **out)
+{
+    *out = NULL;
+    if (!is_path(v))
+        return true;
+    bool windows = str_find(value_name(v->u.call_->callable), STR_LIT("Windows"), 0) != SIZE_MAX;
+    ckpt_str text = join(a, v->u.call_->args, windows ? '\\' : '/');
+    *out = text.ptr ? value_str(a, text) : NULL;
+    return *out != NULL;
+}

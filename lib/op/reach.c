@@ -1,0 +1,86 @@
+/* reach.c - the graph as nodes and nothing else. */
+#include "op/reach.h"
+
+#include <stdlib.h>
+
+typedef bool visitor(void *user, const ckpt_value *child);
+
+static bool each(ckpt_value *const *items, uint32_t n, visitor *visit, void *user)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!visit(user, items[i]))
+            return false;
+    return true;
+}
+
+static bool each_pair(const ckpt_value *v, visitor *visit, void *user)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    for (uint32_t i = 0; i < n; i++)
+        if (!visit(user, pairs[i].key) || !visit(user, pairs[i].val))
+            return false;
+    return true;
+}
+
+static bool each_of_call(const ckpt_value *v, visitor *visit, void *user)
+{
+    const struct value_call *c = v->u.call_;
+    const struct value_more *m = c->more;
+    return visit(user, c->callable) && visit(user, c->args) && (!m->kwargs || visit(user, m->kwargs)) &&
+           each_pair(v, visit, user) && each(m->items, m->nitems, visit, user) &&
+           each(m->states, m->nstates, visit, user);
+}
+
+bool reach_children(const ckpt_value *v, visitor *visit, void *user)
+{
+    switch (v->type) {
+    case CKPT_V_DICT: return each_pair(v, visit, user);
+    case CKPT_V_PERSID: return visit(user, v->u.pid);
+    case CKPT_V_CALL: return each_of_call(v, visit, user);
+    case CKPT_V_LIST:
+    case CKPT_V_TUPLE:
+    case CKPT_V_SET:
+    case CKPT_V_FROZENSET: return each(v->u.seq.items, v->u.seq.n, visit, user);
+    default: return true;
+    }
+}
+
+static bool add(void *user, const ckpt_value *v)
+{
+    struct reach *r = user;
+    uint32_t old;
+    if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
+        v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
+        return true;
+    if (!map_put_num(r->seen, map_ptr(v), 0, &old))
+        return false;
+    if (old != MAP_NONE)
+        return true;
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? r->cap * 2 : 256;
+        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(r->todo, cap * sizeof *grown)
+                                                                   : NULL;
+        if (!grown)
+            return false;
+        r->todo = grown;
+        r->cap = cap;
+    }
+    r->todo[r->n++] = v;
+    return true;
+}
+
+bool reach_add(struct reach *r, const ckpt_value *v) { return add(r, v); }
+
+const ckpt_value *reach_next(struct reach *r, bool *ok)
+{
+    const ckpt_value *v = r->n ? r->todo[--r->n] : NULL;
+    *ok = !v || reach_children(v, add, r);
+    return *ok ? v : NULL;
+}
+
+void reach_free(struct reach *r)
+{
+    free(r->todo);
+    map_free(r->seen);
+}

@@ -1,0 +1,15 @@
+# Legacy streams and safetensors, cut; formats of the output; JSON; what is no checkpoint.
+head -c 1700 corpus/torch/t26/state_dict_legacy.pt >a.pt
+ckpt salvage a.pt -o b.pt; echo $?
+ckpt diff corpus/torch/t26/state_dict_legacy.pt b.pt
+ckpt convert -q data/train.pt c.safetensors
+head -c 15000 c.safetensors >d.safetensors
+ckpt salvage d.safetensors -o e.safetensors; echo $?
+ckpt diff c.safetensors e.safetensors
+ckpt salvage --json a.pt -o f.safetensors; echo $?
+ckpt salvage -n a.pt -o g.pt 2>/dev/null; echo $?; ls g.pt 2>/dev/null
+ckpt salvage c.safetensors -o h.pt; echo $?
+head -c 100 c.safetensors >i.safetensors; ckpt salvage i.safetensors -o j.pt; echo $?
+echo no >k; ckpt salvage k -o l.pt; echo $?
+ckpt salvage a.pt; echo $?
+ckpt salvage a.pt -o b.pt; echo $?

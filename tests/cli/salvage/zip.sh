@@ -1,0 +1,16 @@
+# A torch zip, cut and damaged: what is kept is what was there, the rest is named, and a list keeps its places.
+f=corpus/torch/t26/state_dict.pt
+try() { rm -f o.pt; ckpt salvage "$1" -o o.pt; echo $?; [ -e o.pt ] && ckpt diff $f o.pt; }
+flip() { { head -c $1 $f; printf X; tail -c +$(($1 + 2)) $f; } >b.pt; try b.pt; }
+try $f
+for n in 2400 1700 900 100; do head -c $n $f >c.pt; try c.pt; done
+flip 1200
+flip 950
+flip 3500
+flip 200
+# a tuple: None where its first item was
+g=corpus/torch/t215/tuple_nested.pt
+at=$(ckpt ls --json $g | sed 's/.*"name":"t.0"[^}]*"file_offset":\([0-9]*\).*/\1/')
+{ head -c $at $g; printf X; tail -c +$((at + 2)) $g; } >d.pt
+ckpt salvage d.pt -o e.pt; echo $?
+ckpt ls --values e.pt

@@ -1,0 +1,13 @@
+# What becomes of each kind of object: kept, made plain, or left out by name.
+go()
+{
+    rm -f out.pt
+    ckpt sanitize "$1" -o out.pt || return
+    ckpt info --json out.pt | grep -o '"weights_only":{"ok":[a-z]*'
+}
+for f in python_objs python_objs_p0 python_objs_p4 whole_model nested_jagged quantmodel recursive; do
+    go corpus/torch/t26/$f.pt
+    ckpt ls --values out.pt
+done
+go corpus/torch/t14py2/general_checkpoint.pth.tar
+go corpus/torch/t215/eco/lightning_2.6.6.ckpt

@@ -1,0 +1,172 @@
+/* Salvage: files cut and changed everywhere. A tensor is lost exactly when the fault is
+ * in its storage's bytes, and what is kept has the digest that it had. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/file.h"
+#include "flat.h"
+#include "format/format.h"
+#include "unit.h"
+
+struct original {
+    ckpt_file *f;
+    unsigned char *bytes;
+    size_t size;
+    uint8_t *digests;
+};
+
+static void load(struct original *o, const char *below)
+{
+    FILE *in = fopen(unit_corpus(below), "rb");
+    o->f = corpus_open(below);
+    o->size = (size_t)ckpt_file_bytes(o->f);
+    o->bytes = malloc(o->size);
+    o->digests = calloc(ckpt_tensor_count(o->f), CKPT_DIGEST_MAX);
+    CU_ASSERT(in && o->bytes && fread(o->bytes, 1, o->size, in) == o->size);
+    if (in)
+        fclose(in);
+    CU_ASSERT_EQUAL(ckpt_file_locate(o->f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(o->f, CKPT_XXH3, NULL, o->digests, NULL), CKPT_OK);
+}
+
+static void unload(struct original *o)
+{
+    free(o->bytes);
+    free(o->digests);
+    flat_close();
+}
+
+/* kept_is_same - row ROW of F against the original's of that name. */
+static bool kept_is_same(const struct original *o, ckpt_file *f, uint32_t row)
+{
+    uint8_t d[CKPT_DIGEST_MAX];
+    uint32_t was = ckpt_tensor_find(o->f, ckpt_tensor_at(f, row)->name);
+    return was != CKPT_NO_TENSOR && ckpt_digest_tensor(f, row, CKPT_XXH3, d, NULL) == CKPT_OK &&
+           memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
+}
+
+/* touched - are bytes from AT (CUT: on, else that one) in the storage of row ROW? */
+static bool touched(const struct original *o, uint32_t row, uint64_t at, bool cut)
+{
+    const ckpt_tensor *t = ckpt_tensor_at(o->f, row);
+    const ckpt_storage *s = ckpt_storage_at(o->f, t->storage);
+    uint64_t end = s->file_offset + s->nbytes;
+    return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
+}
+
+/* check - the fault at AT. The number of tensors lost, or -1: nothing could be had. */
+static int check(const struct original *o, size_t size, uint64_t at, bool cut)
+{
+    ckpt_file *f = NULL;
+    unsigned char *guarded = unit_guard(o->bytes, size);
+    ckpt_status st = format_salvage("hurt.pt", source_mem(guarded, size, 0), NULL, &f, NULL);
+    if (st != CKPT_OK) {
+        unit_guard_free(guarded, size);
+        return -1;
+    }
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(o->f));
+    int lost = 0;
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        bool is = f->lost_row[i];
+        lost += is;
+        if (is != touched(o, i, at, cut)) {
+            printf("byte %llu: tensor %u\n", (unsigned long long)at, i);
+            CU_FAIL("lost, and not touched, or the other way round");
+        }
+        CU_ASSERT(is || !ckpt_tensor_at(f, i)->has_data || kept_is_same(o, f, i));
+    }
+    CU_ASSERT_EQUAL((size_t)lost, ckpt_lost_count(f));
+    ckpt_close(f);
+    unit_guard_free(guarded, size);
+    return lost;
+}
+
+/* first_storage - nothing before it can be missed. */
+static uint64_t first_storage(const struct original *o)
+{
+    uint64_t first = UINT64_MAX;
+    for (uint32_t i = 0; i < ckpt_storage_count(o->f); i++)
+        if (ckpt_storage_at(o->f, i)->nbytes && ckpt_storage_at(o->f, i)->file_offset < first)
+            first = ckpt_storage_at(o->f, i)->file_offset;
+    return first;
+}
+
+static void cut_everywhere(const char *below, size_t step)
+{
+    struct original o;
+    load(&o, below);
+    uint64_t first = first_storage(&o);
+    for (size_t n = 0; n <= o.size; n += n + 40 < first ? 37 : step)
+        CU_ASSERT(check(&o, n, n, true) >= 0 || n < first);
+    CU_ASSERT_EQUAL(check(&o, o.size, o.size, true), 0);
+    unload(&o);
+}
+
+static void every_length(void)
+{
+    cut_everywhere("torch/t26/state_dict.pt", 1);
+    cut_everywhere("torch/t215/list_of_state_dicts.pt", 3);
+    cut_everywhere("torch/t16/dp_state_dict.pt", 3);
+    cut_everywhere("torch/t26/state_dict_legacy.pt", 1);
+    cut_everywhere("torch/t10/state_dict.pt", 3);
+}
+
+/* A byte of each storage changed: it is lost, nothing else; behind them, nothing is. */
+static void every_storage(void)
+{
+    static const char *const files[] = {"torch/t26/state_dict.pt", "torch/t215/list_of_state_dicts.pt",
+                                        "torch/t16/dp_state_dict.pt", "torch/t215/tied.pt"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct original o;
+        load(&o, files[i]);
+        for (size_t at = (size_t)first_storage(&o); at < o.size; at += 3) {
+            bool inside = false;
+            for (uint32_t k = 0; k < ckpt_tensor_count(o.f); k++)
+                inside = inside || touched(&o, k, at, false);
+            o.bytes[at] ^= 0x10;
+            if (inside)
+                CU_ASSERT(check(&o, o.size, at, false) > 0);
+            o.bytes[at] ^= 0x10;
+        }
+        unload(&o);
+    }
+}
+
+/* The directory is not needed: any byte of it may be wrong. */
+static void every_byte_of_the_directory(void)
+{
+    struct original o;
+    load(&o, "torch/t26/state_dict.pt");
+    size_t at = o.size;
+    while (at > 4 && memcmp(o.bytes + at - 4, "PK\1\2", 4) != 0)
+        at--;
+    while (at > 4 && memcmp(o.bytes + at - 4, "version", 4) != 0)
+        at--;
+    for (at = at > 4 ? at : 0; at < o.size; at++) {
+        o.bytes[at] ^= 0x10;
+        CU_ASSERT(check(&o, o.size, at, false) >= 0);
+        o.bytes[at] ^= 0x10;
+    }
+    unload(&o);
+}
+
+static void what_cannot_be_named(void)
+{
+    struct original o;
+    ckpt_file *f = NULL;
+    ckpt_error err;
+    load(&o, "torch/t26/state_dict.pt");
+    o.bytes[300] ^= 1; /* in data.pkl */
+    CU_ASSERT_EQUAL(format_salvage("x.pt", source_mem(o.bytes, o.size, 0), NULL, &f, &err), CKPT_ECHECKSUM);
+    CU_ASSERT(strstr(err.where, "data.pkl") != NULL &&
+              strstr(err.hint, "nothing can be named; 12 other") != NULL);
+    unload(&o);
+}
+
+void suite_salvage(void)
+{
+    UNIT(every_length);
+    UNIT(every_storage);
+    UNIT(every_byte_of_the_directory);
+    UNIT(what_cannot_be_named);
+}

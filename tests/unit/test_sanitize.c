@@ -1,0 +1,220 @@
+/* Sanitizing: nothing but listed calls is left whatever the pickle does, loops and depth
+ * included, and every tensor that is kept is the one that was there. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "core/plan.h"
+#include "flat.h"
+#include "op/weights_only.h"
+#include "unit.h"
+
+/* clean - sanitizes F into a torch zip; the number of things left out, -1: refused. */
+static int clean(ckpt_file *f, char *path, bool strict)
+{
+    ckpt_plan *p = NULL;
+    ckpt_write_options o = {.force = true, .no_sync = true, .strict = strict, .format = "torch-zip"};
+    int lost = 0;
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    ckpt_status st = ckpt_plan_sanitize(p, NULL, NULL);
+    for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++)
+        lost += ckpt_plan_sanitized_at(p, i)->lost;
+    CU_ASSERT_PTR_NULL(ckpt_plan_sanitized_at(p, ckpt_plan_sanitized_count(p)));
+    if (st == CKPT_OK)
+        st = ckpt_plan_write(p, path, &o, NULL, NULL);
+    ckpt_plan_free(p);
+    return st == CKPT_OK ? lost : -1;
+}
+
+static void temp_path(char path[32])
+{
+    memcpy(path, "/tmp/ckpt-unit-XXXXXX", 22);
+    int fd = mkstemp(path);
+    CU_ASSERT(fd >= 0);
+    close(fd);
+}
+
+/* loads - does PATH load under weights_only, and how many leaves has it? */
+static bool loads(const char *path, size_t *leaves)
+{
+    ckpt_file *f = NULL;
+    int verdict = 0;
+    ckpt_str why;
+    if (ckpt_open(path, NULL, &f, NULL) != CKPT_OK)
+        return false;
+    CU_ASSERT_EQUAL(weights_only_verdict(f, &verdict, &why, NULL), CKPT_OK);
+    *leaves = ckpt_leaf_count(f);
+    ckpt_close(f);
+    return verdict == 1;
+}
+
+/* pickle_of - left out of the pickle of SIZE bytes; -1: refused, -2: the output is bad. */
+static int pickle_of(const void *bytes, size_t size, size_t *leaves)
+{
+    char path[32];
+    ckpt_file *f = NULL;
+    *leaves = 0;
+    if (ckpt_open_memory(bytes, size, "hand.pkl", NULL, &f, NULL) != CKPT_OK)
+        return -3;
+    temp_path(path);
+    int lost = clean(f, path, false);
+    if (lost >= 0 && !loads(path, leaves))
+        lost = -2;
+    ckpt_close(f);
+    unlink(path);
+    return lost;
+}
+#define PICKLE(p, leaves) pickle_of(p, sizeof(p) - 1, leaves)
+
+#define SYSTEM "cos\nsystem\nX\2\0\0\0id\x85R"
+
+static void calls_are_left_out(void)
+{
+    size_t n;
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b" SYSTEM "u.", &n), 1);
+    CU_ASSERT_EQUAL(n, 1);
+    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM "0}X\1\0\0\0aK\1s.", &n), 1); /* thrown away */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2" SYSTEM ".", &n), -1);
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}" SYSTEM "K\1s.", &n), 1);                      /* a key */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}(" SYSTEM "K\1\x86K\1X\1\0\0\0aK\1u.", &n), 1); /* in a key */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2]" SYSTEM "a.", &n), 1);
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a" SYSTEM "\x85s.", &n), 1);
+    /* the argument of a listed call */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
+                           "ctorch\nSize\n" SYSTEM "\x85Rs.",
+                           &n),
+                    1);
+    /* a class that is called as a listed one's subclass, a dotted name */
+    CU_ASSERT_EQUAL(PICKLE("\x80\4}\x8c\1a\x8c\5torch\x8c\6Size.x\x93)Rs.", &n), 1);
+    /* a call of a call */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
+                           "ccollections\nOrderedDict\n)R)Rs.",
+                           &n),
+                    1);
+    /* torch's own names as values are no data either */
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}X\1\0\0\0a"
+                           "ctorch._utils\n_rebuild_tensor_v2\ns.",
+                           &n),
+                    1);
+}
+
+static void plain_data_stay(void)
+{
+    size_t n;
+    CU_ASSERT_EQUAL(
+        PICKLE("\x80\2}(X\1\0\0\0aK\1X\1\0\0\0b]K\2aX\1\0\0\0cG\0\0\0\0\0\0\0\0X\1\0\0\0dNu.", &n), 0);
+    CU_ASSERT_EQUAL(n, 4);
+    CU_ASSERT_EQUAL(PICKLE("}q\0(U\1aI140663869898912\nu.", &n), 0); /* Python 2 */
+    CU_ASSERT_EQUAL(n, 1);
+    CU_ASSERT_EQUAL(PICKLE("\x80\2}q\0X\1\0\0\0ah\0s.", &n), 0); /* contains itself */
+    CU_ASSERT_EQUAL(PICKLE("\x80\5}\x94\x8c\1a\x96\2\0\0\0\0\0\0\0hi\x94s.", &n), 0);
+    CU_ASSERT_EQUAL(PICKLE("}S'\\xff\\xfe'\nI1\ns.", &n), 0); /* no text: bytes */
+}
+
+/* A list in a list in a list …, and a dict whose values all are one list of lists. */
+static void depth_and_sharing_cost_nothing(void)
+{
+    buf b;
+    size_t n;
+    buf_init(&b, SIZE_MAX);
+    buf_put(&b, "\x80\2}X\1\0\0\0a", 9);
+    for (int i = 0; i < 900; i++)
+        buf_byte(&b, ']');
+    for (int i = 1; i < 900; i++)
+        buf_byte(&b, 'a');
+    buf_put(&b, "s.", 2);
+    CU_ASSERT_EQUAL(pickle_of(b.data, b.len, &n), 0);
+    buf_free(&b);
+    buf_put(&b, "\x80\2}(", 4);
+    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple which is no plain data */
+        buf_byte(&b, i ? 'h' : '(');
+        if (i)
+            buf_byte(&b, 0);
+        else
+            for (unsigned k = 0; k < 20000; k++)
+                buf_put(&b, "K\1", 2);
+        if (!i)
+            buf_put(&b, SYSTEM "tq\0", sizeof(SYSTEM "tq\0") - 1);
+        buf_put(&b, "M", 1);
+        buf_u16le(&b, (uint16_t)i);
+        buf_put(&b, "\x86K\1", 3);
+    }
+    buf_put(&b, "u.", 2);
+    CU_ASSERT_EQUAL(pickle_of(b.data, b.len, &n), 50000);
+    buf_free(&b);
+}
+
+static void same_digests(ckpt_file *a, const char *path)
+{
+    ckpt_file *b = NULL;
+    uint8_t x[CKPT_DIGEST_MAX], y[CKPT_DIGEST_MAX];
+    CU_ASSERT_EQUAL(ckpt_open(path, NULL, &b, NULL), CKPT_OK);
+    for (uint32_t i = 0; b && i < ckpt_tensor_count(b); i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(b, i);
+        uint32_t was = ckpt_tensor_find(a, t->name);
+        CU_ASSERT(was != CKPT_NO_TENSOR);
+        if (was == CKPT_NO_TENSOR || !t->has_data || !ckpt_tensor_at(a, was)->has_data)
+            continue;
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(a, was, CKPT_XXH3, x, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_digest_tensor(b, i, CKPT_XXH3, y, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(x, y, 16), 0);
+    }
+    ckpt_close(b);
+}
+
+static void real_files(void)
+{
+    static const struct {
+        const char *file;
+        uint32_t tensors;
+        int lost;
+    } all[] = {
+        {"torch/t26/whole_model.pt", 2, 0},    {"torch/t26/numpy.pt", 3, 2},
+        {"torch/t26/nested_jagged.pt", 2, 0},  {"torch/t26/general_checkpoint.tar", 0, 0},
+        {"torch/t26/quantmodel.pt", 4, 0},     {"torch/t14py2/general_checkpoint.pth.tar", 0, 0},
+        {"torch/t215/plain_pickle.pkl", 0, 0}, {"torch/t215/torchscript_script.pt", 0, 0},
+        {"torch/t215/state_dict_p4.pt", 0, 0}, {"torch/dist26/fsdp_full.pt", 0, 0},
+    };
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        char path[32];
+        ckpt_file *f = corpus_open(all[i].file), *g = NULL;
+        size_t n;
+        temp_path(path);
+        CU_ASSERT_EQUAL(clean(f, path, all[i].lost == 0), all[i].lost);
+        CU_ASSERT(loads(path, &n));
+        same_digests(f, path);
+        CU_ASSERT_EQUAL(ckpt_open(path, NULL, &g, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(ckpt_tensor_count(g), all[i].tensors ? all[i].tensors : ckpt_tensor_count(f));
+        ckpt_close(g);
+        CU_ASSERT(!all[i].lost || clean(f, path, true) == -1);
+        unlink(path);
+        flat_close();
+    }
+}
+
+/* What torch would refuse is refused before a byte is written. */
+static void the_output_is_judged(void)
+{
+    ckpt_plan *p = NULL;
+    ckpt_error err;
+    char path[32];
+    temp_path(path);
+    unlink(path);
+    CU_ASSERT_EQUAL(ckpt_plan_new(corpus_open("torch/badexp/23_bogus_loc.pt"), &p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, NULL, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_ELOSSY);
+    CU_ASSERT(strstr(err.what, "xyz:3") != NULL);
+    CU_ASSERT(access(path, F_OK) != 0);
+    ckpt_plan_free(p);
+    flat_close();
+}
+
+void suite_sanitize(void)
+{
+    UNIT(calls_are_left_out);
+    UNIT(plain_data_stay);
+    UNIT(depth_and_sharing_cost_nothing);
+    UNIT(real_files);
+    UNIT(the_output_is_judged);
+}
