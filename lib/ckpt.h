@@ -253,10 +253,7 @@ CKPT_API uint64_t ckpt_value_offset(const ckpt_value *v);
 
 /* A leaf that is not a tensor, in document order. */
 typedef struct {
-    ckpt_str name;
-    const ckpt_path_elem *path;
-    uint32_t npath;
-    const ckpt_value *value;
+    ckpt_str name; const ckpt_path_elem *path; uint32_t npath; const ckpt_value *value;
 } ckpt_leaf;
 
 /* ------------------------------------------------------------------ files */
@@ -268,17 +265,12 @@ typedef struct ckpt_file ckpt_file;
  * "-" is standard input (a pipe is first spooled to an unlinked temporary
  * file). LIMITS may be NULL. On success *OUT must go to ckpt_close(). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
-/* ckpt_salvage - ckpt_open for a file that may be cut or damaged: reads all of it. Tensors
- * whose bytes are not all there, or do not have their checksum, are lost: rows without
- * data that no plan of the file writes. Fails where nothing can be named. */
+/* ckpt_salvage - ckpt_open of a file that may be damaged: reads all of it. Tensors whose bytes are not all
+ * there, or fail their checksum, are lost: rows without data, which no plan of the file writes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
-typedef struct {
-    uint32_t row;
-    ckpt_str why;
-    uint64_t offset; /* of the damage, absolute, or CKPT_NO_OFFSET */
-} ckpt_lost;
-CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
-CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i); /* NULL past the end */
+typedef struct { uint32_t row; ckpt_str why; uint64_t offset; } ckpt_lost; /* offset: of the damage */
+CKPT_API size_t ckpt_lost_count(const ckpt_file *f);
+CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
 /* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
  * the file; NAME stands in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
@@ -413,10 +405,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *
  * and changing one touches no tensor byte. FILE must outlive it. */
 typedef struct ckpt_plan ckpt_plan;
 
-typedef struct {
-    ckpt_str from, to; /* joined names */
-    bool metadata;     /* an entry of _metadata or the record of a tie, no tensor */
-} ckpt_rename;
+typedef struct { ckpt_str from, to; bool metadata; } ckpt_rename; /* joined names; of a _metadata entry */
 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);
@@ -443,22 +432,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const
  * float8_e8m0fnu) are meant, all of them when GLOB is NULL; a GLOB that is one tensor's whole
  * name also means integers and bools. Counts for what the plan holds then and is called so. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, ckpt_error *err);
-/* What ckpt_plan_sanitize left out, or made into something plain. */
-typedef struct {
-    ckpt_str path;     /* joined name; empty: at no place, a call whose result nothing uses */
-    ckpt_str type;     /* what it was, in Python's words */
-    ckpt_str callable; /* "os.system": what loading it calls or imports; empty: nothing */
-    ckpt_str instead;  /* "float", "tensor" …; "None" in a list that keeps its places; empty: nothing */
-    bool lost;         /* not made into something of the same meaning, but left out */
-} ckpt_sanitized;
-
-/* ckpt_plan_sanitize - tensors and plain data only, as torch.load(weights_only=True)
- * takes them, in Python 3's words: objects of other classes and calls of other
- * functions are left out, numpy's scalars become numbers and its arrays tensors,
- * modules their state dicts. FORMAT is what will be written (NULL: a torch zip);
- * ckpt_plan_write then refuses what the restricted unpickler would not take. After
- * ckpt_plan_root; a plan that is sanitized changes no names and no dtypes. */
+/* ckpt_plan_sanitize - tensors and plain data only, as torch.load(weights_only=True) takes them. After
+ * ckpt_plan_root; no new names or dtypes in that plan. FORMAT is what will be written (NULL: a torch zip). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err);
+/* What it made into `instead` ("tensor", "float" …) or left out (lost: "None" in a list, else empty);
+ * callable: what loading it needs; path empty: a call that nothing uses. */
+typedef struct { ckpt_str path, type, callable, instead; bool lost; } ckpt_sanitized;
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
