@@ -260,6 +260,9 @@ static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name
     return check_tell(m->c, rule, m->f->path, &e, m->err);
 }
 
+/* head_of - as much of a digest as a person compares; "-" is shorter. */
+static ckpt_str head_of(ckpt_str digest) { return str_of(digest.ptr, digest.len < 16 ? digest.len : 16); }
+
 /* compare - the row of E against its line. */
 static ckpt_status compare(struct manifest *m, struct entry *e, const struct line *l)
 {
@@ -279,8 +282,9 @@ static ckpt_status compare(struct manifest *m, struct entry *e, const struct lin
                        STR_ARG(l->what));
         st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
     } else if (!str_eq(buf_view(&digest), l->digest)) {
-        (void)snprintf(text, sizeof text, "its digest is %.*s…, the manifest says %.*s…", 16,
-                       (const char *)digest.data, 16, l->digest.ptr);
+        ckpt_str is = head_of(buf_view(&digest)), was = head_of(l->digest);
+        (void)snprintf(text, sizeof text, "its digest is %.*s%s, the manifest says %.*s%s", STR_ARG(is),
+                       is.len > 1 ? "…" : "", STR_ARG(was), was.len > 1 ? "…" : "");
         st = found(m, CHECK_MANIFEST_DIFFERS, l->name, t->file_offset, text);
     }
     buf_free(&what);
