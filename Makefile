@@ -11,7 +11,7 @@ ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
 CORPUS_PUBLIC ?= ../shared/corpus/public
-FUZZ_SECONDS  ?= 60
+FUZZ_SECONDS  ?= 100
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
 CPPFLAGS += -Ilib -D_GNU_SOURCE $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
@@ -19,7 +19,7 @@ ALL_CFLAGS = -std=c11 $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hi
 LIB_LIBS  = -lzip -lz -lcrypto -lm -ldl
 CLI_LIBS  = -lcjson
 LINK      = $(CC) $(SAN) -Wl,--as-needed
-SANITIZE  = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address,undefined
 
 VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
 SONAME    = libckpt.so.0
@@ -94,7 +94,12 @@ $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS)
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
-PUB_OBJ += $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
+# The readers one by one see the internals. With clang's libFuzzer in place of main.c: FUZZER=-fsanitize=fuzzer.
+$(B)/tests/fuzz/parts: $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
+PUB_OBJ += $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
 
 -include $(DEPS)
 
@@ -129,10 +134,15 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) -o $@ $^ $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
-test-programs: $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/truth $(BENCH_PROGRAMS)
+$(B)/tests/threats/names: $(B)/obj/tests/threats/names.o
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $<
+
+test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
-	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fail/ckpt-oom
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
@@ -162,10 +172,19 @@ faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom
 	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom
 	@$(ENV) OOM_STEP=1 sh tests/run.sh faults
 
-## fuzz: mutate small corpus files for FUZZ_SECONDS (60) seconds under ASan
+## threats: hostile bytes, numbers and names, in little memory (part of check)
+threats: all test-programs
+	+@$(SUB) $(ASAN) $(B)/asan/tests/robust
+	@$(ENV) sh tests/run.sh threats
+
+## fuzz: every reader and every round trip, FUZZ_SECONDS (100) each: by libFuzzer where clang has it
 fuzz:
-	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write
-	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fuzz/write
+	+@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	    clang -fsanitize=fuzzer,address -x c -o $(B)/asan/libfuzzer - 2>$(B)/asan/libfuzzer.log && \
+	    $(SUB) B=$(B)/fuzz CC=clang CFLAGS="-O1 -g" SAN="$(SANITIZE),fuzzer-no-link" FUZZER=-fsanitize=fuzzer \
+	    $(B)/fuzz/tests/fuzz/parts || echo 'no libFuzzer: mutating by tests/fuzz/main.c'
+	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh --long
 
 ## bench: measure time and memory beside public tools
 bench: setup
@@ -240,4 +259,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean demo faults format fuzz help \
-    install lint oracle-env setup setup-check setup-oracle test-programs ubsan uninstall unit valgrind
+    install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind

@@ -56,8 +56,9 @@ static int unknown_long(const struct cmd *cmd, const char *word)
     const char *best = NULL;
     int least = INT_MAX;
     size_t n = strcspn(word, "=");
-    char name[64];
+    char name[64], shown[256];
     snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    ckpt_text_escape(str_of(name), shown, sizeof shown);
     for (const struct opt *o = cmd->opts; o->help; o++) {
         int d = o->name ? opt_guess(name, o->name) : -1;
         if (d >= 0 && d < least) {
@@ -66,8 +67,8 @@ static int unknown_long(const struct cmd *cmd, const char *word)
         }
     }
     if (best)
-        return usage_error(cmd->name, "unknown option '--%s'; did you mean '--%s'?", name, best);
-    return usage_error(cmd->name, "unknown option '--%s'", name);
+        return usage_error(cmd->name, "unknown option '--%s'; did you mean '--%s'?", shown, best);
+    return usage_error(cmd->name, "unknown option '--%s'", shown);
 }
 
 static bool parse_size(const char *s, uint64_t *out)

@@ -197,6 +197,38 @@ void text_elem(struct text *t, const ckpt_path_elem *e)
         text_name(t, e->str);
 }
 
+/* shows_as_is - may WORD be printed, its backslashes aside? */
+static bool shows_as_is(const char *word)
+{
+    char shown[512];
+    for (const char *p = word; *p;) {
+        size_t n = 0;
+        while ((unsigned char)p[n] >= 0x80 && n < 64)
+            n++;
+        if (n && (ckpt_text_escape((ckpt_str){p, n}, shown, sizeof shown) != n || memcmp(shown, p, n) != 0))
+            return false;
+        if (!n && ((unsigned char)*p < 0x20 || *p == 0x7f))
+            return false;
+        p += n ? n : 1;
+    }
+    return true;
+}
+
+/* What cannot be shown as it is, in the quotes of bash, zsh and ksh that know of bytes. */
+static void shell_bytes(struct text *t, const char *word)
+{
+    text_add(t, "$'");
+    for (const char *p = word; *p; p++) {
+        if (*p == '\'' || *p == '\\')
+            text_addf(t, "\\%c", *p);
+        else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
+            text_addf(t, "\\x%02x", (unsigned)(unsigned char)*p);
+        else
+            text_bytes(t, p, 1);
+    }
+    text_add(t, "'");
+}
+
 void text_shell(struct text *t, const char *word)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
@@ -204,12 +236,14 @@ void text_shell(struct text *t, const char *word)
         text_add(t, word);
         return;
     }
+    if (!shows_as_is(word)) {
+        shell_bytes(t, word);
+        return;
+    }
     text_add(t, "'");
     for (const char *p = word; *p; p++) {
         if (*p == '\'')
             text_add(t, "'\\''");
-        else if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            text_add(t, "?");
         else
             text_bytes(t, p, 1);
     }

@@ -1,10 +1,13 @@
 /*
  * robust.c - damaged files must be refused or read, never crash, hang, leak or read too far.
  *
- *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB: truncated at every length, and every byte
- *                                    changed (x^01, x^80, 00, ff in turn; FLIPS of them for each byte);
- *                                    where only a CRC stopped the damage, again with that CRC put right
+ *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB (-m BYTES): cut at every length, and every
+ *                                    byte changed (x^01, x^80, 00, ff in turn; FLIPS of them for each
+ *                                    byte); where only a CRC stopped the damage, again with it put right
+ *   robust [-j N] -x DIR…            instead of that, at every offset a number extreme in 2, 4 and 8
+ *                                    bytes, and in the place of every number that is written in digits
  *   robust [-j N] --replay DIR…      every file and folder once, as it is
+ * -l: in 64 MiB of addresses (not under ASan), 256 KiB of stack, with 8 descriptors.
  *
  * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another
  * goes on with the next file.
@@ -45,7 +48,6 @@ const char *__asan_default_options(void)
 static size_t heap_in_use(void) { return 0; }
 #endif
 
-#define SMALL        4096
 #define CASE_SECONDS 20
 #define WORKERS_MAX  64
 
@@ -67,6 +69,8 @@ static char **paths;
 static size_t npaths, cap_paths;
 static bool replay;
 static int flips = 1;
+static off_t small = 4096;
+static bool extremes, little;
 
 static void die(const char *what)
 {
@@ -91,7 +95,7 @@ static void collect(const char *path)
     if (stat(path, &st) != 0)
         die(path);
     if (!S_ISDIR(st.st_mode)) {
-        if (S_ISREG(st.st_mode) && (replay || st.st_size <= SMALL))
+        if (S_ISREG(st.st_mode) && (replay || st.st_size <= small))
             add_path(path);
         return;
     }
@@ -176,12 +180,106 @@ static unsigned flipped(unsigned char byte, size_t turn)
     }
 }
 
+static void put_le(unsigned char *at, uint64_t v, size_t width)
+{
+    for (size_t i = 0; i < width; i++)
+        at[i] = (unsigned char)(v >> 8 * i);
+}
+
+/* binary_extremes - what stands at AT may be a count, a length, an offset or a dimension. */
+static void binary_extremes(struct current *cur, unsigned char *data, size_t size, size_t at)
+{
+    const uint64_t values[] = {0,
+                               1,
+                               0x7f,
+                               0x80,
+                               0x7fff,
+                               0x8000,
+                               0x7ffffffe,
+                               0x7fffffff,
+                               0x80000000,
+                               0xfffffffe,
+                               UINT32_MAX,
+                               (uint64_t)1 << 32,
+                               INT64_MAX,
+                               (uint64_t)1 << 63,
+                               UINT64_MAX - 1,
+                               UINT64_MAX,
+                               size + 1};
+    unsigned char was[8];
+    for (size_t width = 2; width <= 8 && width <= size - at; width *= 2) {
+        memcpy(was, data + at, width);
+        for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
+            put_le(data + at, values[v], width);
+            if (memcmp(was, data + at, width) != 0)
+                run_case(cur, data, size, "an extreme number at", at, (unsigned)width);
+        }
+        memcpy(data + at, was, width);
+    }
+}
+
+/* text_extremes - the digits from AT to END as other numbers; a safetensors header says its new length. */
+static void text_extremes(struct current *cur, const unsigned char *data, size_t size, size_t at, size_t end)
+{
+    static const char *const numbers[] = {"0",
+                                          "1",
+                                          "-1",
+                                          "255",
+                                          "65536",
+                                          "2147483647",
+                                          "2147483648",
+                                          "4294967295",
+                                          "4294967296",
+                                          "9007199254740993",
+                                          "9223372036854775807",
+                                          "9223372036854775808",
+                                          "18446744073709551615",
+                                          "18446744073709551616",
+                                          "99999999999999999999999999",
+                                          "1e3",
+                                          "0.5",
+                                          "01"};
+    unsigned char *copy = malloc(size + 32);
+    uint64_t header = 0;
+    if (!copy)
+        die("copy");
+    for (size_t i = 0; i < 8 && size >= 8; i++)
+        header |= (uint64_t)data[i] << 8 * i;
+    for (size_t v = 0; v < sizeof numbers / sizeof *numbers; v++) {
+        size_t n = strlen(numbers[v]);
+        memcpy(copy, data, at);
+        memcpy(copy + at, numbers[v], n);
+        memcpy(copy + at + n, data + end, size - end);
+        if (header && header <= size - 8 && end <= header + 8)
+            put_le(copy, header + n - (end - at), 8);
+        run_case(cur, copy, size - (end - at) + n, "an extreme number written at", at, (unsigned)v);
+    }
+    free(copy);
+}
+
+static void damage_numbers(struct current *cur, unsigned char *data, size_t size)
+{
+    for (size_t i = 0; i < size; i++) {
+        size_t end = i;
+        while (end < size && data[end] >= '0' && data[end] <= '9')
+            end++;
+        if (end > i && (i == 0 || data[i - 1] < '0' || data[i - 1] > '9'))
+            text_extremes(cur, data, size, i, end);
+        binary_extremes(cur, data, size, i);
+    }
+}
+
 static void damage(struct current *cur, const char *path)
 {
     size_t size;
     unsigned char *data = load(path, &size);
     exercise_memory(data, size, "warm-up"); /* what libraries allocate once is no leak */
     run_case(cur, data, size, "as it is", 0, 0);
+    if (extremes) {
+        damage_numbers(cur, data, size);
+        free(data);
+        return;
+    }
     for (size_t n = 0; n < size; n++)
         run_case(cur, data, n, "cut to", n, 0);
     for (size_t i = 0; i < size; i++) {
@@ -219,8 +317,19 @@ static void open_path(struct current *cur, const char *path)
     }
 }
 
+static void limit(int what, rlim_t most)
+{
+    if (setrlimit(what, &(struct rlimit){most, most}) != 0)
+        die("limit");
+}
+
 static void work(struct current *cur)
 {
+    if (little) {
+        limit(RLIMIT_AS, (rlim_t)64 << 20);
+        limit(RLIMIT_STACK, (rlim_t)256 << 10);
+        limit(RLIMIT_NOFILE, 8);
+    }
     for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
         atomic_store(&cur->file, i);
         if (replay)
@@ -291,6 +400,12 @@ int main(int argc, char **argv)
     for (; arg < argc && argv[arg][0] == '-'; arg++) {
         if (strcmp(argv[arg], "--replay") == 0)
             replay = true;
+        else if (strcmp(argv[arg], "-l") == 0)
+            little = true;
+        else if (strcmp(argv[arg], "-x") == 0)
+            extremes = true;
+        else if (strcmp(argv[arg], "-m") == 0 && arg + 1 < argc)
+            small = (off_t)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-j") == 0 && arg + 1 < argc)
             workers = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)

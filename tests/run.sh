@@ -15,7 +15,7 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 parts='unit unit-asan warnings lint header install example cli man faults readme git demo gates truth truth-asan replay
-       robust fuzz public oracle'
+       robust threats fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -53,6 +53,7 @@ part_truth() { "$B/tests/truth" tests/corpus; }
 part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
 part_robust() { "$B/asan/tests/robust" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
+part_threats() { sh tests/threats/run.sh; }
 part_fuzz() { FUZZ_SECONDS=${FUZZ_SECONDS:-10} sh tests/fuzz/run.sh; }
 part_oracle() { sh tests/oracle/run.sh --sample; }
 

@@ -322,7 +322,7 @@ static ckpt_value **sizes_slot(struct machine *m, ckpt_value *const *items, size
 
 ckpt_value *machine_tuple(struct machine *m, size_t n)
 {
-    ckpt_value **from = m->stack + (m->top - n), *v;
+    ckpt_value **from = n ? m->stack + (m->top - n) : NULL, *v;
     if (n == 0) {
         if (!m->unit)
             m->unit = node(m, CKPT_V_TUPLE);

@@ -89,7 +89,7 @@ static bool gathered(struct tracer *t, enum trace_kind kind, size_t from)
 {
     struct trace_node *v = node(t, kind, sizeof *v);
     uint32_t most = kind == TRACE_TUPLE ? KEEP_ARGS : KEEP_ITEMS;
-    if (!v || !add(t, v, t->stack + from, t->top - from, most))
+    if (!v || !add(t, v, t->top > from ? t->stack + from : NULL, t->top - from, most))
         return false;
     t->top = from;
     return push(t, ref_of(v));

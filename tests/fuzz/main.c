@@ -1,7 +1,7 @@
 /*
  * main.c - runs a fuzz target without libFuzzer: every file given, as it is, then mutations for a while.
  *
- *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR…
+ *   open [-t SECONDS] [-s SEED] [-o FOLDER] FILE|DIR|PACK…
  *
  * The target runs in a child. An input that ends it (or takes longer than 20 s) is kept in FOLDER (.) as
  * crash-N, and the next child goes on. The same seed and files give the same inputs. With libFuzzer instead
@@ -27,6 +27,7 @@
 #define CASE_SECONDS   20
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv) __attribute__((weak));
 
 struct input {
     uint8_t *data;
@@ -60,17 +61,69 @@ static void die(const char *what)
     exit(2);
 }
 
+static void add_input(uint8_t *data, size_t size)
+{
+    inputs = realloc(inputs, (ninputs + 1) * sizeof *inputs);
+    if (!inputs)
+        die("inputs");
+    inputs[ninputs++] = (struct input){data, size};
+}
+
+/* add_pack - many small inputs in one file, each behind its length in four bytes, little-endian. */
+static void add_pack(uint8_t *data, size_t size)
+{
+    for (size_t at = 0; size - at >= 4;) {
+        size_t n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
+        at += 4;
+        if (n > size - at || n > SIZE_MAX_INPUT)
+            die("a damaged pack");
+        add_input(data + at, n);
+        at += n;
+    }
+}
+
 static void add_file(const char *path, size_t size)
 {
-    if (size > SIZE_MAX_INPUT)
+    const char *dot = strrchr(path, '.');
+    bool pack = dot && strcmp(dot, ".pack") == 0;
+    if (size > SIZE_MAX_INPUT && !pack)
         return;
-    inputs = realloc(inputs, (ninputs + 1) * sizeof *inputs);
     FILE *f = fopen(path, "rb");
     uint8_t *data = malloc(size ? size : 1);
-    if (!inputs || !f || !data || fread(data, 1, size, f) != size)
+    if (!f || !data || fread(data, 1, size, f) != size)
         die(path);
     fclose(f);
-    inputs[ninputs++] = (struct input){data, size};
+    if (pack)
+        add_pack(data, size);
+    else
+        add_input(data, size);
+}
+
+/* Files become a pack (-p PACK FILE…), or a pack becomes files of a folder (-u FOLDER PACK). */
+static int pack_up(const char *pack)
+{
+    FILE *f = fopen(pack, "wb");
+    for (size_t i = 0; f && i < ninputs; i++) {
+        size_t n = inputs[i].size;
+        uint8_t head[4] = {(uint8_t)n, (uint8_t)(n >> 8), (uint8_t)(n >> 16), 0};
+        if (fwrite(head, 1, 4, f) != 4 || fwrite(inputs[i].data, 1, n, f) != n)
+            die(pack);
+    }
+    if (!f || fclose(f) != 0)
+        die(pack);
+    return 0;
+}
+
+static int unpack(const char *to)
+{
+    char path[1024];
+    for (size_t i = 0; i < ninputs; i++) {
+        snprintf(path, sizeof path, "%s/%05zu", to, i);
+        FILE *f = fopen(path, "wb");
+        if (!f || fwrite(inputs[i].data, 1, inputs[i].size, f) != inputs[i].size || fclose(f) != 0)
+            die(path);
+    }
+    return 0;
 }
 
 static int not_dots(const struct dirent *e)
@@ -258,17 +311,26 @@ static void keep_crash(unsigned n, int status)
 int main(int argc, char **argv)
 {
     unsigned crashes = 0;
+    const char *to_pack = NULL, *to_files = NULL;
     int opt, status;
-    while ((opt = getopt(argc, argv, "t:s:o:")) != -1) {
+    while ((opt = getopt(argc, argv, "t:s:o:p:u:")) != -1) {
         if (opt == 't')
             seconds = strtoull(optarg, NULL, 10);
         else if (opt == 's')
             seed = strtoull(optarg, NULL, 10);
         else if (opt == 'o')
             folder = optarg;
+        else if (opt == 'p')
+            to_pack = optarg;
+        else if (opt == 'u')
+            to_files = optarg;
     }
     for (int i = optind; i < argc; i++)
         add(argv[i]);
+    if (to_pack || to_files)
+        return to_pack ? pack_up(to_pack) : unpack(to_files);
+    if (LLVMFuzzerInitialize)
+        LLVMFuzzerInitialize(&argc, &argv);
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED || !ninputs)
         die("nothing to run");

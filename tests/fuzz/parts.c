@@ -1,0 +1,322 @@
+/*
+ * parts.c - fuzz targets for each reader by itself, in memory; FUZZ_TARGET names the one to run.
+ * Whatever the bytes, a reader refuses them with a reason, or what it says holds: members lie inside the
+ * file, text that is shown cannot act on a terminal, what is written reads back as what was written.
+ */
+#include "../exercise.h"
+
+#include "base/utf8.h"
+#include "codec/json_scan.h"
+#include "codec/pickle_read.h"
+#include "codec/pickle_trace.h"
+#include "codec/pickle_write.h"
+#include "codec/tar.h"
+#include "format/format.h"
+#include "format/scan.h"
+#include "op/scan.h"
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+#define MEMORY ((uint64_t)64 << 20)
+
+static void reason(ckpt_status st, const ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        exercise_error(st, err);
+}
+
+static source *memory(const uint8_t *data, size_t size)
+{
+    source *src = source_mem(data, size, 0);
+    if (!src)
+        exercise_broken("no memory");
+    return src;
+}
+
+/* ------------------------------------------------------------------- text */
+
+static void text(const uint8_t *data, size_t size)
+{
+    char shown[1024];
+    ckpt_text_escape(str_of((const char *)data, size), shown, sizeof shown);
+    for (const char *p = shown; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            exercise_broken("a control character is shown");
+    if (!utf8_check(str_of(shown, strlen(shown)), false, NULL))
+        exercise_broken("what is shown is not UTF-8");
+    if (size)
+        (void)ckpt_glob_match(str_of((const char *)data + 1, data[0] % size),
+                              str_of((const char *)data + 1 + data[0] % size, size - 1 - data[0] % size));
+}
+
+static void json(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(MEMORY);
+    json_scan j;
+    enum json_event e;
+    size_t events = 0;
+    json_init(&j, str_of((const char *)data, size), 0, a, &err);
+    while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
+        if (++events > size + 1 || j.at > size)
+            exercise_broken("more events than bytes");
+    if (e == JSON_ERROR)
+        exercise_error(err.status, &err);
+    arena_free(a);
+}
+
+/* ---------------------------------------------------------------- pickles */
+
+static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
+{
+    ckpt_value *root = NULL;
+    uint64_t next = 0;
+    ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &next, err);
+    reason(st, err);
+    if (st == CKPT_OK && (!root || next > src->size))
+        exercise_broken("a pickle without a root, or beyond its end");
+    return st == CKPT_OK ? root : NULL;
+}
+
+static void pickle(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    char shown[256];
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size);
+    ckpt_value *root = read_pickle(a, src, &err);
+    if (root) {
+        ckpt_value_text(root, 50, shown, sizeof shown);
+        ckpt_value_type_name(root, shown, sizeof shown);
+    }
+    source_unref(src);
+    arena_free(a);
+}
+
+/* pickle_back - a graph that can be written is, the second time, written as the first. */
+static void pickle_back(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    buf once, twice;
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size), *again = NULL;
+    ckpt_value *root = read_pickle(a, src, &err);
+    buf_init(&once, (size_t)16 << 20);
+    buf_init(&twice, (size_t)16 << 20);
+    ckpt_status st = root ? pickle_write(root, NULL, &once, &err) : CKPT_EFORMAT;
+    if (root)
+        reason(st, &err);
+    if (st == CKPT_OK) {
+        again = memory(once.data, once.len);
+        root = read_pickle(a, again, &err);
+        if (!root)
+            exercise_broken("what was written is no pickle");
+        if (pickle_write(root, NULL, &twice, &err) != CKPT_OK || twice.len != once.len ||
+            memcmp(twice.data, once.data, once.len) != 0)
+            exercise_broken("a pickle changes when it is written again");
+    }
+    if (again)
+        source_unref(again);
+    buf_free(&once);
+    buf_free(&twice);
+    source_unref(src);
+    arena_free(a);
+}
+
+static bool step(void *user, const struct trace_step *s)
+{
+    arena *a = user;
+    if (s->subject && arena_used(a) < MEMORY / 2)
+        (void)s->t->value(s->t, s->subject, a, 16);
+    return true;
+}
+
+static void trace(const uint8_t *data, size_t size)
+{
+    source *src = memory(data, size);
+    for (int framed = 0; framed < 2; framed++) {
+        ckpt_error err = {0};
+        arena *a = arena_new(MEMORY);
+        struct trace_options o = {.framed = framed, .payloads = !framed, .step = step, .user = a};
+        struct trace_end end;
+        reason(pickle_trace(src, 0, size, &o, &end, &err), &err);
+        if (end.next > size || end.opcodes > size)
+            exercise_broken("a trace goes beyond the bytes");
+        arena_free(a);
+    }
+    source_unref(src);
+}
+
+/* --------------------------------------------------------------- archives */
+
+static void zip_file(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size);
+    zip *z = NULL;
+    ckpt_status st = zip_open(src, a, &z, &err);
+    reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
+        ckpt_str bytes;
+        if (zip_find(z, z->entries[i].name) < 0)
+            exercise_broken("a member cannot be found by its name");
+        reason(zip_data(z, i, &err), &err);
+        reason(zip_load(z, i, 1 << 16, &bytes, &err), &err);
+    }
+    if (st == CKPT_OK)
+        zip_close(z);
+    source_unref(src);
+    arena_free(a);
+}
+
+static void tar_file(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size);
+    struct tar_entry *entries;
+    size_t n;
+    ckpt_status st = tar_list(src, a, &entries, &n, &err);
+    reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++)
+        if (entries[i].data > size || entries[i].size > size - entries[i].data)
+            exercise_broken("a member of a tar reaches beyond the file");
+    source_unref(src);
+    arena_free(a);
+}
+
+/* ---------------------------------------------------------------- formats */
+
+/* format - opened as ONLY that format, or as any. */
+static void format(const uint8_t *data, size_t size, const char *only)
+{
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    ckpt_status st = format_open("fuzz", memory(data, size), NULL, only ? format_by_name(only) : NULL, &f,
+                                 &err);
+    reason(st, &err);
+    for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
+        exercise_row(f, i);
+    if (st == CKPT_OK)
+        file_free(f);
+}
+
+static void any(const uint8_t *data, size_t size) { format(data, size, NULL); }
+static void safetensors(const uint8_t *data, size_t size) { format(data, size, "safetensors"); }
+static void torch_zip(const uint8_t *data, size_t size) { format(data, size, "torch-zip"); }
+static void torch_legacy(const uint8_t *data, size_t size) { format(data, size, "torch-legacy"); }
+static void torch_tar(const uint8_t *data, size_t size) { format(data, size, "torch-tar"); }
+
+static void foreign(const uint8_t *data, size_t size)
+{
+    struct probe p = {.path = "fuzz", .src = memory(data, size), .size = size};
+    ckpt_error err = {0};
+    p.nhead = size < sizeof p.head ? size : sizeof p.head;
+    memcpy(p.head, data, p.nhead);
+    exercise_error(foreign_detect(&p, &err), &err);
+    source_unref(p.src);
+}
+
+static int told(void *user, const ckpt_scan_record *r)
+{
+    (void)user;
+    return r->where.len > ((size_t)1 << 20);
+}
+
+static void scan(const uint8_t *data, size_t size)
+{
+    ckpt_scan_options o = {.max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true};
+    ckpt_scan_result result = {0};
+    struct scan s = {.opts = &o, .tell = told, .result = &result};
+    struct judge *judge = NULL;
+    ckpt_error err = {0};
+    source *src = memory(data, size);
+    if (judge_new(&s, &judge, &err) == CKPT_OK)
+        reason(format_scan("fuzz", src, &s, &err), &err);
+    if (result.accounted > result.bytes)
+        exercise_broken("more bytes are accounted for than there are");
+    judge_free(judge);
+    source_unref(src);
+}
+
+/* undone - of the renames of P, is there one before N that R takes back? */
+static bool undone(const ckpt_plan *p, size_t n, const ckpt_rename *r)
+{
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(ckpt_plan_rename_at(p, i)->from, r->to) && str_eq(ckpt_plan_rename_at(p, i)->to, r->from))
+            return true;
+    return false;
+}
+
+/* names - a prefix that was added is taken off again: every name is what it was. */
+static void names(const uint8_t *data, size_t size)
+{
+    ckpt_file *f = NULL;
+    ckpt_plan *p = NULL;
+    ckpt_error err = {0};
+    size_t added = 0;
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
+        return;
+    ckpt_status st = ckpt_plan_new(f, &p, &err);
+    if (st == CKPT_OK && (st = ckpt_plan_add(p, "fuzz.", &err)) == CKPT_OK) {
+        added = ckpt_plan_rename_count(p);
+        st = ckpt_plan_strip(p, "fuzz.", false, &err);
+    }
+    reason(st, &err);
+    for (size_t i = added; st == CKPT_OK && i < ckpt_plan_rename_count(p) && i < added + 32; i++)
+        if (!ckpt_plan_rename_at(p, i)->metadata && !undone(p, added, ckpt_plan_rename_at(p, i)))
+            exercise_broken("a prefix added and taken off again leaves another name");
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+/* ------------------------------------------------------------------ choice */
+
+static const struct {
+    const char *name;
+    void (*run)(const uint8_t *data, size_t size);
+} targets[] = {
+    {"any", any},
+    {"foreign", foreign},
+    {"json", json},
+    {"names", names},
+    {"pickle", pickle},
+    {"pickle_back", pickle_back},
+    {"safetensors", safetensors},
+    {"scan", scan},
+    {"tar", tar_file},
+    {"text", text},
+    {"torch_legacy", torch_legacy},
+    {"torch_tar", torch_tar},
+    {"torch_zip", torch_zip},
+    {"trace", trace},
+    {"zip", zip_file},
+};
+#define NTARGETS (sizeof targets / sizeof *targets)
+
+static size_t chosen = NTARGETS;
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *name = getenv("FUZZ_TARGET");
+    (void)argc;
+    (void)argv;
+    for (size_t i = 0; i < NTARGETS; i++)
+        if (name && strcmp(name, targets[i].name) == 0)
+            chosen = i;
+    if (chosen < NTARGETS)
+        return 0;
+    fputs("FUZZ_TARGET is one of:", stderr);
+    for (size_t i = 0; i < NTARGETS; i++)
+        fprintf(stderr, " %s", targets[i].name);
+    fputc('\n', stderr);
+    exit(2);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    targets[chosen].run(data, size);
+    return 0;
+}

@@ -1,0 +1,404 @@
+/*
+ * names.c - names CKPT: names that want to act on a terminal, a shell or a reader's eyes, as tensors, as
+ * values, as imports, as files and as options, through every command, as text, as JSON and in errors.
+ * Whatever is printed is UTF-8 without controls (but line ends), without characters that change the
+ * direction of text and without invisible ones.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define SAYS_MOST ((size_t)1 << 20)
+
+/* Names that are UTF-8, and some that are not; \1 stands for NUL where a format can hold that. */
+static const char *const names[] = {
+    "\033[2J\033[H",
+    "\033[31mred",
+    "\033]0;title\a",
+    "\033]8;;http://x/\033\\link\033]8;;\033\\",
+    "\033]52;c;cm0gLXJm\a",
+    "\033P+q\033\\",
+    "\033c",
+    "a\bb\b\b",
+    "good\rbad",
+    "two\nlines",
+    "\ttab",
+    "bell\a",
+    "del\177",
+    "nul\1here",
+    "c1 \302\2332J",
+    "nel\302\205next",
+    "shy\302\255",
+    "rlo \342\200\256txet",
+    "lri \342\201\246x\342\201\251",
+    "rlm\342\200\217x",
+    "alm\330\234x",
+    "zero\342\200\213width",
+    "join\342\200\215er",
+    "bom\357\273\277",
+    "line\342\200\250sep",
+    "para\342\200\251sep",
+    "tag\363\240\200\201",
+    "mvs\341\240\216x",
+    "anchor\357\277\271x",
+    "bad\377byte",
+    "over\300\257long",
+    "half\303",
+    "lone\355\240\200surrogate",
+    "%s%n%p",
+    "$(id)`id`;id|id&",
+    "'quo\"tes\\",
+    "-rf",
+    "--help",
+    "../../etc/passwd",
+    "/dev/null",
+    "*?[a]{b}",
+    " ",
+    "",
+    "e\314\201\314\201\314\201\314\201\314\201",
+    "\360\237\230\200",
+    "\357\277\277",
+};
+#define NNAMES (sizeof names / sizeof *names)
+
+/* NAME stands for the name, FILE for a file that holds it, OTHER for one that does not. */
+static const char *const commands[][8] = {
+    {"ls", "FILE"},
+    {"ls", "--json", "FILE"},
+    {"ls", "--json", "--values", "FILE"},
+    {"info", "FILE"},
+    {"info", "--json", "FILE"},
+    {"show", "FILE"},
+    {"show", "FILE", "NAME"},
+    {"show", "--json", "FILE", "NAME"},
+    {"show", "OTHER", "NAME"},
+    {"show", "--json", "OTHER", "NAME"},
+    {"stat", "FILE"},
+    {"stat", "--json", "FILE"},
+    {"hash", "FILE"},
+    {"hash", "--json", "FILE"},
+    {"diff", "FILE", "OTHER"},
+    {"diff", "--json", "OTHER", "FILE"},
+    {"scan", "--all", "FILE"},
+    {"scan", "--json", "--all", "FILE"},
+    {"scan", "--sarif", "FILE"},
+    {"strip", "--auto", "--dry-run", "FILE"},
+    {"strip", "NAME", "--check", "FILE"},
+    {"add", "NAME", "--dry-run", "FILE"},
+    {"add", "NAME", "--dry-run", "--json", "FILE"},
+    {"rename", "-s", "NAME=>x", "--dry-run", "FILE"},
+    {"rename", "-s", "^.*$=>NAME", "--dry-run", "FILE"},
+    {"rename", "-m", "NAME", "--dry-run", "--json", "FILE"},
+    {"convert", "FILE", "-n", "-o", "/tmp/x.safetensors"},
+    {"convert", "FILE", "-n", "--json", "-o", "/tmp/x.pt"},
+    {"convert", "FILE", "-n", "--keep", "NAME", "-o", "/tmp/x.pt"},
+    {"convert", "FILE", "-n", "--root", "NAME", "-o", "/tmp/x.pt"},
+    {"convert", "FILE", "-n", "-o", "/nowhere/NAME"},
+    {"convert", "FILE", "-n", "--to", "NAME", "-o", "x"},
+    {"convert", "FILE", "-n", "--cast", "NAME=float16", "-o", "/tmp/x.safetensors"},
+    {"verify", "FILE"},
+    {"verify", "--json", "FILE"},
+    {"verify", "--manifest", "NAME", "FILE"},
+    {"doctor", "FILE"},
+    {"doctor", "--json", "FILE"},
+    {"salvage", "FILE", "-n", "-o", "/tmp/x.pt"},
+    {"sanitize", "FILE", "-n", "-o", "/tmp/x.pt"},
+    {"sanitize", "--json", "FILE", "-n", "-o", "/tmp/x.pt"},
+    {"NAME", "FILE"},
+    {"ls", "NAME"},
+    {"ls", "--json", "NAME"},
+    {"help", "NAME"},
+    {"ls", "--NAME", "FILE"},
+    {"completion", "NAME"},
+};
+#define NCOMMANDS (sizeof commands / sizeof *commands)
+
+static const char *ckpt;
+static char dir[64];
+static long passed, failed, runs;
+static bool known[NCOMMANDS];
+
+static void die(const char *what)
+{
+    fprintf(stderr, "names: %s: %s\n", what, strerror(errno));
+    exit(2);
+}
+
+/* ---------------------------------------------------------- files with names */
+
+struct out {
+    unsigned char data[8192];
+    size_t n;
+};
+
+static void put(struct out *o, const void *bytes, size_t n)
+{
+    if (n > sizeof o->data - o->n)
+        die("a name is too long");
+    memcpy(o->data + o->n, bytes, n);
+    o->n += n;
+}
+
+static void puts_out(struct out *o, const char *s) { put(o, s, strlen(s)); }
+
+static void put_byte(struct out *o, unsigned v)
+{
+    unsigned char c = (unsigned char)v;
+    put(o, &c, 1);
+}
+
+/* The name as JSON text: what JSON wants escaped, is. */
+static void put_json(struct out *o, const char *name)
+{
+    char escaped[8];
+    for (const unsigned char *p = (const unsigned char *)name; *p; p++) {
+        unsigned c = *p == 1 ? 0 : *p;
+        snprintf(escaped, sizeof escaped, "\\u%04x", c);
+        if (c < 0x20 || c == '"' || c == '\\')
+            puts_out(o, escaped);
+        else
+            put_byte(o, c);
+    }
+}
+
+static void make_safetensors(struct out *o, const char *name)
+{
+    o->n = 8;
+    puts_out(o, "{\"__metadata__\":{\"");
+    put_json(o, name);
+    puts_out(o, "\":\"");
+    put_json(o, name);
+    puts_out(o, "\"},\"");
+    put_json(o, name);
+    puts_out(o, "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[0,4]},\"module.");
+    put_json(o, name);
+    puts_out(o, "\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[4,4]}}");
+    uint64_t n = o->n - 8;
+    for (size_t i = 0; i < 8; i++)
+        o->data[i] = (unsigned char)(n >> 8 * i);
+    puts_out(o, "data");
+}
+
+static void put_text(struct out *o, const char *name, bool bytes)
+{
+    size_t n = strlen(name);
+    put_byte(o, bytes ? 'T' : 'X'); /* Python 2's str, which need not be UTF-8 */
+    for (size_t i = 0; i < 4; i++)
+        put_byte(o, (unsigned)(n >> 8 * i) & 255);
+    for (size_t i = 0; i < n; i++)
+        put_byte(o, (unsigned char)(name[i] == 1 ? 0 : name[i]));
+}
+
+/* A pickle: {NAME: NAME, 'f': MODULE.NAME()}. */
+static void make_pickle(struct out *o, const char *name, bool bytes)
+{
+    o->n = 0;
+    puts_out(o, "\x80\x02}(");
+    put_text(o, name, bytes);
+    put_text(o, name, bytes);
+    puts_out(o, "X");
+    put(o, "\1\0\0\0f", 5);
+    if (strchr(name, '\n')) {
+        puts_out(o, "N");
+    } else {
+        puts_out(o, "c");
+        puts_out(o, name);
+        puts_out(o, "\n");
+        puts_out(o, name);
+        puts_out(o, "\n)R");
+    }
+    puts_out(o, "u.");
+}
+
+static void save(const char *path, const void *data, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    if (fd < 0 || write(fd, data, n) != (ssize_t)n || close(fd) != 0)
+        die(path);
+}
+
+/* -------------------------------------------------------------- what is shown */
+
+static size_t character(const unsigned char *p, size_t left, uint32_t *c)
+{
+    size_t n = *p < 0x80                 ? 1
+               : *p >= 0xc2 && *p < 0xe0 ? 2
+               : *p >= 0xe0 && *p < 0xf0 ? 3
+               : *p >= 0xf0 && *p < 0xf5 ? 4
+                                         : 0;
+    *c = n == 1 ? *p : n ? *p & (0x7fu >> n) : 0;
+    if (n == 0 || n > left)
+        return 0;
+    for (size_t i = 1; i < n; i++) {
+        if ((p[i] & 0xc0) != 0x80)
+            return 0;
+        *c = *c << 6 | (p[i] & 0x3f);
+    }
+    return (n == 3 && *c < 0x800) || (n == 4 && *c < 0x10000) || (*c >= 0xd800 && *c < 0xe000) ? 0 : n;
+}
+
+static bool harmless(uint32_t c)
+{
+    return c == '\n' ||
+           (c >= 0x20 && c != 0x7f && !(c >= 0x80 && c < 0xa0) && c != 0x61c && c != 0x180e && c != 0xfeff &&
+            !(c >= 0x200b && c <= 0x200f) && !(c >= 0x2028 && c <= 0x202e) && !(c >= 0x2060 && c <= 0x206f) &&
+            !(c >= 0xfff9 && c <= 0xfffb) && !(c >= 0xe0000 && c < 0xe1000));
+}
+
+/* wrong - the first character that must not be shown; -1: none. */
+static long wrong(const unsigned char *text, size_t n)
+{
+    uint32_t c;
+    for (size_t at = 0; at < n;) {
+        size_t len = character(text + at, n - at, &c);
+        if (len == 0 || !harmless(c))
+            return (long)at;
+        at += len;
+    }
+    return -1;
+}
+
+static int run(char *const argv[], int fd)
+{
+    int status;
+    if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
+        die("output");
+    pid_t pid = fork();
+    if (pid == 0) {
+        int null = open("/dev/null", O_RDONLY);
+        if (chdir(dir) != 0 || dup2(null, 0) < 0 || dup2(fd, 1) < 0 || dup2(fd, 2) < 0)
+            _exit(125);
+        execv(ckpt, argv);
+        _exit(125);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        die("fork");
+    runs++;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void complain(char *const argv[], const unsigned char *said, long at, int code)
+{
+    failed++;
+    printf("exit %d:", code);
+    for (int i = 1; argv[i]; i++)
+        printf(" %s",
+               argv[i][0] && wrong((const unsigned char *)argv[i], strlen(argv[i])) < 0 ? argv[i] : "NAME");
+    for (long i = at < 16 ? 0 : at - 16; at >= 0 && said[i] && i < at + 8; i++)
+        printf(" %02x", said[i]);
+    putchar('\n');
+}
+
+/* fill_in - NAME, FILE and OTHER of WORD replaced. */
+static char *fill_in(const char *word, const char *name, const char *file)
+{
+    size_t cap = strlen(word) + strlen(name) + strlen(file) + 32;
+    char *out = malloc(cap);
+    const char *at = strstr(word, "NAME");
+    if (!out)
+        die("memory");
+    if (strcmp(word, "FILE") == 0)
+        snprintf(out, cap, "%s", file);
+    else if (strcmp(word, "OTHER") == 0)
+        snprintf(out, cap, "other.safetensors");
+    else if (at)
+        snprintf(out, cap, "%.*s%s%s", (int)(at - word), word, name, at + 4);
+    else
+        snprintf(out, cap, "%s", word);
+    return out;
+}
+
+static void each_command(const char *name, const char *file)
+{
+    static unsigned char said[SAYS_MOST];
+    static int fd = -1;
+    if (fd < 0)
+        fd = memfd_create("said", MFD_CLOEXEC);
+    for (size_t k = 0; k < NCOMMANDS; k++) {
+        char *argv[10] = {(char *)(size_t)ckpt};
+        int n = 1;
+        if (!known[k])
+            continue;
+        for (int i = 0; i < 8 && commands[k][i]; i++)
+            argv[n++] = fill_in(commands[k][i], name, file);
+        argv[n] = NULL;
+        int code = run(argv, fd);
+        ssize_t len = pread(fd, said, sizeof said - 1, 0);
+        said[len < 0 ? 0 : len] = '\0';
+        long at = wrong(said, len < 0 ? 0 : (size_t)len);
+        if (at >= 0 || code < 0 || code > 2 || (code == 2 && len == 0))
+            complain(argv, said, at, code);
+        else
+            passed++;
+        while (--n > 0)
+            free(argv[n]);
+    }
+}
+
+/* ------------------------------------------------------------------- names */
+
+static void know_commands(void)
+{
+    int fd = memfd_create("help", MFD_CLOEXEC);
+    for (size_t k = 0; k < NCOMMANDS; k++) {
+        char *argv[] = {(char *)(size_t)ckpt, (char *)(size_t)commands[k][0], (char *)(size_t) "--help",
+                        NULL};
+        known[k] = strcmp(commands[k][0], "NAME") == 0 || run(argv, fd) == 0;
+    }
+    close(fd);
+}
+
+/* A file of that name, too, where it can be one. */
+static void as_file(const char *name, const struct out *o)
+{
+    char path[512];
+    if (!*name || strchr(name, '/') || name[0] == '-' || strcmp(name, " ") == 0)
+        return;
+    snprintf(path, sizeof path, "%s.safetensors", name);
+    save(path, o->data, o->n);
+    each_command(name, path);
+    snprintf(path, sizeof path, "%s.pt", name);
+    save(path, "\x80\x02}q", 4); /* and one that is refused */
+    each_command(name, path);
+}
+
+int main(int argc, char **argv)
+{
+    static struct out o;
+    if (argc != 2 || !(ckpt = realpath(argv[1], NULL)))
+        die("usage: names CKPT");
+    snprintf(dir, sizeof dir, "%s/ckpt-names-XXXXXX", access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp");
+    if (!mkdtemp(dir) || chdir(dir) != 0)
+        die(dir);
+    know_commands();
+    make_safetensors(&o, "other");
+    save("other.safetensors", o.data, o.n);
+    for (size_t i = 0; i < NNAMES; i++) {
+        make_safetensors(&o, names[i]);
+        save("f.safetensors", o.data, o.n);
+        each_command(names[i], "f.safetensors");
+        as_file(names[i], &o);
+        make_pickle(&o, names[i], false);
+        save("f.pkl", o.data, o.n);
+        each_command(names[i], "f.pkl");
+        make_pickle(&o, names[i], true);
+        save("g.pkl", o.data, o.n);
+        each_command(names[i], "g.pkl");
+    }
+    char *rm[] = {(char *)(size_t) "rm", (char *)(size_t) "-rf", dir, NULL};
+    printf("%zu names, %zu commands, %ld runs\n", NNAMES, NCOMMANDS, runs);
+    printf("names: %ld passed, %ld failed\n", passed, failed);
+    fflush(stdout);
+    if (failed == 0)
+        execvp(rm[0], rm);
+    execvp(rm[0], rm);
+    return 2;
+}

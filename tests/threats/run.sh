@@ -1,0 +1,33 @@
+#!/bin/sh
+# run.sh - hostile bytes, numbers and names, row by row:
+#   names      46 names through 47 commands, as text, as JSON and in errors (names.c)
+#   limits     every truncation and four changes of each byte of small files, in 64 MiB, 256 KiB of stack
+#              and 8 descriptors
+#   extremes   extreme numbers in 2, 4 and 8 bytes at every offset, and for every written one, likewise
+#   sanitized  every truncation and four changes of each byte of the smallest files under ASan and UBSan
+set -u
+B=${B:-build}
+CKPT=${CKPT:-$PWD/$B/ckpt}
+passed=0 failed=0
+
+# row NAME COMMAND… - which ends with "…: N passed, N failed"
+row()
+{
+    name=$1
+    shift
+    said=$("$@" 2>&1)
+    code=$?
+    set -- $(printf '%s\n' "$said" | sed -n 's/^[a-z]*: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p')
+    [ $code -eq 0 ] && [ "${2:-1}" -eq 0 ] || printf '%s\n' "$said"
+    [ $code -eq 0 ] || [ "${2:-0}" -ne 0 ] || failed=$((failed + 1))
+    passed=$((passed + ${1:-0}))
+    failed=$((failed + ${2:-0}))
+    printf '  %-10s %9d cases\n' "$name" $((${1:-0} + ${2:-0}))
+}
+
+row names "$B/tests/threats/names" "$CKPT"
+row limits "$B/tests/robust" -l -f 4 -m 1500 tests/corpus
+row extremes "$B/tests/robust" -l -x -m 400 tests/corpus
+[ ! -x "$B/asan/tests/robust" ] || row sanitized "$B/asan/tests/robust" -f 4 -m 640 tests/corpus
+echo "threats: $passed passed, $failed failed"
+[ $failed -eq 0 ]
