@@ -145,6 +145,12 @@ map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t v
     return m;
 }
 
+void map_index_of(map *m, const void *user)
+{
+    if (m)
+        m->user = user;
+}
+
 void map_free(map *m)
 {
     if (!m)

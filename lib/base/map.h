@@ -15,6 +15,8 @@ map *map_new(size_t expected);
  * of them itself, and so takes a third of the memory. TEXT_OF answers for every
  * number that was put. */
 map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user);
+/* map_index_of - from now on USER is asked; M may be NULL. */
+void map_index_of(map *m, const void *user);
 void map_free(map *m);
 /* map_get - the number stored under KEY, or MAP_NONE. */
 uint32_t map_get(const map *m, ckpt_str key);

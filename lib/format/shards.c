@@ -148,6 +148,8 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
     *f = *one;
     *one = swap;
     f->probe = one->probe;
+    map_index_of(f->storage_keys, f);
+    map_index_of(f->names, f);
     file_free(one);
     return CKPT_OK;
 }
