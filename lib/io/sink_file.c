@@ -76,6 +76,14 @@ static bool reserve(int fd, uint64_t size)
         errno = EFBIG;
         return false;
     }
+    /* A file system may hand out all it has before it finds that this is not enough. */
+    struct statvfs v;
+    struct stat st;
+    if (fstatvfs(fd, &v) == 0 && v.f_blocks && v.f_frsize && fstat(fd, &st) == 0 &&
+        size / v.f_frsize > v.f_bfree + (uint64_t)st.st_blocks * 512 / v.f_frsize) {
+        errno = ENOSPC;
+        return false;
+    }
     for (;;) {
         if (size == 0 || fallocate(fd, 0, 0, (off_t)size) == 0)
             return true;
