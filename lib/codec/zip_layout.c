@@ -35,7 +35,8 @@
 #define CENTRAL      46u
 #define LOCAL        30u
 #define WINDOW       (256u * 1024u)
-#define NEAR_HEADERS 16384u /* closer than this, local headers are read by the window */
+#define NEAR_HEADERS 4096u  /* closer than this, local headers are read by the window */
+#define SOME_EXTRA   128u   /* what torch writes behind a name, to align the payload, is no longer */
 #define DEFLATE_MAX  1032u  /* no deflated byte gives more */
 
 struct zip_window {
@@ -328,7 +329,8 @@ int64_t zip_find_fold(zip *z, ckpt_str name)
 
 /* ------------------------------------------------------------ local headers */
 
-/* window_at - at least N <= WINDOW bytes at OFF; MORE reads on for the neighbours. */
+/* window_at - at least N <= WINDOW bytes at OFF, which may be too many for the file; MORE
+ * reads on for the neighbours. */
 static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const unsigned char **out,
                              ckpt_error *err)
 {
@@ -341,7 +343,8 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
     }
     if (off < w->pos || !range_within(off - w->pos, n, w->len) || w->len == 0) {
         uint64_t left = off < z->src->size ? z->src->size - off : 0;
-        size_t take = more && left > n ? (left < WINDOW ? (size_t)left : WINDOW) : n;
+        size_t want = more ? WINDOW : n + SOME_EXTRA, take = left < want ? (size_t)left : want;
+        take = take < n ? n : take < WINDOW ? take : WINDOW;
         w->pos = off;
         w->len = 0;
         CKPT_TRY(source_read(z->src, off, w->bytes, take, err));
