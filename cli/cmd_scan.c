@@ -1,5 +1,7 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
@@ -37,6 +39,7 @@ const struct cmd cmd_scan = {
 /* What a process that scanned one file leaves behind. */
 struct left {
     int code;
+    int unwritten; /* errno: the spool did not take its report */
     bool rows, done, full; /* full: what it printed could not be written; it has told so */
 };
 
@@ -45,6 +48,7 @@ struct job {
     uint64_t files;
     bool no, unsure;
     struct left *left; /* NULL: no sandbox */
+    int spool;         /* reports of JSON wait here until they are whole; -1: none */
 };
 
 /* code_of - 1: a finding; 2: none, but not everything was seen; 0: everything is fine. */
@@ -90,8 +94,9 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     return code;
 }
 
-/* died - the process that scanned PATH was ended: by what it read, or from outside. */
-static int died(const struct scan_report *report, const char *path, int status)
+/* died - the process that scanned PATH was ended: by what it read, or from outside; or its
+ * report did not fit. */
+static int died(const struct scan_report *report, const char *path, const struct left *left, int status)
 {
     ckpt_scan_result nothing = {0};
     ckpt_error err = {.status = CKPT_ECANCELLED, .offset = CKPT_NO_OFFSET};
@@ -101,6 +106,9 @@ static int died(const struct scan_report *report, const char *path, int status)
     if (sig)
         snprintf(err.what, sizeof err.what, "its scan was ended by signal %d; the file may have done that",
                  sig);
+    else if (left->unwritten)
+        snprintf(err.what, sizeof err.what, "its report cannot be kept in a temporary file: %s",
+                 strerror(left->unwritten));
     else
         snprintf(err.what, sizeof err.what, "its scan ended without a word");
     report->begin(path);
@@ -108,35 +116,77 @@ static int died(const struct scan_report *report, const char *path, int status)
     return trouble(&err, path);
 }
 
-/* scan_apart - in a process of its own, which opens the file and then gives up its rights. */
-static int scan_apart(const struct scan_report *report, const char *path, struct left *left)
+/* spool_open - a temporary file without a name, for the report of one file. */
+static int spool_open(void)
 {
+    const char *dir = getenv("TMPDIR");
+    int fd = open(dir && *dir ? dir : "/tmp", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    FILE *f = fd < 0 ? tmpfile() : NULL;
+    return f ? fileno(f) : fd;
+}
+
+/* spool_pass - what the child printed, now that it is whole. */
+static void spool_pass(int spool)
+{
+    char block[16384];
+    ssize_t n;
+    for (off_t at = 0; (n = pread(spool, block, sizeof block, at)) != 0; at += n > 0 ? n : 0) {
+        if (n > 0)
+            fwrite(block, 1, (size_t)n, stdout);
+        else if (errno != EINTR)
+            exit(trouble_text(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s", strerror(errno)));
+    }
+}
+
+static void scan_in_child(const struct job *j, const char *path)
+{
+    struct left *left = j->left;
+    if (j->spool >= 0 && dup2(j->spool, STDOUT_FILENO) < 0)
+        _exit(TROUBLE);
+    left->code = scan_one(j->report, path, true);
+    left->rows = json_rows(false);
+    errno = 0;
+    if (j->spool < 0)
+        left->full = finish_output(YES) != YES;
+    else if (fflush(stdout) || ferror(stdout))
+        left->unwritten = errno ? errno : EIO;
+    left->done = !left->unwritten;
+    _exit(0);
+}
+
+/* scan_apart - in a process of its own, which opens the file and then gives up its rights. Half a
+ * record makes all of a JSON document unreadable, so such a report is passed on when it is whole. */
+static int scan_apart(const struct job *j, const char *path)
+{
+    struct left *left = j->left;
     int status = 0;
     *left = (struct left){.code = TROUBLE};
     fflush(stdout);
+    if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
+        return trouble_text(CKPT_EIO, path, "--sandbox=off scans without", "no place for its report: %s",
+                            strerror(errno));
     pid_t child = fork();
     if (child < 0)
         return trouble_text(CKPT_ENOMEM, path, "--sandbox=off scans without", "no process for it: %s",
                             strerror(errno));
-    if (child == 0) {
-        left->code = scan_one(report, path, true);
-        left->rows = json_rows(false);
-        left->full = finish_output(YES) != YES;
-        left->done = true;
-        _exit(0);
-    }
+    if (child == 0)
+        scan_in_child(j, path);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
         ;
     if (left->full)
         _exit(TROUBLE);
+    if (!left->done)
+        return died(j->report, path, left, status);
+    if (j->spool >= 0)
+        spool_pass(j->spool);
     (void)json_rows(left->rows);
-    return left->done ? left->code : died(report, path, status);
+    return left->code;
 }
 
 static void scan(void *user, const char *path)
 {
     struct job *j = user;
-    int code = j->left ? scan_apart(j->report, path, j->left) : scan_one(j->report, path, false);
+    int code = j->left ? scan_apart(j, path) : scan_one(j->report, path, false);
     j->files++;
     j->no = j->no || code == NO;
     j->unsure = j->unsure || code == TROUBLE;
@@ -151,6 +201,20 @@ static struct left *shared(void)
     if (at != MAP_FAILED)
         (void)ckpt_scan_ready();
     return at == MAP_FAILED ? NULL : at;
+}
+
+/* apart - gets ready to scan in other processes, where that is wanted and works. False: told. */
+static bool apart(struct job *j)
+{
+    j->left = shared();
+    j->spool = j->left && j->report != &scan_text ? spool_open() : -1;
+    if (!j->left || j->report == &scan_text || j->spool >= 0)
+        return true;
+    if (sandbox != SANDBOX_AUTO)
+        return trouble_text(CKPT_EIO, NULL, "set TMPDIR to a folder that can be written to",
+                            "no temporary file for the reports: %s", strerror(errno)) == YES;
+    j->left = NULL;
+    return true;
 }
 
 static void left_aside(const char *path, const struct walk *w)
@@ -174,7 +238,8 @@ static int run(int n, char **operand)
                                                 : trouble_text(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);
     if (all)
         scan_every_call();
-    j.left = shared();
+    if (!apart(&j))
+        return TROUBLE;
     if (j.report->start)
         j.report->start();
     for (int i = 0; i < n; i++) {
