@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd.h"
 #include "json.h"
@@ -145,6 +146,13 @@ static int verify(const char *path)
     return r.findings ? NO : YES;
 }
 
+/* streams - can what NAME stands for be read only once? */
+static bool streams(const char *name)
+{
+    struct stat st;
+    return strcmp(name, "-") == 0 || (stat(name, &st) == 0 && S_ISFIFO(st.st_mode));
+}
+
 static int run(int n, char **operand)
 {
     int status = YES;
@@ -157,6 +165,10 @@ static int run(int n, char **operand)
         return usage_error("verify", "--force and --xxh3 go with --write-manifest");
     if (root && !manifest && !write_manifest)
         return usage_error("verify", "--root goes with a manifest");
+    if (manifest && n > 1 && streams(manifest))
+        return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
+    if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
+        return usage_error("verify", "standard input is either the manifest or the file");
     for (int i = 0; i < n; i++) {
         int one = verify(operand[i]);
         status = one > status ? one : status;

@@ -150,25 +150,20 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
 
 #define MOST (256u << 20) /* bytes of a manifest */
 
-static ckpt_status load(const char *path, ckpt_str *out, ckpt_error *err)
+static ckpt_status load(const char *path, struct manifest_text *out, ckpt_error *err)
 {
     source *src;
-    char *text = NULL;
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK) {
         if (src->size > MOST)
             st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a manifest of %llu bytes; at most %u are read",
                       (unsigned long long)src->size, MOST);
-        else if (!(text = malloc((size_t)src->size + 1)))
+        else if (!(out->ptr = malloc((size_t)src->size + 1)))
             st = fail_memory(err);
         else
-            st = source_read(src, 0, text, (size_t)src->size, err);
-        *out = str_of(text, (size_t)src->size);
+            st = source_read(src, 0, out->ptr, (size_t)src->size, err);
+        out->len = (size_t)src->size;
         source_unref(src);
-    }
-    if (st != CKPT_OK) {
-        free(text);
-        fail_file(err, path);
     }
     return st;
 }
@@ -224,13 +219,14 @@ static bool next_line(ckpt_str text, size_t *pos, struct line *out, ckpt_status 
     return false;
 }
 
-ckpt_status manifest_algorithm(const char *path, ckpt_algorithm *out, ckpt_error *err)
+static const char *shown(const char *path) { return strcmp(path, "-") == 0 ? "standard input" : path; }
+
+/* find_algorithm - the first digest tells; without any line it is a list by its head. */
+static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error *err)
 {
-    ckpt_str text;
     struct line l;
     size_t pos = 0, lines = 0;
     ckpt_status st = CKPT_OK;
-    CKPT_TRY(load(path, &text, err));
     *out = CKPT_SHA256;
     while (next_line(text, &pos, &l, &st, err)) {
         lines++;
@@ -241,8 +237,20 @@ ckpt_status manifest_algorithm(const char *path, ckpt_algorithm *out, ckpt_error
     }
     if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(HEAD)))
         st = fail(err, CKPT_EFORMAT, 0, "no manifest: it has no lines \"DIGEST  DTYPE [SHAPE]  NAME\"");
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    free((char *)(uintptr_t)text.ptr); /* ours, from load */
+    return st;
+}
+
+ckpt_status manifest_load(const char *path, struct manifest_text *out, ckpt_error *err)
+{
+    *out = (struct manifest_text){0};
+    ckpt_status st = load(path, out, err);
+    if (st == CKPT_OK)
+        st = find_algorithm(str_of(out->ptr, out->len), &out->algorithm, err);
+    if (st == CKPT_OK)
+        return st;
+    fail_file(err, shown(path));
+    free(out->ptr);
+    out->ptr = NULL;
     return st;
 }
 
@@ -366,7 +374,7 @@ static ckpt_status check_lines(struct manifest *m, ckpt_str text)
     while (st == CKPT_OK && next_line(text, &pos, &l, &st, m->err))
         st = check_line(m, &l);
     if (st == CKPT_EFORMAT)
-        fail_file(m->err, m->c->opts->manifest);
+        fail_file(m->err, shown(m->c->opts->manifest));
     for (size_t i = 0; st == CKPT_OK && i < m->n; i++)
         if (!m->entries[i].met)
             st = found(m, CHECK_MANIFEST_EXTRA, m->entries[i].name,
@@ -375,14 +383,11 @@ static ckpt_status check_lines(struct manifest *m, ckpt_str text)
     return st;
 }
 
-ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests, ckpt_error *err)
+ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests,
+                           const struct manifest_text *text, ckpt_error *err)
 {
     struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
-    ckpt_algorithm alg;
-    ckpt_str text;
-    CKPT_TRY(manifest_algorithm(c->opts->manifest, &alg, err));
-    m.size = alg == CKPT_XXH3 ? XXH3_BYTES : 32;
-    CKPT_TRY(load(c->opts->manifest, &text, err));
+    m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : 32;
     ckpt_status st = list_entries(&m);
     if (st == CKPT_OK && !c->opts->root)
         st = root_find(f, "auto", &m.below, err);
@@ -391,10 +396,9 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
     if (st == CKPT_OK)
         st = list_aliases(&m);
     if (st == CKPT_OK)
-        st = check_lines(&m, text);
+        st = check_lines(&m, str_of(text->ptr, text->len));
     map_free(m.names);
     map_free(m.aliases);
     free(m.entries);
-    free((char *)(uintptr_t)text.ptr); /* ours, from load */
     return st;
 }

@@ -30,6 +30,7 @@ struct job {
     size_t n;
     uint8_t *digests; /* by row, or NULL */
     ckpt_algorithm alg;
+    struct manifest_text manifest;
     bool *bad_crc; /* by storage */
     ckpt_error *err;
     ckpt_status status;     /* of telling */
@@ -384,8 +385,10 @@ static ckpt_status go(struct job *j)
 {
     const ckpt_verify_options *o = j->c->opts;
     bool manifest = j->f && (o->manifest || o->write_manifest);
-    if (o->manifest && j->f)
-        CKPT_TRY(manifest_algorithm(o->manifest, &j->alg, j->err));
+    if (o->manifest && j->f) {
+        CKPT_TRY(manifest_load(o->manifest, &j->manifest, j->err));
+        j->alg = j->manifest.algorithm;
+    }
     if (manifest && !(j->digests = calloc(j->f->table.nrows + 1, CKPT_DIGEST_MAX)))
         return fail_memory(j->err);
     if (j->f && (manifest || o->finite)) {
@@ -398,7 +401,7 @@ static ckpt_status go(struct job *j)
     }
     CKPT_TRY(read_records(j));
     if (manifest && o->manifest)
-        CKPT_TRY(manifest_check(j->c, j->f, j->digests, j->err));
+        CKPT_TRY(manifest_check(j->c, j->f, j->digests, &j->manifest, j->err));
     if (manifest && o->write_manifest && !j->c->result->findings)
         CKPT_TRY(manifest_write(j->c, j->f, j->digests, j->err));
     return CKPT_OK;
@@ -418,5 +421,6 @@ ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
     free(j.seen);
     free(j.bad_crc);
     free(j.digests);
+    free(j.manifest.ptr);
     return st;
 }

@@ -1,0 +1,25 @@
+# A manifest is read once: it may come from a pipe.
+ckpt verify -q --write-manifest m.txt data/train.pt
+ckpt verify --manifest - data/train.pt <m.txt
+cat m.txt | ckpt verify --manifest - data/train.pt
+mkfifo pipe
+cat m.txt >pipe &
+ckpt verify --manifest pipe data/train.pt
+wait
+ckpt verify -q --xxh3 --write-manifest - data/train.pt | ckpt verify --manifest /dev/stdin data/train.pt
+ckpt verify --manifest m.txt - <data/train.pt
+# what it says is still held against the file, and what is no manifest is named
+sed '$d' m.txt | ckpt verify --manifest - data/train.pt
+echo $?
+echo hello | ckpt verify --manifest - data/train.pt
+echo $?
+ckpt verify --manifest - data/train.pt </dev/null
+echo $?
+# once is for one file
+ckpt verify --manifest - data/train.pt data/train.pt <m.txt
+echo $?
+ckpt verify --manifest pipe data/train.pt data/train.pt
+echo $?
+ckpt verify --manifest - - <m.txt
+echo $?
+ckpt verify --manifest m.txt data/train.pt data/train.pt
