@@ -1,5 +1,6 @@
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cmd.h"
 #include "json.h"
@@ -44,18 +45,30 @@ static void packed_name(struct text *to, const char *path)
     text_bytes(to, path, n);
 }
 
-/* fixed_name - "fixed.pth" for "dir/model.pth". */
+#define MOST_NAMES 1000
+
+static bool is_taken(const char *name)
+{
+    struct stat st;
+    return lstat(name, &st) == 0;
+}
+
+/* fixed_name - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free. */
 static void fixed_name(struct text *to, const struct job *j, const char *suffix)
 {
-    struct text name = {0};
+    struct text name = {0}, out = {0};
     packed_name(&name, j->path);
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
-    text_add(to, "fixed");
-    if (suffix)
-        text_add(to, suffix);
-    else if (dot && strlen(dot) <= 12 &&
-             dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
-        text_add(to, dot);
+    if (!suffix && dot && strlen(dot) <= 12 &&
+        dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
+        suffix = dot;
+    text_addf(&out, "fixed%s", suffix ? suffix : "");
+    for (int i = 2; i < MOST_NAMES && is_taken(out.ptr); i++) {
+        text_clear(&out);
+        text_addf(&out, "fixed-%d%s", i, suffix ? suffix : "");
+    }
+    text_add(to, out.ptr);
+    text_free(&out);
     text_free(&name);
 }
 
@@ -77,6 +90,8 @@ static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis 
 {
     for (const char *p = d->fix; *p;) {
         if (strncmp(p, "FILE", 4) == 0) {
+            if (j->path[0] == '-' && j->path[1])
+                text_add(to, "./"); /* no option */
             text_shell(to, j->path);
             p += 4;
         } else if (strncmp(p, "OUT", 3) == 0) {

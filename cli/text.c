@@ -197,8 +197,7 @@ void text_elem(struct text *t, const ckpt_path_elem *e)
         text_name(t, e->str);
 }
 
-/* shows_as_is - may WORD be printed, its backslashes aside? */
-static bool shows_as_is(const char *word)
+bool text_shows(const char *word)
 {
     char shown[512];
     for (const char *p = word; *p;) {
@@ -222,7 +221,7 @@ static void shell_bytes(struct text *t, const char *word)
         if (*p == '\'' || *p == '\\')
             text_addf(t, "\\%c", *p);
         else if ((unsigned char)*p < 0x20 || (unsigned char)*p >= 0x7f)
-            text_addf(t, "\\x%02x", (unsigned)(unsigned char)*p);
+            text_addf(t, "\\%03o", (unsigned)(unsigned char)*p); /* \x takes more digits in some */
         else
             text_bytes(t, p, 1);
     }
@@ -236,7 +235,7 @@ void text_shell(struct text *t, const char *word)
         text_add(t, word);
         return;
     }
-    if (!shows_as_is(word)) {
+    if (!text_shows(word)) {
         shell_bytes(t, word);
         return;
     }

@@ -30,6 +30,7 @@ void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
 void text_elem(struct text *t, const ckpt_path_elem *e);
 void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
+bool text_shows(const char *word); /* may it be printed as it is? */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - how wide N bytes of UTF-8 stand on a terminal. */
 size_t text_columns(const char *p, size_t n);

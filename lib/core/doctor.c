@@ -15,6 +15,14 @@ int doctor_note(void *user, const ckpt_finding *f)
     return 0;
 }
 
+void doctor_unnamed(const struct doctor *d, ckpt_error *e)
+{
+    char shown[sizeof e->file];
+    text_fit(str_c(d->path), shown, sizeof shown);
+    if (strcmp(e->file, shown) == 0)
+        e->file[0] = 0;
+}
+
 static ckpt_status hand_out(struct doctor *d, const ckpt_diagnosis *x, ckpt_error *err)
 {
     ++*(x->problem ? &d->result->problems : &d->result->notes);
@@ -47,8 +55,7 @@ ckpt_status doctor_says(struct doctor *d, const char *id, const char *fix, const
 {
     char text[2048];
     ckpt_error own = *e;
-    if (strcmp(own.file, d->path) == 0)
-        own.file[0] = 0; /* the line says it already */
+    doctor_unnamed(d, &own);
     (void)ckpt_error_text(&own, text, sizeof text);
     ckpt_diagnosis x = {.id = id, .text = text, .problem = true, .fix = fix, .hint = own.hint};
     return hand_out(d, &x, err);

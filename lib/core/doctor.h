@@ -22,6 +22,8 @@ struct doctor {
 
 /* doctor_note - for check.tell: USER is a struct doctor. */
 int doctor_note(void *user, const ckpt_finding *f);
+/* doctor_unnamed - takes the name of D's own file out of E: the line says it already. */
+void doctor_unnamed(const struct doctor *d, ckpt_error *e);
 /* doctor_tell - a diagnosis in words of ours; FIX as in ckpt_diagnosis. */
 ckpt_status doctor_tell(struct doctor *d, const char *id, bool problem, const char *fix, const char *suffix,
                         ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(7, 8);

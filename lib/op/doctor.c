@@ -29,8 +29,7 @@ static ckpt_status tell_rule(struct doctor *d, enum check_rule rule, const char 
     ckpt_error e = s->first;
     if (!s->n)
         return CKPT_OK;
-    if (strcmp(e.file, d->path) == 0)
-        e.file[0] = 0;
+    doctor_unnamed(d, &e);
     if (s->n > 1)
         (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify)", (unsigned long long)(s->n - 1));
     (void)ckpt_error_text(&e, text, sizeof text);

@@ -1,0 +1,28 @@
+# The advised command is right for any name: its output is free, and it names this very file.
+cure()
+{
+    ckpt doctor "$1" >said
+    grep -v note: said | head -n 3
+    LC_ALL=C tr -d '\n\040-\176' <said | od -An -c
+    sed -n 's/^    fix: //p' said | head -n 1 >fix
+    bash ./fix >told 2>&1 && echo ran || cat told
+}
+command -v bash >/dev/null || { echo "no bash"; exit 77; }
+cp data/train.pt fixed.pt
+cure fixed.pt
+cure fixed.pt
+ln -s nowhere fixed-4.pt
+cure fixed.pt
+ls -1 fixed*
+rm fixed*
+# control characters, digits behind them, quotes, an override of direction, bytes that are no UTF-8
+for name in '\033]0;x\007.pt' 'a\n1b.pt' "it's\\\\\\t.pt" '\342\200\256tp.pt' '\377\0610.pt' '$(touch ran);`id`.pt' '*.pt'; do
+    name=$(printf "$name")
+    cp data/train.pt "$name"
+    cure "$name"
+    rm "$name" fixed.pt
+done
+cp data/train.pt -- -x.pt
+ckpt doctor -- -x.pt | sed -n 's/^    fix: //p'
+sh -c "$(ckpt doctor -- -x.pt | sed -n '3s/^    fix: //p')"
+ls
