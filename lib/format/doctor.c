@@ -41,6 +41,9 @@ static const struct {
     {"file that begins with nothing but zeros", "zeros"},
 };
 
+/* What holds no bytes at all is none of a file's problems: it cannot be read. */
+static const char *const unread[] = {"a device, ", "directory without a checkpoint"};
+
 #define AGAIN "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
 
 ckpt_status doctor_foreign(struct doctor *d, const char *path, const ckpt_error *e, ckpt_error *err)
@@ -48,6 +51,11 @@ ckpt_status doctor_foreign(struct doctor *d, const char *path, const ckpt_error 
     unsigned char head[64] = {0};
     source *src = NULL;
     size_t n = 0;
+    for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
+        if (str_starts(str_c(e->what), str_c(unread[i]))) {
+            *err = *e;
+            return err->status;
+        }
     if (source_file_open(path, &src, NULL) == CKPT_OK) {
         n = src->size < sizeof head ? (size_t)src->size : sizeof head;
         if (source_read(src, 0, head, n, NULL) != CKPT_OK)

@@ -1,0 +1,11 @@
+# What holds no bytes to look at cannot be read: exit 2, as verify has it. What it would be by its name is a problem.
+mkdir empty dcp
+: >dcp/.metadata
+for f in /dev/null empty nowhere dcp; do
+    ckpt doctor $f
+    echo "doctor $f: $?"
+    ckpt verify $f >/dev/null 2>&1
+    echo "verify $f: $?"
+done
+ckpt doctor --json /dev/null 2>/dev/null
+echo $?
