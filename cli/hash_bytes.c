@@ -46,6 +46,26 @@ static int sha256_of(const char *path, struct text *hex)
     return YES;
 }
 
+/* sum_line - as sha256sum prints it: where the name has a backslash or an end of line, they
+ * are escaped and a backslash begins the line. A terminal gets no byte that acts on it. */
+static void sum_line(struct text *to, const char *hex, const char *path)
+{
+    struct text name = {0};
+    for (const char *p = path; *p; p++) {
+        if (*p == '\\' || *p == '\n' || *p == '\r')
+            text_addf(&name, "\\%c", *p == '\n' ? 'n' : *p == '\r' ? 'r' : '\\');
+        else
+            text_byte(&name, *p);
+    }
+    bool shows = !ui.tty || text_shows(name.ptr);
+    text_addf(to, "%s%s  ", shows && strlen(path) != name.len ? "\\" : "", hex);
+    if (shows)
+        text_add(to, name.ptr);
+    else
+        text_name(to, str_of(path));
+    text_free(&name);
+}
+
 /* answer - "HEX  NAME" or its JSON, OF being what the digest is over. */
 static void answer(const char *path, const char *of, const char *hex)
 {
@@ -58,10 +78,15 @@ static void answer(const char *path, const char *of, const char *hex)
         json_line(j, stdout);
         return;
     }
-    struct text name = {0};
-    text_name(&name, str_of(path));
-    printf("%s  %s\n", hex, name.ptr);
-    text_free(&name);
+    struct text line = {0};
+    if (strcmp(of, "file") == 0) {
+        sum_line(&line, hex, path);
+    } else {
+        text_addf(&line, "%s  ", hex);
+        text_name(&line, str_of(path));
+    }
+    printf("%s\n", line.ptr);
+    text_free(&line);
 }
 
 int hash_of_file(const char *path)
