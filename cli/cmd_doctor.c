@@ -13,6 +13,7 @@ static bool quick, finite;
 static const struct opt options[] = {
     {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data: damage to it is not seen"},
     {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf are a problem too"},
+    UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are healthy"},
@@ -173,7 +174,10 @@ static void print_json(const struct job *j, const ckpt_doctor_result *r)
 static int doctor(const char *path)
 {
     struct job j = {.path = path};
-    ckpt_doctor_options o = {.quick = quick, .finite = finite, .how = {ui_jobs(), progress_step, NULL}};
+    ckpt_doctor_options o = {.quick = quick,
+                             .finite = finite,
+                             .how = {ui_jobs(), progress_step, NULL},
+                             .limits = ui.limits};
     ckpt_doctor_result r;
     ckpt_error err;
     if (ui.json) {

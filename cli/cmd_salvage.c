@@ -12,6 +12,7 @@ static const struct opt options[] = {
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
     {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},
     {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},
+    UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
     {0},
@@ -92,7 +93,7 @@ static int run(int n, char **operand)
     (void)n;
     if (!writing.output || !*writing.output)
         return usage_error("salvage", "want -o OUT");
-    if (ckpt_salvage(operand[0], NULL, &f, &err) != CKPT_OK)
+    if (ckpt_salvage(operand[0], &ui.limits, &f, &err) != CKPT_OK)
         return trouble(&err, operand[0]);
     for (size_t i = 0; ckpt_notice_at(f, i); i++)
         notice(operand[0], "%s", ckpt_notice_at(f, i));

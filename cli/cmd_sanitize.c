@@ -10,6 +10,7 @@ static const struct opt options[] = {
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
     WRITE_OPTIONS,
+    UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
     {0},

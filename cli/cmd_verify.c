@@ -18,6 +18,7 @@ static const struct opt options[] = {
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
     {'r', "root", "PATH", OPT_TEXT, &root, "names of manifests are those below PATH; auto: the weights"},
+    UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are whole"},
@@ -113,7 +114,8 @@ static int verify(const char *path)
                              .force = force,
                              .root = root,
                              .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
-                             .how = {ui_jobs(), progress_step, NULL}};
+                             .how = {ui_jobs(), progress_step, NULL},
+                             .limits = ui.limits};
     ckpt_verify_result r;
     ckpt_error err;
     if (ui.json) {

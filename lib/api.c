@@ -438,6 +438,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     ckpt_error own, told;
     err = err ? err : &own;
     look.how = opts ? opts->how : look.how;
+    look.limits = opts ? opts->limits : look.limits;
     *result = (ckpt_doctor_result){0};
     ckpt_status st = check_init(&c, &look, &seen, err);
     c.tell = doctor_note;
@@ -449,7 +450,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     told = *err;
     if (st == CKPT_OK)
         st = diagnose(&d, path, &c, f, err);
-    else if (is_no_checkpoint(st))
+    else if (is_no_checkpoint(st) && !(f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
         st = doctor_foreign(&d, path, &told, err);
     else if (st == CKPT_ECHANGED)
         st = doctor_says(&d, "interrupted-edit", NULL, &told, err);

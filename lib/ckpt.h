@@ -647,7 +647,7 @@ typedef struct {
     bool force;                 /* … where a file is already */
     const char *root;           /* names of manifests are those below it; "auto": the weights; NULL: all */
     ckpt_algorithm algorithm;   /* of the manifest written; of one read, its lines tell */
-    ckpt_work how;
+    ckpt_work how; ckpt_limits limits;
 } ckpt_verify_options;
 
 typedef struct {
@@ -679,7 +679,7 @@ typedef struct {
 typedef struct {
     bool quick;  /* leave out what needs the data read: checksums */
     bool finite; /* NaN and Inf are a problem */
-    ckpt_work how;
+    ckpt_work how; ckpt_limits limits;
 } ckpt_doctor_options;
 
 typedef struct {

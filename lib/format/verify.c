@@ -177,7 +177,7 @@ ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ck
         CKPT_TRY(source_file_open(path, &src, err));
         c->result->bytes = src->size;
     }
-    CKPT_TRY(format_check(path, src, NULL, c, out, err));
+    CKPT_TRY(format_check(path, src, &c->opts->limits, c, out, err));
     if (*out) {
         c->result->format = (*out)->format->name;
         c->result->tensors = (*out)->table.nrows;
