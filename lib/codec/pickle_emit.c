@@ -7,16 +7,23 @@
 
 #define CHUNK 8192u
 
+/* content - what was written at PLACE, as it stands in the output. */
+static ckpt_str content(const void *user, uint32_t place)
+{
+    const pickle_writer *w = user;
+    const struct emit_place *p = &w->places[place];
+    return str_of((const char *)w->out->data + (p->pos - p->len), p->len);
+}
+
 bool emit_init(pickle_writer *w)
 {
     w->nodes = map_new(64);
-    w->texts = map_new(256);
-    w->bytes = map_new(16);
-    w->globals = map_new(16);
+    w->texts = map_index(256, content, w);
+    w->bytes = map_index(16, content, w);
+    w->globals = map_index(16, content, w);
     w->entered = map_new(16);
-    w->keys = arena_new(UINT64_MAX);
     buf_init(&w->name, SIZE_MAX);
-    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->entered || !w->keys)
+    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->entered)
         emit_memory(w);
     return w->status == CKPT_OK;
 }
@@ -28,7 +35,6 @@ void emit_free(pickle_writer *w)
     map_free(w->bytes);
     map_free(w->globals);
     map_free(w->entered);
-    arena_free(w->keys);
     buf_free(&w->name);
     free(w->places);
     free(w->frames);
@@ -46,7 +52,7 @@ void pickle_put_op(pickle_writer *w, char opcode) { buf_byte(w->out, (unsigned c
 
 /* ------------------------------------------------------------------- memo */
 
-uint32_t emit_place(pickle_writer *w)
+uint32_t emit_place(pickle_writer *w, size_t len)
 {
     if (w->nplaces == w->cap_places) {
         size_t cap = w->cap_places ? w->cap_places * 2 : 256;
@@ -58,7 +64,8 @@ uint32_t emit_place(pickle_writer *w)
         w->places = grown;
         w->cap_places = cap;
     }
-    w->places[w->nplaces] = (struct emit_place){w->out->len, MAP_NONE};
+    /* bounded: LEN of text is by text_head */
+    w->places[w->nplaces] = (struct emit_place){w->out->len, MAP_NONE, (uint32_t)len};
     return (uint32_t)w->nplaces++;
 }
 
@@ -79,7 +86,7 @@ static void fetch(pickle_writer *w, uint32_t place)
 
 void emit_node_place(pickle_writer *w, const ckpt_value *v)
 {
-    if (!map_set_num(w->nodes, map_ptr(v), emit_place(w)))
+    if (!map_set_num(w->nodes, map_ptr(v), emit_place(w, 0)))
         emit_memory(w);
 }
 
@@ -93,12 +100,12 @@ bool emit_known(pickle_writer *w, const ckpt_value *v)
 
 /* known_content - the same for what equals KEY. If nothing does, what the caller
  * writes next will, and emit_place must be called behind it. */
-static bool known_content(pickle_writer *w, map *m, ckpt_str key, bool outlives)
+static bool known_content(pickle_writer *w, map *m, ckpt_str key)
 {
-    uint32_t place = outlives ? MAP_NONE : map_get(m, key);
-    if (!outlives && place == MAP_NONE)
-        key = arena_str(w->keys, key);
-    if (place == MAP_NONE && (!key.ptr || !map_put(m, key, (uint32_t)w->nplaces, &place)))
+    uint32_t place = MAP_NONE;
+    if (w->status != CKPT_OK || !buf_ok(w->out))
+        return true; /* what the places say need not be there */
+    if (!map_put(m, key, (uint32_t)w->nplaces, &place))
         emit_memory(w);
     if (place != MAP_NONE)
         fetch(w, place);
@@ -231,18 +238,16 @@ static bool text_head(pickle_writer *w, enum pickle_opcode op, uint64_t n)
     return true;
 }
 
-static void put_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s, bool outlives)
+void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 {
     map *m = op == PICKLE_BINUNICODE ? w->texts : w->bytes;
-    if (known_content(w, m, s, outlives) || !text_head(w, op, s.len))
+    if (known_content(w, m, s) || !text_head(w, op, s.len))
         return;
     buf_str(w->out, s);
-    (void)emit_place(w);
+    (void)emit_place(w, s.len);
 }
 
-void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s) { put_text(w, op, s, true); }
-
-void pickle_put_text(pickle_writer *w, ckpt_str s) { put_text(w, PICKLE_BINUNICODE, s, false); }
+void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
 
 static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
 {
@@ -260,10 +265,10 @@ static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
     buf_byte(&w->name, '\n');
     if (!buf_ok(&w->name)) {
         emit_memory(w);
-    } else if (!known_content(w, w->globals, buf_view(&w->name), false)) {
+    } else if (!known_content(w, w->globals, buf_view(&w->name))) {
         emit_op(w, PICKLE_GLOBAL);
         buf_str(w->out, buf_view(&w->name));
-        (void)emit_place(w);
+        (void)emit_place(w, w->name.len);
     }
 }
 

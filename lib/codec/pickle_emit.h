@@ -11,10 +11,12 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a value was complete; INDEX in the memo, or MAP_NONE while unused. */
+/* Where a value was complete; INDEX in the memo, or MAP_NONE while unused. Of text
+ * and of the names of a global the last LEN bytes before POS are its content. */
 struct emit_place {
     size_t pos;
     uint32_t index;
+    uint32_t len;
 };
 
 struct pickle_writer {
@@ -27,7 +29,6 @@ struct pickle_writer {
     map *texts, *bytes;   /* content of STR, of STR8 -> place */
     map *globals;         /* module, newline, name -> place */
     map *entered;         /* node that was begun and was not complete -> how often */
-    arena *keys;          /* of texts that may not outlive a hook */
     buf name;             /* scratch */
     struct frame *frames; /* pickle_write.c */
     size_t nframes, cap_frames;
@@ -42,12 +43,13 @@ void emit_free(pickle_writer *w);
 /* emit_memory - latches that memory ran out. */
 void emit_memory(pickle_writer *w);
 void emit_op(pickle_writer *w, enum pickle_opcode op);
-/* emit_place - the value that is now on top may be wanted again. */
-uint32_t emit_place(pickle_writer *w);
+/* emit_place - the value that is now on top may be wanted again; its content is the
+ * last LEN bytes. */
+uint32_t emit_place(pickle_writer *w, size_t len);
 void emit_node_place(pickle_writer *w, const ckpt_value *v);
 /* emit_known - was V written? Then it is fetched from the memo. */
 bool emit_known(pickle_writer *w, const ckpt_value *v);
-/* emit_text - content that outlives the writer; OP is BINUNICODE or BINSTRING. */
+/* emit_text - OP is BINUNICODE or BINSTRING. */
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
 /* emit_global - DOTTED: each part of NAME is an attribute of the one before. */
 void emit_global(pickle_writer *w, ckpt_str module, ckpt_str name, bool dotted);

@@ -232,7 +232,7 @@ bool machine_get(struct machine *m, uint64_t index)
 
 void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
 {
-    size_t want, more;
+    size_t want, more, room = *cap;
     if (add <= *cap - n)
         return old;
     if (add > UINT32_MAX - n) {
@@ -240,17 +240,18 @@ void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size
         return NULL;
     }
     want = n + add;
-    more = *cap > want / 2 ? (*cap < UINT32_MAX / 2 ? 2 * (size_t)*cap : UINT32_MAX) : want;
-    bool few = more <= FIRST_SLAB / size;
-    void *at = few ? grab(m, more * size) : arena_array(m->a, more, size); /* bounded: few */
-    if (!at) {
-        if (m->status == CKPT_OK)
+    more = *cap > want / 2 ? 2 * (size_t)*cap : want;
+    if (more > FIRST_SLAB / size) { /* many: where it is, if it can grow there */
+        void *at = arena_grow(m->a, old, n, &room, want, size);
+        *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
+        if (!at)
             machine_memory(m);
-        return NULL;
+        return at;
     }
-    if (n)
+    void *at = grab(m, more * size); /* bounded: few */
+    if (at && n)
         memcpy(at, old, n * size); /* bounded: n < more, which was allocated */
-    *cap = (uint32_t)more;
+    *cap = at ? (uint32_t)more : *cap;
     return at;
 }
 
@@ -348,13 +349,12 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
 
 ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value *callable, ckpt_value *args)
 {
-    ckpt_value *v = node_sized(m, CKPT_V_CALL, sizeof(struct value_call));
+    ckpt_value *v = node_sized(m, CKPT_V_CALL, sizeof(struct value_object) - sizeof *v);
     if (!v)
         return NULL;
-    struct value_call *c = (struct value_call *)(v + 1);
     v->call = (uint8_t)how;
-    v->u.call_ = c;
-    *c = (struct value_call){callable, args, &value_nothing};
+    v->u.call = (struct value_call){callable, args};
+    ((struct value_object *)(void *)v)->more = &value_nothing;
     struct pickle_facts *f = m->facts;
     return machine_note(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }

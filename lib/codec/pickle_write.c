@@ -51,10 +51,10 @@ static void find(pickle_writer *w, struct frame *f)
 static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batched, uint32_t from,
                       uint32_t end)
 {
-    const struct value_call *c = f->container->type == CKPT_V_CALL ? f->container->u.call_ : NULL;
+    bool call = f->container->type == CKPT_V_CALL;
     f->pairs = pairs;
     f->batched = batched;
-    f->asked = w->hooks->entry && (pairs || !c || c->more->npairs == 0);
+    f->asked = w->hooks->entry && (pairs || !call || value_more_of(f->container)->npairs == 0);
     f->open = f->single = f->value = false;
     f->at = from;
     f->end = end;
@@ -64,12 +64,12 @@ static void run_begin(pickle_writer *w, struct frame *f, bool pairs, bool batche
 
 static const ckpt_value *item_at(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? v->u.call_->more->items[i] : v->u.seq.items[i];
+    return v->type == CKPT_V_CALL ? value_more_of(v)->items[i] : v->u.seq.items[i];
 }
 
 static value_pair pair_at(const ckpt_value *v, uint32_t i)
 {
-    return v->type == CKPT_V_CALL ? v->u.call_->more->pairs[i] : v->u.dict.pairs[i];
+    return v->type == CKPT_V_CALL ? value_more_of(v)->pairs[i] : v->u.dict.pairs[i];
 }
 
 /* put_instead - TEXT in the place of V, and of V's type where that is text too. */
@@ -260,7 +260,7 @@ static uint32_t first_pairs(const struct value_more *m)
 /* call_first - what goes on the stack before the object exists; NULL: all did. */
 static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
 {
-    const struct value_call *c = f->v->u.call_;
+    const struct value_call *c = &f->v->u.call;
     switch (f->phase) {
     case CALL_BEGIN:
         f->phase = CALL_ARGS;
@@ -278,7 +278,7 @@ static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
         run_begin(w, f, false, false, 0, c->args->u.seq.n);
         return run_next(w, f);
     case CALL_SPREAD: return run_next(w, f);
-    case CALL_KWARGS: f->phase = CALL_MAKE; return c->more->kwargs;
+    case CALL_KWARGS: f->phase = CALL_MAKE; return value_more_of(f->v)->kwargs;
     default: return NULL;
     }
 }
@@ -286,7 +286,7 @@ static const ckpt_value *call_first(pickle_writer *w, struct frame *f)
 /* call_phase - begins phase P, one of those after CALL_MAKE. */
 static void call_phase(pickle_writer *w, struct frame *f, uint8_t p)
 {
-    const struct value_more *m = f->v->u.call_->more;
+    const struct value_more *m = value_more_of(f->v);
     f->phase = p;
     f->cur = 0;
     if (p == CALL_ITEMS)
@@ -301,7 +301,7 @@ static void call_phase(pickle_writer *w, struct frame *f, uint8_t p)
 
 static const ckpt_value *next_state(pickle_writer *w, struct frame *f)
 {
-    const struct value_more *m = f->v->u.call_->more;
+    const struct value_more *m = value_more_of(f->v);
     if (f->cur > 0)
         emit_op(w, PICKLE_BUILD);
     return f->cur < m->nstates ? m->states[f->cur++] : NULL;
@@ -343,8 +343,8 @@ static const ckpt_value *step(pickle_writer *w, struct frame *f)
 /* call_check - refuses orders of changes that the graph does not tell. */
 static ckpt_status call_check(const ckpt_value *v, ckpt_error *err)
 {
-    const struct value_more *m = v->u.call_->more;
-    if (old_style(v) && v->u.call_->args->type != CKPT_V_TUPLE)
+    const struct value_more *m = value_more_of(v);
+    if (old_style(v) && v->u.call.args->type != CKPT_V_TUPLE)
         return lossy(v, err, "is an old-style instance without a tuple of arguments");
     bool after = m->nstates && (first_items(m) < m->nitems || first_pairs(m) < m->npairs);
     if (after && m->nstates > 1)

@@ -111,7 +111,8 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
     bool changed;
     if (!p->keep[i] || !plan_below_root(p, row->t.path, row->t.npath) || !edited_path(p, row, path, &changed))
         return CKPT_OK;
-    ckpt_str name = changed ? path_join(p->a, path, row->t.npath - p->root_depth) : row->t.name;
+    uint32_t n = row->t.npath - p->root_depth;
+    ckpt_str name = !changed ? row->t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
     if (!name.ptr)
         return fail_memory(err);
     p->entries[p->nentries++] = (struct plan_entry){.row = i, .name = name};
@@ -245,11 +246,7 @@ ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata
     if (!grown)
         return fail_memory(err);
     p->renames = grown;
-    ckpt_rename *r = &grown[p->nrenames];
-    *r = (ckpt_rename){.from = arena_str(p->a, from), .to = arena_str(p->a, to), .metadata = metadata};
-    if (!r->from.ptr || !r->to.ptr)
-        return fail_memory(err);
-    p->nrenames++;
+    grown[p->nrenames++] = (ckpt_rename){.from = from, .to = to, .metadata = metadata};
     return CKPT_OK;
 }
 

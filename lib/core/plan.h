@@ -82,7 +82,7 @@ ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
  * name of a tensor, the pair records a tie ({"dropped name": "name"}): it takes the tensor's new
  * name, and is left out with the tensor. Its key is an edit like any other. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
-/* plan_renamed - notes a rename for the report. */
+/* plan_renamed - notes a rename for the report; the texts must outlive the plan. */
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);

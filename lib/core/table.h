@@ -26,6 +26,7 @@ struct storage {
     bool crc_checked;
     uint32_t crc;    /* s.has_crc */
     uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
+    uint32_t number; /* while a file is written: one more than its number there, 0: none */
     uint64_t numel;  /* as its persistent id states, in elements of dtype */
     const ckpt_value *pid; /* PERSID node, or NULL */
     const char *lost;      /* salvage: why its bytes are gone (then src is NULL), or NULL */

@@ -60,26 +60,28 @@ ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items)
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset)
 {
-    ckpt_value *v = value_new(a, CKPT_V_CALL, offset);
-    struct value_call *c = v ? ARENA_NEW(a, struct value_call) : NULL;
-    if (!c)
+    struct value_object *o = ARENA_NEW(a, struct value_object);
+    if (!o)
         return NULL;
-    v->call = (uint8_t)kind;
-    v->u.call_ = c;
-    *c = (struct value_call){callable, args, &value_nothing};
-    return v;
+    o->head = (ckpt_value){.type = CKPT_V_CALL,
+                           .call = (uint8_t)kind,
+                           .row = CKPT_NO_TENSOR,
+                           .offset = offset,
+                           .u.call = {callable, args}};
+    o->more = &value_nothing;
+    return &o->head;
 }
 
 const struct value_more value_nothing;
 
 struct value_more *value_more(arena *a, ckpt_value *call)
 {
-    struct value_call *c = call->u.call_;
-    if (c->more != &value_nothing)
-        return (struct value_more *)(uintptr_t)c->more;
+    struct value_object *o = (struct value_object *)(void *)call;
+    if (o->more != &value_nothing)
+        return (struct value_more *)(uintptr_t)o->more;
     struct value_more *own = ARENA_NEW(a, struct value_more);
     if (own)
-        c->more = own;
+        o->more = own;
     return own;
 }
 
@@ -109,7 +111,7 @@ bool value_is_sequence(const ckpt_value *v)
 
 static const struct value_call *call(const ckpt_value *v)
 {
-    return v && v->type == CKPT_V_CALL ? v->u.call_ : NULL;
+    return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
 }
 
 static bool push(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt_value *item)
@@ -197,7 +199,7 @@ ckpt_value *value_item(const ckpt_value *v, uint32_t i)
     if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
     const struct value_call *c = call(v);
-    return c && i < c->more->nitems ? c->more->items[i] : NULL;
+    return c && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
 }
 
 uint32_t value_count(const ckpt_value *v)
@@ -207,7 +209,7 @@ uint32_t value_count(const ckpt_value *v)
         return v->u.seq.n;
     value_pairs(v, &n);
     const struct value_call *c = call(v);
-    return n == 0 && c ? c->more->nitems : n;
+    return n == 0 && c ? value_more_of(v)->nitems : n;
 }
 
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
@@ -217,8 +219,8 @@ const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
         *n = v->u.dict.n;
         return v->u.dict.pairs;
     }
-    *n = c ? c->more->npairs : 0;
-    return *n ? c->more->pairs : NULL;
+    *n = c ? value_more_of(v)->npairs : 0;
+    return *n ? value_more_of(v)->pairs : NULL;
 }
 
 ckpt_value *value_get(const ckpt_value *mapping, const char *name)
@@ -251,5 +253,6 @@ bool value_integer(const ckpt_value *v, int64_t *out)
 ckpt_value *value_state(const ckpt_value *v)
 {
     const struct value_call *c = call(v);
-    return c && c->more->nstates ? c->more->states[c->more->nstates - 1] : NULL;
+    const struct value_more *more = c ? value_more_of(v) : &value_nothing;
+    return more->nstates ? more->states[more->nstates - 1] : NULL;
 }

@@ -44,7 +44,6 @@ struct value_more {
 struct value_call {
     ckpt_value *callable; /* GLOBAL, mostly; any node in a hostile file */
     ckpt_value *args;     /* TUPLE, mostly */
-    const struct value_more *more; /* never NULL; value_more is the way to change it */
 };
 
 struct ckpt_value {
@@ -62,12 +61,23 @@ struct ckpt_value {
         struct { ckpt_value **items; uint32_t n, cap; } seq;  /* LIST TUPLE SET FROZENSET */
         struct { value_pair *pairs; uint32_t n, cap; } dict;  /* DICT */
         struct { ckpt_str *module_name; } global;             /* two of them: module, name */
-        struct value_call *call_;                             /* CALL */
+        struct value_call call;                               /* CALL: the head of a value_object */
         ckpt_value *pid;                                      /* PERSID */
     } u;
 };
 
-/* value_new - a zeroed node of TYPE with no row; NULL: no memory. */
+/* Every CALL is one. */
+struct value_object {
+    ckpt_value head;
+    const struct value_more *more; /* never NULL; value_more is the way to change it */
+};
+
+static inline const struct value_more *value_more_of(const ckpt_value *call)
+{
+    return ((const struct value_object *)(const void *)call)->more;
+}
+
+/* value_new - a zeroed node of TYPE, no CALL, with no row; NULL: no memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
 /* value_str - STR over S as it is, not copied; STR8 where S is no UTF-8, as names
  * made by Python 2 may be. */

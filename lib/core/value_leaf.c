@@ -113,7 +113,7 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
     ckpt_str inner;
-    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr") &&
+    if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr") &&
         value_text(value_arg(k, 1), &inner))
         text_escaped(out, str_last(inner, '.'), TEXT_NAME);
     else if (value_is_global(k, "torch", "Size"))
@@ -228,7 +228,7 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str name;
     const ckpt_value *of = value_arg(v, 0);
-    if (!is_builtin(v->u.call_->callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
+    if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
         !value_text(value_arg(v, 1), &name))
         return false;
     text_escaped(out, str_last(value_name(of), '.'), TEXT_NAME);
@@ -240,7 +240,7 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
 static bool put_known_call(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str text;
-    const ckpt_value *maker = v->u.call_->callable, *re = value_arg(v, 0), *im = value_arg(v, 1);
+    const ckpt_value *maker = v->u.call.callable, *re = value_arg(v, 0), *im = value_arg(v, 1);
     if (latin1_of(v, &text))
         return put_latin1(out, text);
     if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {

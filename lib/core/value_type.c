@@ -57,7 +57,7 @@ static void put_reference(struct text_sink *out, const ckpt_value *g)
 static void put_class(struct text_sink *out, const ckpt_value *k)
 {
     ckpt_str inner;
-    bool nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call_->callable, "getattr");
+    bool nested = k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr");
     const ckpt_value *outer = nested ? value_arg(k, 0) : k;
     if (!outer || outer->type != CKPT_V_GLOBAL) {
         text_word(out, "object");
@@ -105,7 +105,7 @@ static void put_call(struct text_sink *out, const ckpt_value *v)
         text_word(out, numpy_name(&d));
         return;
     }
-    if (!put_made(out, v, v->u.call_->callable))
+    if (!put_made(out, v, v->u.call.callable))
         put_class(out, view_class(v));
 }
 

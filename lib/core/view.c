@@ -33,7 +33,7 @@ const ckpt_value *view_class(const ckpt_value *v)
 {
     if (!is_call(v))
         return NULL;
-    return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call_->callable;
+    return is_reconstructor(v) || calls_newobj(v) ? value_arg(v, 0) : v->u.call.callable;
 }
 
 const ckpt_value *view_pairs_given(const ckpt_value *v)
@@ -118,21 +118,21 @@ struct view view_arguments(const ckpt_value *v)
     struct view view = {VIEW_ITEMS, true, {{0}}, 0};
     uint32_t skip = calls_newobj(v), n = value_nargs(v);
     if (n > skip)
-        add_items(&view, v->u.call_->args->u.seq.items + skip, n - skip, false);
+        add_items(&view, v->u.call.args->u.seq.items + skip, n - skip, false);
     return view;
 }
 
 static struct view of_call(const ckpt_value *v)
 {
-    const struct value_call *c = v->u.call_;
+    const struct value_more *more = value_more_of(v);
     struct view view = given(v);
-    if (c->more->npairs) {
+    if (more->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
-        add_pairs(&view, c->more->pairs, c->more->npairs);
-    } else if (c->more->nitems && view.kind != VIEW_PAIRS) {
+        add_pairs(&view, more->pairs, more->npairs);
+    } else if (more->nitems && view.kind != VIEW_PAIRS) {
         view.kind = VIEW_ITEMS;
-        add_items(&view, c->more->items, c->more->nitems, false);
+        add_items(&view, more->items, more->nitems, false);
     }
     if (view.kind == VIEW_LEAF)
         view = attributes(value_state(v));

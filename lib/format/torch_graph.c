@@ -60,7 +60,7 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
 
 const ckpt_value *value_class(const ckpt_value *v)
 {
-    return v && v->type == CKPT_V_CALL ? v->u.call_->callable : NULL;
+    return v && v->type == CKPT_V_CALL ? v->u.call.callable : NULL;
 }
 
 const ckpt_value *object_attr(const ckpt_value *v, const char *name)
@@ -421,7 +421,7 @@ static ckpt_status attributes(struct walk *w, const struct pending *p)
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
 {
     const ckpt_value *given = view_pairs_given(v);
-    if (!given || v->u.call_->more->npairs)
+    if (!given || value_more_of(v)->npairs)
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
@@ -430,25 +430,26 @@ static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
         if (!value_put(w->g.f->a, v, k, val))
             return fail_memory(w->g.err);
     }
-    v->u.call_->args = value_tuple(w->g.f->a, 0, NULL);
-    return v->u.call_->args ? CKPT_OK : fail_memory(w->g.err);
+    v->u.call.args = value_tuple(w->g.f->a, 0, NULL);
+    return v->u.call.args ? CKPT_OK : fail_memory(w->g.err);
 }
 
 static ckpt_status object(struct walk *w, const struct pending *p)
 {
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
-    const struct value_call *c = v->u.call_;
+    const struct value_call *c = &v->u.call;
     CKPT_TRY(mapping_argument(w, v));
+    const struct value_more *more = value_more_of(v); /* which that may have made */
     if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
         struct pending inner = *p;
         inner.v = object_attr(v, "tensor");
         return push(w, &inner);
     }
-    if (c->more->npairs)
+    if (more->npairs)
         CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
-    CKPT_TRY(children_of_items(w, p, v, c->more->items, c->more->nitems));
+    CKPT_TRY(children_of_items(w, p, v, more->items, more->nitems));
     if (c->args && c->args->type == CKPT_V_TUPLE &&
         (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
         CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */

@@ -114,9 +114,9 @@ static bool is_true(const ckpt_value *v)
 
 ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
 {
-    if (v->type != CKPT_V_CALL || v->u.call_->callable->type != CKPT_V_GLOBAL)
+    if (v->type != CKPT_V_CALL || v->u.call.callable->type != CKPT_V_GLOBAL)
         return CKPT_OK;
-    const ckpt_value *fn = v->u.call_->callable, *state = value_state(v);
+    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
     ckpt_str order;
     if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
         return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)),

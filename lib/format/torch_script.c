@@ -203,7 +203,7 @@ static bool is_tensor(const ckpt_value *v)
 
 static bool is_object(const ckpt_value *v)
 {
-    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call_->callable), STR_LIT("__torch__")) &&
+    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call.callable), STR_LIT("__torch__")) &&
            value_state(v) && value_state(v)->type == CKPT_V_DICT;
 }
 
@@ -213,13 +213,13 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
     ckpt_value *items[9];
     uint32_t n = value_nargs(v);
     if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9 ||
-        v->u.call_->args->type != CKPT_V_TUPLE)
+        v->u.call.args->type != CKPT_V_TUPLE)
         return v;
     for (uint32_t i = 0; i < n; i++)
         items[i] = value_arg(v, i);
     items[4] = value_new(s->f->a, CKPT_V_BOOL, items[4]->offset);
     ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
-    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call_->callable, args, v->offset) : NULL;
+    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, v->offset) : NULL;
     if (copy)
         copy->flags |= VALUE_SHARED; /* one object may be several attributes */
     return copy;
@@ -306,7 +306,7 @@ static ckpt_status state_dict(struct script *s, const ckpt_value *root)
     while (n) {
         struct script_class c = {.known = false};
         struct submodule m = list[--n];
-        CKPT_TRY(class_of(s, m.object->u.call_->callable, &c));
+        CKPT_TRY(class_of(s, m.object->u.call.callable, &c));
         if (!c.module)
             continue;
         CKPT_TRY(tensors_of(s, &m, &c));

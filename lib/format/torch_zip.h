@@ -41,8 +41,7 @@ struct torch_writer {
     map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
     struct torch_found *found;
     size_t nfound, cap_found;
-    map *number_of; /* storage -> its number in the archive */
-    struct torch_item *items;
+    struct torch_item *items; /* by their numbers in the archive */
     size_t n, cap;
     map *rewritten; /* node -> index into news */
     const ckpt_value **news;

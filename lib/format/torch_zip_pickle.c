@@ -88,16 +88,16 @@ static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_erro
 /* number - of storage S in the archive, given on first use. */
 static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *out, ckpt_error *err)
 {
-    *out = map_get_num(w->number_of, map_ptr(s));
-    if (*out != MAP_NONE)
+    *out = s->number ? s->number - 1 : (uint32_t)w->n;
+    if (s->number)
         return CKPT_OK;
     struct torch_item *grown = arena_grow(w->p->a, w->items, w->n, &w->cap, w->n + 1, sizeof *grown);
-    if (!grown || !map_set_num(w->number_of, map_ptr(s), (uint32_t)w->n))
+    if (!grown)
         return fail_memory(err);
     const struct torch_cast *cast = torch_cast_of(w, s);
     w->items = grown;
-    *out = (uint32_t)w->n;
     grown[w->n++] = (struct torch_item){.s = s, .cast = cast, .nbytes = cast ? cast->nbytes : s->s.nbytes};
+    s->number = (uint32_t)w->n;
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
                : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "storages of more than 2^64 bytes");
@@ -109,7 +109,7 @@ static uint32_t entries_of(const ckpt_value *v)
 {
     if (v->type != CKPT_V_CALL)
         return value_count(v);
-    const struct value_more *m = v->u.call_->more;
+    const struct value_more *m = value_more_of(v);
     return m->npairs > m->nitems ? m->npairs : m->nitems;
 }
 
@@ -565,7 +565,8 @@ static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ck
 static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ckpt_value **out,
                            ckpt_error *err)
 {
-    const struct value_call *c = v->u.call_;
+    const struct value_call *c = &v->u.call;
+    const struct value_more *more = value_more_of(v);
     ckpt_value *func = c->callable, *args = c->args, *made = NULL;
     *out = v;
     if (storage_of(w, v)) {
@@ -580,8 +581,8 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
     if (func == c->callable && args == c->args)
         return CKPT_OK;
     made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
-    for (uint32_t i = 0; made && i < c->more->nstates; i++)
-        if (!value_build(w->p->a, made, c->more->states[i]))
+    for (uint32_t i = 0; made && i < more->nstates; i++)
+        if (!value_build(w->p->a, made, more->states[i]))
             made = NULL;
     if (!made)
         return fail_memory(err);
@@ -661,6 +662,8 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     CKPT_TRY(leave_out(w, err));
     if (!root)
         CKPT_TRY(table_root(w, &root, err));
-    CKPT_TRY(pickle_write(root, &hooks, &w->pickle, err));
-    return w->failed ? fail_memory(err) : CKPT_OK;
+    ckpt_status st = pickle_write(root, &hooks, &w->pickle, err);
+    for (size_t i = 0; i < w->n; i++)
+        w->items[i].s->number = 0;
+    return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

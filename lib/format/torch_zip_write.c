@@ -304,6 +304,7 @@ static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, c
 static ckpt_status write_members(struct torch_writer *w, sink *out, zip_writer *zw, ckpt_error *err)
 {
     CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
+    buf_free(&w->pickle);
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
     CKPT_TRY(copy_items(w, out, zw, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
@@ -403,18 +404,21 @@ static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
+    size_t n = p->file->table.nstorages;
     struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
-    w.storage_of = map_new(p->file->table.nstorages);
-    w.number_of = map_new(p->file->table.nstorages);
+    w.storage_of = map_new(n);
+    w.found = arena_grow(p->a, NULL, 0, &w.cap_found, n, sizeof *w.found);
+    w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
     w.cast_of = map_new(0);
     w.rewritten = map_new(0);
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    bool maps = w.storage_of && w.number_of && w.cast_of && w.rewritten && w.left_out;
-    ckpt_status st = maps ? plan_entries(p, err) : fail_memory(err);
+    bool ok = w.storage_of && w.found && w.items && w.cast_of && w.rewritten && w.left_out;
+    ckpt_status st = ok ? plan_entries(p, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = check_not_empty(p, err);
+    arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
     if (st == CKPT_OK)
@@ -432,7 +436,6 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     }
     buf_free(&w.pickle);
     map_free(w.storage_of);
-    map_free(w.number_of);
     map_free(w.cast_of);
     map_free(w.rewritten);
     map_free(w.left_out);

@@ -17,7 +17,7 @@ struct batch {
 
 ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y)
 {
-    char *at = arena_alloc(a, x.len + y.len + 1);
+    char *at = arena_array(a, x.len + y.len + 1, 1);
     if (!at)
         return str_of(NULL, 0);
     if (x.len)
@@ -301,12 +301,13 @@ static ckpt_status overwrite(struct group *g, ckpt_error *err)
 
 /* ---- applying */
 
-static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, ckpt_str *out,
-                             ckpt_error *err)
+/* full_name - joined and NUL-terminated, as a key of the root is, but not part of one. */
+static ckpt_status full_name(const struct batch *b, const struct group *g, ckpt_str key, bool whole,
+                             ckpt_str *out, ckpt_error *err)
 {
     ckpt_path_elem path[2] = {{.str = g->where}, {.str = key}};
     uint32_t skip = g->where.len == 0;
-    *out = path_join(b->n->p->a, path + skip, 2 - skip);
+    *out = skip && whole ? key : path_join(b->n->p->a, path + skip, 2 - skip);
     return out->ptr ? CKPT_OK : fail_memory(err);
 }
 
@@ -327,8 +328,8 @@ static ckpt_status apply_slot(struct batch *b, const struct group *g, const stru
     }
     e->names[at->index] = s->then;
     b->n->changed++;
-    CKPT_TRY(full_name(b, g, s->now, &from, err));
-    CKPT_TRY(full_name(b, g, s->then, &to, err));
+    CKPT_TRY(full_name(b, g, s->now, !meta, &from, err));
+    CKPT_TRY(full_name(b, g, s->then, !meta, &to, err));
     return plan_renamed(p, from, to, meta, err);
 }
 

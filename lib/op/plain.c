@@ -50,7 +50,7 @@ bool plain_datum(const ckpt_value *v)
         {"builtins", "bytearray"}, {"__builtin__", "bytearray"},
     };
     return v->type == CKPT_V_CALL && v->call == CALL_REDUCE &&
-           is_one_of(v->u.call_->callable, data, sizeof data / sizeof *data);
+           is_one_of(v->u.call.callable, data, sizeof data / sizeof *data);
 }
 
 static bool makes_tensor(const ckpt_value *callable)
@@ -95,8 +95,8 @@ static bool is_storage_id(const ckpt_value *v)
 
 static bool is_plain_call(const ckpt_value *v)
 {
-    const struct value_call *c = v->u.call_;
-    const struct value_more *m = c->more;
+    const struct value_call *c = &v->u.call;
+    const struct value_more *m = value_more_of(v);
     bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
     bool set = is_builtin(c->callable, "set");
     if (!ordered && !set && !plain_datum(v) && !makes_tensor(c->callable))
@@ -339,7 +339,7 @@ static bool is_path(const ckpt_value *v)
     size_t left = PATH_MAX_BYTES;
     ckpt_str part;
     if (v->type != CKPT_V_CALL || !value_nargs(v) ||
-        !is_one_of(v->u.call_->callable, paths, sizeof paths / sizeof *paths))
+        !is_one_of(v->u.call.callable, paths, sizeof paths / sizeof *paths))
         return false;
     for (uint32_t i = 0; i < value_nargs(v); i++) {
         if (!value_text(value_arg(v, i), &part) || part.len >= left)
@@ -354,8 +354,8 @@ bool plain_path(arena *a, const ckpt_value *v, ckpt_value **out)
     *out = NULL;
     if (!is_path(v))
         return true;
-    bool windows = str_find(value_name(v->u.call_->callable), STR_LIT("Windows"), 0) != SIZE_MAX;
-    ckpt_str text = join(a, v->u.call_->args, windows ? '\\' : '/');
+    bool windows = str_find(value_name(v->u.call.callable), STR_LIT("Windows"), 0) != SIZE_MAX;
+    ckpt_str text = join(a, v->u.call.args, windows ? '\\' : '/');
     *out = text.ptr ? value_str(a, text) : NULL;
     return *out != NULL;
 }

@@ -25,8 +25,8 @@ static bool each_pair(const ckpt_value *v, visitor *visit, void *user)
 
 static bool each_of_call(const ckpt_value *v, visitor *visit, void *user)
 {
-    const struct value_call *c = v->u.call_;
-    const struct value_more *m = c->more;
+    const struct value_call *c = &v->u.call;
+    const struct value_more *m = value_more_of(v);
     return visit(user, c->callable) && visit(user, c->args) && (!m->kwargs || visit(user, m->kwargs)) &&
            each_pair(v, visit, user) && each(m->items, m->nitems, visit, user) &&
            each(m->states, m->nstates, visit, user);

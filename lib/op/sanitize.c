@@ -286,7 +286,7 @@ static bool held_by_state(const struct sanitize *s, const ckpt_value *v)
  * among them, as in a named tuple. */
 static ckpt_status sequence(struct sanitize *s, struct child *c, bool arguments)
 {
-    const ckpt_value *klass = view_class(c->v), *args = c->v->u.call_->args;
+    const ckpt_value *klass = view_class(c->v), *args = c->v->u.call.args;
     bool set = is_builtin(klass, "set") || is_builtin(klass, "frozenset");
     if (arguments && map_get_num(s->holding, map_ptr(args)) == MAP_NONE)
         return remember(s, c->v, NULL);
@@ -307,8 +307,8 @@ static bool is_namespace(const ckpt_value *v)
 /* is_no_bytes - bytes(), as Python 3 pickles b'' in protocol 2. */
 static bool is_no_bytes(const ckpt_value *v)
 {
-    return v->u.call_->args->type == CKPT_V_TUPLE && !value_nargs(v) &&
-           is_builtin(v->u.call_->callable, "bytes");
+    return v->u.call.args->type == CKPT_V_TUPLE && !value_nargs(v) &&
+           is_builtin(v->u.call.callable, "bytes");
 }
 
 static ckpt_status datum(struct sanitize *s, struct child *c)
@@ -585,7 +585,7 @@ static ckpt_status unused_of(struct sanitize *s, const struct reach *r, const ck
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
-            const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call_->callable;
+            const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
             if (map_get_num(r->seen, map_ptr(v)) == MAP_NONE &&
                 (fn->type != CKPT_V_GLOBAL || !weights_only_lists(value_module(fn), value_name(fn))))
                 CKPT_TRY(note(s, STR_LIT(""), v, NULL, "", true));

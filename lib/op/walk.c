@@ -47,7 +47,7 @@ const ckpt_value *mapping_metadata(const ckpt_value *v)
 {
     if (!v || v->type != CKPT_V_CALL)
         return NULL;
-    const struct value_more *more = v->u.call_->more;
+    const struct value_more *more = value_more_of(v);
     for (uint32_t i = more->nstates; i-- > 0;) {
         const ckpt_value *m = value_get(more->states[i], "_metadata");
         if (m)
@@ -152,10 +152,10 @@ static ckpt_status expand(struct walk *w, uint32_t at, ckpt_error *err)
     else
         CKPT_TRY(entries(w, at, v, err));
     if (v->type == CKPT_V_CALL) {
-        const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call_->args;
+        const ckpt_value *args = v->call == CALL_REDUCE ? NULL : v->u.call.args;
         if (args && args->type == CKPT_V_TUPLE) /* namedtuple */
             CKPT_TRY(items(w, at, args->u.seq.items, args->u.seq.n, err));
-        CKPT_TRY(items(w, at, v->u.call_->more->items, v->u.call_->more->nitems, err));
+        CKPT_TRY(items(w, at, value_more_of(v)->items, value_more_of(v)->nitems, err));
         CKPT_TRY(attributes(w, at, v, err));
     }
     w->places[at].first = (uint32_t)before;

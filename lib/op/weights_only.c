@@ -139,9 +139,9 @@ static void check_calls(const struct pickle_facts *p, struct breach *b)
     char name[128];
     for (size_t i = 0; i < p->ncalls; i++) {
         const ckpt_value *c = p->calls[i];
-        if (lookup(c->u.call_->callable) != REFUSED)
+        if (lookup(c->u.call.callable) != REFUSED)
             continue;
-        (void)ckpt_value_type_name(c->u.call_->callable, name, sizeof name);
+        (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
         object_to(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is no allowed function",
                   c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
         return;
@@ -153,7 +153,7 @@ static enum makes made(const ckpt_value *v)
 {
     if (v->type == CKPT_V_SET)
         return TYPE;
-    return v->type == CKPT_V_CALL ? lookup(v->u.call_->callable) : REFUSED;
+    return v->type == CKPT_V_CALL ? lookup(v->u.call.callable) : REFUSED;
 }
 
 static bool may_change(const struct pickle_mutation *m)

@@ -105,14 +105,29 @@ huge()
 
 # ------------------------------------------------------------ many tensors
 
+# Each rewrites $tmp/many.$1.
+edits()
+{
+    from=$tmp/many.$1
+    contract "strip of 20,000 tensors, .$1" 20000 4 "$ckpt" strip --no-sync module. "$from" -o "$tmp/out.$1"
+    contract "add of 20,000 tensors, .$1" 20000 4 "$ckpt" add --no-sync x. "$from" -o "$tmp/out.$1"
+    contract "rename of 20,000 tensors, .$1" 20000 4 "$ckpt" rename --no-sync -s '^module=>m' "$from" -o "$tmp/out.$1"
+    contract "convert of 20,000 tensors, .$1 to .pt" 20000 4 "$ckpt" convert --no-sync "$from" "$tmp/out.pt"
+    contract "convert of 20,000 tensors, .$1 to .safetensors" 20000 4 \
+        "$ckpt" convert --no-sync "$from" "$tmp/out.safetensors"
+}
+
 # With $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000.
 many()
 {
-    make_file -n 20000 -b 80M --sparse -p module. "$tmp/many.$1" || exit 2
     make_file -n 40000 -b 80M --sparse -p module. "$tmp/more.$1" || exit 2
+    make_file -n 20000 -b 80M --sparse -p module. "$tmp/many.$1" || exit 2
     measure "ls of 20,000 tensors, .$1" "$ckpt" ls "$tmp/many.$1" || return
     gate "ls of 20,000 tensors, .$1: peak KiB" "$kib" $((8192 + 20000 + 1024))
     [ -z "$tracing" ] || gate "ls of 20,000 tensors, .$1: system calls" "$calls" 200
+    measure "ls --json of 20,000 tensors, .$1" "$ckpt" ls --json "$tmp/many.$1" || return
+    [ -z "$tracing" ] || gate "ls --json of 20,000 tensors, .$1: bytes read" "$in" $((2 * metadata + 20000 * 256))
+    edits "$1"
     if ! command -v valgrind >/dev/null 2>&1 && ! perf stat -e instructions:u true >/dev/null 2>&1; then
         skip "instructions of ls, .$1: neither valgrind nor perf"
         return

@@ -71,25 +71,26 @@ static void show_text(struct show *s, const ckpt_value *v)
     buf_text(&s->out, "'");
 }
 
-static void show_call(struct show *s, const struct value_call *c, unsigned how)
+static void show_call(struct show *s, const ckpt_value *v)
 {
-    buf_byte(&s->out, (unsigned char)"RNXOI"[how]);
-    show(s, c->callable);
-    show(s, c->args);
-    if (c->more->kwargs)
-        show(s, c->more->kwargs);
-    if (c->more->nitems) {
+    const struct value_more *more = value_more_of(v);
+    buf_byte(&s->out, (unsigned char)"RNXOI"[v->call]);
+    show(s, v->u.call.callable);
+    show(s, v->u.call.args);
+    if (more->kwargs)
+        show(s, more->kwargs);
+    if (more->nitems) {
         buf_text(&s->out, "+[");
-        show_items(s, c->more->items, c->more->nitems);
+        show_items(s, more->items, more->nitems);
         buf_text(&s->out, "]");
     }
-    if (c->more->npairs) {
+    if (more->npairs) {
         buf_text(&s->out, "+");
-        show_pairs(s, c->more->pairs, c->more->npairs);
+        show_pairs(s, more->pairs, more->npairs);
     }
-    for (uint32_t i = 0; i < c->more->nstates; i++) {
+    for (uint32_t i = 0; i < more->nstates; i++) {
         buf_text(&s->out, "!");
-        show(s, c->more->states[i]);
+        show(s, more->states[i]);
     }
 }
 
@@ -129,7 +130,7 @@ static void show_node(struct show *s, const ckpt_value *v)
         buf_str(&s->out, value_name(v));
         buf_text(&s->out, ">");
         break;
-    case CKPT_V_CALL: show_call(s, v->u.call_, v->call); break;
+    case CKPT_V_CALL: show_call(s, v); break;
     case CKPT_V_PERSID:
         buf_text(&s->out, "@");
         show(s, v->u.pid);

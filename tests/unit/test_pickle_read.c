@@ -617,7 +617,7 @@ static void facts_are_in_order(void)
     graph_read(&g, BYTES("cm\nn\n)R](K\x01"
                          "eN\x86"
                          "b.")); /* the order of a rewrite */
-    CU_ASSERT_EQUAL(g.root->u.call_->more->build_items, 0);
+    CU_ASSERT_EQUAL(value_more_of(g.root)->build_items, 0);
     graph_free(&g);
     graph_read(&g, BYTES("]Nb."));
     CU_ASSERT_EQUAL(g.root->flags, VALUE_BUILT);

@@ -510,11 +510,11 @@ static void pair_pairs(struct pairing *p, const value_pair *a, uint32_t na, cons
 
 static void pair_calls(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
 {
-    const struct value_more *x = a->u.call_->more, *y = b->u.call_->more;
+    const struct value_more *x = value_more_of(a), *y = value_more_of(b);
     p->same = p->same && a->call == b->call && !x->kwargs && !y->kwargs;
     p->same = p->same && (x->nstates == 0 || x->build_items == y->build_items);
-    pair_up(p, a->u.call_->callable, b->u.call_->callable);
-    pair_up(p, a->u.call_->args, b->u.call_->args);
+    pair_up(p, a->u.call.callable, b->u.call.callable);
+    pair_up(p, a->u.call.args, b->u.call.args);
     pair_items(p, x->states, x->nstates, y->states, y->nstates);
     pair_items(p, x->items, x->nitems, y->items, y->nitems);
     pair_pairs(p, x->pairs, x->npairs, y->pairs, y->npairs);

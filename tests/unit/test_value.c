@@ -269,7 +269,7 @@ static void everything_that_has_attributes(void)
 
     ckpt_value *twice = built(built(NEWOBJ("m", "T"), dict("x", num(1))), dict("y", num(2)));
     check_mapping(twice, 1, "y");
-    CU_ASSERT_EQUAL(twice->u.call_->more->nstates, 2);
+    CU_ASSERT_EQUAL(value_more_of(twice)->nstates, 2);
 
     ckpt_value *odd = built(NEWOBJ("m", "T"), TUPLE(num(1), num(2)));
     CU_ASSERT_EQUAL(ckpt_value_count(odd), 0);
@@ -437,13 +437,13 @@ static void loops_end(void)
     CU_ASSERT(value_put(a, d, t, t));
     SHOWS(d, "{({\xe2\x80\xa6},): ({\xe2\x80\xa6},)}");
     ckpt_value *call = value_call(a, CALL_REDUCE, NULL, NULL, 0);
-    call->u.call_->callable = call;
-    call->u.call_->args = call;
+    call->u.call.callable = call;
+    call->u.call.args = call;
     SHOWS(call, "object()");
     TYPE(call, "object");
     CU_ASSERT_EQUAL(value_nargs(call), 0);
     CU_ASSERT_PTR_NULL(value_arg(call, 0));
-    call->u.call_->args = TUPLE(call);
+    call->u.call.args = TUPLE(call);
     SHOWS(call, "object(object(\xe2\x80\xa6))");
 }
 
@@ -517,7 +517,7 @@ static void reads_what_was_made(void)
     built(od, none());
     CU_ASSERT(value_append(a, od, num(1)));
     built(od, d);
-    CU_ASSERT_EQUAL(od->u.call_->more->build_items, 2);
+    CU_ASSERT_EQUAL(value_more_of(od)->build_items, 2);
     CU_ASSERT_PTR_EQUAL(value_state(od), d);
     CU_ASSERT(!value_build(a, d, d));
     CU_ASSERT(!value_append(a, d, d));
@@ -537,7 +537,7 @@ static void survives_want_of_memory(void)
         CU_ASSERT_EQUAL(v == NULL, n <= 2);
         arena_fail_at(a, n);
         v = value_call(a, CALL_REDUCE, item, tuple, 0);
-        CU_ASSERT_EQUAL(v == NULL, n <= 2);
+        CU_ASSERT_EQUAL(v == NULL, n <= 1);
         arena_fail_at(a, n);
         v = value_tuple(a, 1, &item);
         CU_ASSERT_EQUAL(v == NULL, n <= 2);
