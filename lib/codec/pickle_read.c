@@ -370,12 +370,6 @@ static bool dup(struct machine *m)
     return push(m, m->stack[m->top - 1]);
 }
 
-static bool op_put(struct machine *m, size_t width)
-{
-    const unsigned char *b = take(m, width);
-    return b && put(m, width == 1 ? b[0] : load_u32le(b));
-}
-
 static bool op_get(struct machine *m, size_t width)
 {
     const unsigned char *b = take(m, width);
@@ -457,8 +451,8 @@ static bool step(struct machine *m)
     case PICKLE_LIST: return gather(m, CKPT_V_LIST);
     case PICKLE_EMPTY_LIST: return push(m, node(m, CKPT_V_LIST));
     case PICKLE_OBJ: return op_obj(m);
-    case PICKLE_BINPUT: return op_put(m, 1);
-    case PICKLE_LONG_BINPUT: return op_put(m, 4);
+    case PICKLE_BINPUT: return (b = take(m, 1)) && put(m, b[0]);
+    case PICKLE_LONG_BINPUT: return (b = take(m, 4)) && put(m, load_u32le(b));
     case PICKLE_SETITEM: return need(m, 2) && set_items(m, m->top - 2);
     case PICKLE_TUPLE: return gather(m, CKPT_V_TUPLE);
     case PICKLE_EMPTY_TUPLE: return push(m, machine_tuple(m, 0));
@@ -489,6 +483,15 @@ static bool step(struct machine *m)
     }
 }
 
+/* refill - more bytes, where those in the window are used up. */
+static bool refill(struct machine *m)
+{
+    if (m->at < m->r.end)
+        return machine_more(m, 1);
+    m->op = 0;
+    return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends without STOP");
+}
+
 /* run - up to and with STOP; the result is the topmost item. */
 static bool run(struct machine *m)
 {
@@ -501,14 +504,9 @@ static bool run(struct machine *m)
             m->frame_end = UINT64_MAX;
         }
         m->at = here;
-        if (here == m->r.end) {
-            m->op = 0;
-            return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends without STOP");
-        }
-        const unsigned char *b = take(m, 1);
-        if (!b)
+        if (m->p == m->lim && !refill(m))
             return false;
-        m->op = *b;
+        m->op = *m->p++;
         if (here < first[m->op])
             first[m->op] = here;
         if (m->op == PICKLE_STOP)

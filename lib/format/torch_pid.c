@@ -54,14 +54,14 @@ static bool parse_view(arena *a, const ckpt_value *v, struct torch_pid *out)
 static bool parse_tuple(ckpt_file *f, const ckpt_value *t, struct torch_pid *out)
 {
     ckpt_str tag;
-    if (t->type != CKPT_V_TUPLE || value_count(t) < 5 || !value_text(value_item(t, 0), &tag) ||
-        !str_is(tag, "storage"))
+    ckpt_value *const *item = t->u.seq.items;
+    if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
         return false;
-    const ckpt_value *klass = value_item(t, 1);
-    if (klass->type != CKPT_V_GLOBAL || !key_text(f->a, value_item(t, 2), &out->key) ||
-        !uint_value(value_item(t, 4), &out->numel) || !parse_view(f->a, value_item(t, 5), out))
+    const ckpt_value *klass = item[1];
+    if (klass->type != CKPT_V_GLOBAL || !key_text(f->a, item[2], &out->key) ||
+        !uint_value(item[4], &out->numel) || !parse_view(f->a, value_item(t, 5), out))
         return false;
-    if (!value_text(value_item(t, 3), &out->location))
+    if (!value_text(item[3], &out->location))
         out->location = str_of("", 0);
     out->klass = value_name(klass);
     return true;
