@@ -317,18 +317,22 @@ static void open_path(struct current *cur, const char *path)
     }
 }
 
-static void limit(int what, rlim_t most)
+/* must(setrlimit(…)): the type of its first argument differs between C libraries. */
+static void must(int status)
 {
-    if (setrlimit(what, &(struct rlimit){most, most}) != 0)
+    if (status != 0)
         die("limit");
 }
+
+static struct rlimit at_most(rlim_t n) { return (struct rlimit){n, n}; }
 
 static void work(struct current *cur)
 {
     if (little) {
-        limit(RLIMIT_AS, (rlim_t)64 << 20);
-        limit(RLIMIT_STACK, (rlim_t)256 << 10);
-        limit(RLIMIT_NOFILE, 8);
+        struct rlimit memory = at_most((rlim_t)64 << 20), stack = at_most((rlim_t)256 << 10), files = at_most(8);
+        must(setrlimit(RLIMIT_AS, &memory));
+        must(setrlimit(RLIMIT_STACK, &stack));
+        must(setrlimit(RLIMIT_NOFILE, &files));
     }
     for (long i; (i = atomic_fetch_add(&shared->next, 1)) < (long)npaths;) {
         atomic_store(&cur->file, i);

@@ -105,7 +105,7 @@ static void split(struct bench *b, const char *command)
 
 static int run_plainly(const char *dir, int out, int err, char *const argv[])
 {
-    int status;
+    int status = 0;
     pid_t pid = fork();
     if (pid == 0) {
         if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)

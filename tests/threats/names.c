@@ -268,7 +268,7 @@ static long wrong(const unsigned char *text, size_t n)
 
 static int run(char *const argv[], int fd)
 {
-    int status;
+    int status = 0;
     if (ftruncate(fd, 0) != 0 || lseek(fd, 0, SEEK_SET) != 0)
         die("output");
     pid_t pid = fork();
