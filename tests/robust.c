@@ -329,7 +329,8 @@ static struct rlimit at_most(rlim_t n) { return (struct rlimit){n, n}; }
 static void work(struct current *cur)
 {
     if (little) {
-        struct rlimit memory = at_most((rlim_t)64 << 20), stack = at_most((rlim_t)256 << 10), files = at_most(8);
+        struct rlimit memory = at_most((rlim_t)64 << 20), stack = at_most((rlim_t)256 << 10);
+        struct rlimit files = at_most(8);
         must(setrlimit(RLIMIT_AS, &memory));
         must(setrlimit(RLIMIT_STACK, &stack));
         must(setrlimit(RLIMIT_NOFILE, &files));
