@@ -402,6 +402,15 @@ static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
     return st;
 }
 
+/* forget_nodes - what only the pickle needed, before the items are copied. */
+static void forget_nodes(struct torch_writer *w)
+{
+    map_free(w->storage_of);
+    map_free(w->rewritten);
+    map_free(w->left_out);
+    w->storage_of = w->rewritten = w->left_out = NULL;
+}
+
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     size_t n = p->file->table.nstorages;
@@ -421,6 +430,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
+    forget_nodes(&w);
     if (st == CKPT_OK)
         st = approve(&w, err);
     if (st == CKPT_OK)
@@ -435,9 +445,6 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
             job->result->bytes = UINT64_MAX;
     }
     buf_free(&w.pickle);
-    map_free(w.storage_of);
     map_free(w.cast_of);
-    map_free(w.rewritten);
-    map_free(w.left_out);
     return st;
 }
