@@ -136,9 +136,11 @@ typedef enum {
 
 /* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
 CKPT_API const char *ckpt_dtype_name(ckpt_dtype dtype);
+
 /* ckpt_dtype_parse - reads torch's or safetensors' spelling ("float16",
  * "F16", "f16"); CKPT_DT_NONE when it is neither. */
 CKPT_API ckpt_dtype ckpt_dtype_parse(ckpt_str name);
+
 /* ckpt_dtype_bits - bits of one element as the shape counts it; 0: not fixed. */
 CKPT_API unsigned ckpt_dtype_bits(ckpt_dtype dtype);
 
@@ -229,10 +231,12 @@ typedef enum {
 } ckpt_value_type;
 
 CKPT_API ckpt_value_type ckpt_value_get_type(const ckpt_value *v);
+
 /* ckpt_value_type_name - Python's word for it as far as the file tells: "int",
  * "dict", "collections.OrderedDict", "numpy.float64", "my.module.Class" … The
  * text is escaped and NUL-terminated inside BUF of CAP bytes. Returns BUF. */
 CKPT_API const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap);
+
 /* ckpt_value_text - a short, escaped, one-line Python-like rendering ("0.001",
  * "'adam'", "{…} 3 items"); nested containers are abbreviated at NODES nodes.
  * Returns the full length as ckpt_text_escape does. */
@@ -240,20 +244,28 @@ CKPT_API size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, si
 CKPT_API bool ckpt_value_bool(const ckpt_value *v);    /* BOOL */
 CKPT_API int64_t ckpt_value_int(const ckpt_value *v);  /* INT, BOOL */
 CKPT_API double ckpt_value_float(const ckpt_value *v); /* FLOAT, INT, BOOL */
-CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v); /* STR, STR8, BYTES; empty if it lies in the file only */
+
+/* ckpt_value_str - of STR, STR8 and BYTES; empty if it lies in the file only. */
+CKPT_API ckpt_str ckpt_value_str(const ckpt_value *v);
+
 /* ckpt_value_count / item - children of LIST, TUPLE, SET, DICT and of objects
  * that behave like one (OrderedDict, an object's attributes). KEY is NULL for
  * sequences. item returns false past the end. */
 CKPT_API size_t ckpt_value_count(const ckpt_value *v);
 CKPT_API bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val);
+
 /* ckpt_value_tensor - the row this node is, or CKPT_NO_TENSOR. */
 CKPT_API uint32_t ckpt_value_tensor(const ckpt_value *v);
+
 /* ckpt_value_offset - where in its pickle stream the node was made. */
 CKPT_API uint64_t ckpt_value_offset(const ckpt_value *v);
 
 /* A leaf that is not a tensor, in document order. */
 typedef struct {
-    ckpt_str name; const ckpt_path_elem *path; uint32_t npath; const ckpt_value *value;
+    ckpt_str name;
+    const ckpt_path_elem *path;
+    uint32_t npath;
+    const ckpt_value *value;
 } ckpt_leaf;
 
 /* ------------------------------------------------------------------ files */
@@ -264,16 +276,26 @@ typedef struct ckpt_file ckpt_file;
  * metadata; no tensor byte is touched. The format is decided by content alone.
  * "-" is standard input (a pipe is first spooled to an unlinked temporary
  * file). LIMITS may be NULL. On success *OUT must go to ckpt_close(). */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
+    ckpt_error *err);
+
 /* ckpt_salvage - ckpt_open of a file that may be damaged: reads all of it. Tensors whose bytes are not all
  * there, or fail their checksum, are lost: rows without data, which no plan of the file writes. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
-typedef struct { uint32_t row; ckpt_str why; uint64_t offset; } ckpt_lost; /* offset: of the damage */
-CKPT_API size_t ckpt_lost_count(const ckpt_file *f);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
+    ckpt_file **out, ckpt_error *err);
+typedef struct {
+    uint32_t row;
+    ckpt_str why;
+    uint64_t offset; /* of the damage */
+} ckpt_lost;
+CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
+
 /* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
  * the file; NAME stands in error messages. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name,
+    const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+
 /* ckpt_close - frees FILE and all it handed out. NULL is allowed. */
 CKPT_API void ckpt_close(ckpt_file *file);
 
@@ -282,7 +304,10 @@ CKPT_API const char *ckpt_file_format(const ckpt_file *file); /* "torch-zip", "s
 CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for people: "torch zip" */
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
 CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
-CKPT_API const ckpt_tensor *ckpt_tensor_at(const ckpt_file *file, uint32_t i); /* document order; NULL past the end */
+
+/* ckpt_tensor_at - row I in document order; NULL past the end. */
+CKPT_API const ckpt_tensor *ckpt_tensor_at(const ckpt_file *file, uint32_t i);
+
 /* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
@@ -290,13 +315,16 @@ CKPT_API const ckpt_storage *ckpt_storage_at(const ckpt_file *file, uint32_t i);
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file); /* may be NULL */
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
+
 /* ckpt_notice_at - things a user should know that are no errors ("two tensors
  * are both called …"), escaped; NULL past the end. */
 CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
+
 /* ckpt_file_locate - fills in the file_offset of tensors and storages. In most
  * formats it is known at once, but a zip archive tells it only in the header of
  * each record: until this is called they have CKPT_NO_OFFSET there. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err);
+
 /* ckpt_file_ignore_crc - go on when a record's CRC-32 is wrong; a notice says so. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 
@@ -304,12 +332,14 @@ CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
  * OUT, contiguous, little-endian, conj and neg applied. OUT holds at least
  * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types count
  * bytes). CKPT_ELOSSY when the row has no bytes of its own. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first, uint64_t count, void *out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_read(ckpt_file *file, uint32_t i, uint64_t first,
+    uint64_t count, void *out, ckpt_error *err);
 
 /* ckpt_tensor_stream - the whole row in chunks of at most 256 KiB to TAKE (USER
  * is passed through; a nonzero return stops with CKPT_ECANCELLED). Checks the
  * record's CRC when there is one. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i, int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_tensor_stream(ckpt_file *file, uint32_t i,
+    int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err);
 
 /* ------------------------------------------------------------------- info */
 
@@ -359,21 +389,29 @@ typedef enum { CKPT_SHA256, CKPT_XXH3 } ckpt_algorithm;
 
 /* ckpt_digest_tensor - over the row-major contiguous little-endian bytes alone.
  * Writes 32 (sha256) or 16 (XXH3-128, canonical big-endian) bytes to OUT. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg,
+    uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+
 /* ckpt_digest_tensors - ckpt_digest_tensor of every row that has data, row I's at
  * DIGESTS + I * CKPT_DIGEST_MAX. HOW may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg,
+    const ckpt_work *how, uint8_t *digests, ckpt_error *err);
+
 /* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
  * rows, with kind and note where bytes do not tell all; DIGESTS holds ckpt_tensor_count() digests of
  * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
+    const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ckpt_digest_bytes - of a file's bytes as they are on disk, whatever they mean:
  * what sha256sum prints. HOW may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg,
+    const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+
 /* ckpt_digest_payload - of a safetensors file's bytes behind its header, which
  * edits of names and metadata leave as they are. CKPT_EUNSUPPORTED: no safetensors. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg,
+    const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ------------------------------------------------------------------- stat */
 
@@ -397,7 +435,8 @@ typedef struct {
 } ckpt_stats;
 
 /* ckpt_stat - of NROWS rows into as many OUT, reading each once. HOW may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
+    const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
 
 /* ------------------------------------------------------------------- plan */
 
@@ -409,32 +448,43 @@ typedef struct { ckpt_str from, to; bool metadata; } ckpt_rename; /* metadata: o
 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);
+
 /* ckpt_plan_root - write only the sub-tree at PATH (joined name); "auto" picks
  * the weights mapping. A notice says which. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err);
+
 /* ckpt_plan_keep / drop - only / not the tensors whose name matches GLOB; may be
  * called again to widen. CKPT_ENOTFOUND when GLOB matches nothing. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err);
+
 /* Prefix work acts on every state-dict-like mapping, its _metadata and
  * name-keyed optimizer state. CKPT_EEXIST names both keys of a collision. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
+    ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err);
+
 /* ckpt_plan_rename_regex - RULE is "REGEX=>REPL", POSIX extended, \1..\9 and \0
  * in REPL; every match in a name is replaced. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule,
+    ckpt_error *err);
+
 /* ckpt_plan_rename_map - PATH is a JSON object {"old":"new"}; CKPT_ENOTFOUND
  * names an old that the file lacks. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
+
 /* ckpt_plan_cast - what is written of the tensors that match GLOB has DTYPE, rounded to
  * nearest even; the last call that names a tensor counts. Only floating tensors (not
  * float8_e8m0fnu) are meant, all of them when GLOB is NULL; a GLOB that is one tensor's whole
  * name also means integers and bools. Counts for what the plan holds then and is called so. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
+    ckpt_error *err);
+
 /* ckpt_plan_sanitize - tensors and plain data only, as torch.load(weights_only=True) takes them. After
  * ckpt_plan_root; no new names or dtypes in that plan. FORMAT is what will be written (NULL: a torch zip). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err);
+
 /* What it made into `instead` ("tensor", "float" …) or left out (lost: "None" in a list, else empty);
  * callable: what loading it needs; path empty: a call that nothing uses. */
 typedef struct { ckpt_str path, type, callable, instead; bool lost; } ckpt_sanitized;
@@ -443,6 +493,7 @@ CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, siz
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
+
 /* ckpt_plan_notice_at - what the operations had to say, as ckpt_notice_at. */
 CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
 
@@ -489,17 +540,23 @@ typedef struct {
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
  * appears whole or not at all. OPTS may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
+    const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+
 /* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
  * by changing nothing but the metadata there: the size of the tensors does not
  * matter. The old bytes go to FILE.ckpt-undo first, and that goes when all is
  * done, so that a crash leaves what ckpt_recover undoes. PLAN may change names
  * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY name what must be rewritten.
  * dry_run, no_sync and follow_links of OPTS count. FILE is stale afterwards. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
+    ckpt_write_result *out, ckpt_error *err);
+
 /* ckpt_recover - undoes an edit of PATH in place that was cut short, which ckpt_open
  * refuses to read (CKPT_ECHANGED). *UNDONE (may be NULL): there was one. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, bool *undone, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
+    bool *undone, ckpt_error *err);
+
 /* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
  * ckpt_file_format spells it; NULL when nothing we write. */
 CKPT_API const char *ckpt_write_format(const char *path_or_name);
@@ -547,7 +604,8 @@ typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_to
 /* ckpt_diff - compares A and B by name, streaming both in bounded memory; EVENT
  * is called once a row in natural order of names (nonzero stops it). Renamed
  * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
+    int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
 
 /* ------------------------------------------------------------------- scan */
 
@@ -623,11 +681,13 @@ typedef struct {
 /* ckpt_scan_ready - loads what scanning may need later (libarchive): for a process that will not
  * be able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_ready(void);
+
 /* ckpt_scan - follows every pickle in PATH, a file, as a description of what a
  * loader would do, and tells TELL (nonzero stops with CKPT_ECANCELLED). CKPT_OK
  * means that it was looked at as far as RESULT says; a file is as it should be
  * when nothing was found above CKPT_SCAN_NOTE and accounted equals bytes. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts, int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
+    int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- verify */
 
@@ -637,6 +697,7 @@ typedef struct {
     const ckpt_error *error; /* file, offset, where, what was found and what is allowed, hint */
     uint64_t nan, inf, elements; /* of a tensor that is not finite */
 } ckpt_finding;
+
 /* ckpt_finding_text - what an id stands for; NULL: there is no such id. */
 CKPT_API const char *ckpt_finding_text(const char *id);
 
@@ -647,7 +708,8 @@ typedef struct {
     bool force;                 /* … where a file is already */
     const char *root;           /* names of manifests are those below it; "auto": the weights; NULL: all */
     ckpt_algorithm algorithm;   /* of the manifest written; of one read, its lines tell */
-    ckpt_work how; ckpt_limits limits;
+    ckpt_work how;
+    ckpt_limits limits;
 } ckpt_verify_options;
 
 typedef struct {
@@ -662,7 +724,8 @@ typedef struct {
  * all that breaks them, not only the first (nonzero stops with CKPT_ECANCELLED).
  * CKPT_OK: it was gone over, and RESULT says what came of it. Any other status: it
  * could not be told whether the file is whole. OPTS may be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts, int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
+    int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- doctor */
 
@@ -679,7 +742,8 @@ typedef struct {
 typedef struct {
     bool quick;  /* leave out what needs the data read: checksums */
     bool finite; /* NaN and Inf are a problem */
-    ckpt_work how; ckpt_limits limits;
+    ckpt_work how;
+    ckpt_limits limits;
 } ckpt_doctor_options;
 
 typedef struct {
@@ -692,7 +756,8 @@ typedef struct {
  * is not what it should be, the worst first; a healthy file has no problems in RESULT. What
  * is no checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS may
  * be NULL. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts, int (*tell)(void *user, const ckpt_diagnosis *), void *user, ckpt_doctor_result *result, ckpt_error *err);
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
+    int (*tell)(void *user, const ckpt_diagnosis *), void *user, ckpt_doctor_result *result, ckpt_error *err);
 
 #ifdef __cplusplus
 }

@@ -1,7 +1,7 @@
 # symbols.sh - only ckpt_ names leave the archive and the shared library, and both offer what ckpt.h declares.
 archive=$(nm -g --defined-only "$B/libckpt.a" | awk 'NF == 3 {print $3}' | sort -u)
 shared=$(nm -D --defined-only "$B/libckpt.so" | awk '{print $3}' | sort -u)
-declared=$(tr '\n' ' ' <lib/ckpt.h | grep -oE 'CKPT_API[^;]*;' | grep -oE 'ckpt_[a-z_0-9]+ *\(' | tr -d ' (' | sort -u)
+declared=$(sh "$LINT/declared.sh")
 
 for s in $archive; do case $s in ckpt_*) ;; *) echo "$B/libckpt.a:1: exports $s" ;; esac; done
 for s in $shared; do case $s in ckpt_*) ;; *) echo "$B/libckpt.so:1: exports $s" ;; esac; done
