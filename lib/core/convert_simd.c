@@ -1,30 +1,26 @@
 /* convert_simd.c - the kernels of convert.c on AVX2 and F16C, chosen at run time; each
  * gives the scalar one its tail, and the same bits. */
 #include "core/convert.h"
+#include "core/simd.h"
 
-#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
-#include <cpuid.h>
-#include <immintrin.h>
-#include <stdatomic.h>
-
-#define AVX2 __attribute__((target("avx2,f16c")))
+#if defined(__x86_64__)
 
 #define ABS32 0x7fffffff
 #define INF32 0x7f800000
 
-AVX2 static inline __m256i load(const unsigned char *p)
+AVX INLINE __m256i load(const unsigned char *p)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
-AVX2 static inline void store(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+AVX INLINE void store(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
 
 /* pick - YES where MASK, else NO. */
-AVX2 static inline __m256i pick(__m256i mask, __m256i yes, __m256i no)
+AVX INLINE __m256i pick(__m256i mask, __m256i yes, __m256i no)
 {
     return _mm256_blendv_epi8(no, yes, mask);
 }
 
-AVX2 static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
@@ -35,7 +31,7 @@ AVX2 static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *ou
     convert_scalar.f32_to_f16(in + 4 * i, n - i, out + 2 * i);
 }
 
-AVX2 static inline __m256i brain(__m256i f)
+AVX INLINE __m256i brain(__m256i f)
 {
     __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32)), high = _mm256_srli_epi32(f, 16);
     __m256i up = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
@@ -44,7 +40,7 @@ AVX2 static inline __m256i brain(__m256i f)
     return pick(nan, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), r);
 }
 
-AVX2 static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
@@ -54,7 +50,7 @@ AVX2 static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *o
     convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
 }
 
-AVX2 static inline __m256i byte_of(const struct narrow *to, __m256i f)
+AVX INLINE __m256i byte_of(const struct narrow *to, __m256i f)
 {
     const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi32(0x80);
     __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), minus);
@@ -77,7 +73,7 @@ AVX2 static inline __m256i byte_of(const struct narrow *to, __m256i f)
     return pick(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32)), nan, r);
 }
 
-AVX2 static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     size_t i = 0;
@@ -90,7 +86,7 @@ AVX2 static void f32_to_f8(const struct narrow *to, const unsigned char *in, siz
     convert_scalar.f32_to_f8(to, in + 4 * i, n - i, out + i);
 }
 
-AVX2 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -100,7 +96,7 @@ AVX2 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *ou
     convert_scalar.f16_to_f32(in + 2 * i, n - i, out + 4 * i);
 }
 
-AVX2 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+AVX static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
@@ -110,7 +106,7 @@ AVX2 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *o
     convert_scalar.bf16_to_f32(in + 2 * i, n - i, out + 4 * i);
 }
 
-AVX2 static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
@@ -121,7 +117,7 @@ AVX2 static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *ou
 }
 
 /* HIGH is at most Inf + 1, so that signed comparisons serve; N at most 2^32. */
-AVX2 static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+AVX static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
 {
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);
     __m256i sum = _mm256_setzero_si256();
@@ -142,24 +138,7 @@ AVX2 static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint
 static const struct convert_kernels avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8, f16_to_f32,
                                             bf16_to_f32, f64_to_f32,  count};
 
-static const struct convert_kernels *choose(void)
-{
-    unsigned a, b, c = 0, d; /* clang 14 knows no "f16c" to ask for */
-    bool f16c = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
-    return f16c ? &avx2 : &convert_scalar;
-}
-
-/* The answer is kept: virtual machines take 30 us to give it. */
-const struct convert_kernels *convert_simd(void)
-{
-    static _Atomic(const struct convert_kernels *) chosen;
-    const struct convert_kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
-    if (!k) {
-        k = choose();
-        atomic_store_explicit(&chosen, k, memory_order_relaxed);
-    }
-    return k;
-}
+const struct convert_kernels *convert_simd(void) { return simd_avx() ? &avx2 : &convert_scalar; }
 
 #else
 

@@ -18,14 +18,6 @@ static void last_few(ckpt_dtype dt, const unsigned char *a, const unsigned char 
     distance_more(out, x, y, n, t);
 }
 
-static double most(const double *x, unsigned n)
-{
-    double most = x[0];
-    for (unsigned i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
-}
-
 /* ---------------------------------------------------------------------- SSE2 */
 
 struct sse {
@@ -195,11 +187,6 @@ AVX static void avx_f16(const unsigned char *a, const unsigned char *b, size_t n
     last_few(CKPT_DT_F16, a, b, n, t, out);
 }
 
-AVX INLINE __m256 avx_brains(const unsigned char *p)
-{
-    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
-}
-
 AVX static void avx_bf16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
                          struct distance *out)
 {
@@ -217,20 +204,10 @@ static const struct distance_kernels avx = {"AVX2", avx_f64, avx_f64, avx_f32, a
 
 const struct distance_kernels *distance_simd(unsigned i)
 {
-    return i == 0 ? &sse : i == 1 && has_avx() ? &avx : NULL;
+    return i == 0 ? &sse : i == 1 && simd_avx() ? &avx : NULL;
 }
 
-/* distance_best - asks once, as cpuid leaves a virtual machine each time. */
-const struct distance_kernels *distance_best(void)
-{
-    static const struct distance_kernels *chosen; /* by any thread, always the same */
-    const struct distance_kernels *k = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
-    if (!k) {
-        k = has_avx() ? &avx : &sse;
-        __atomic_store_n(&chosen, k, __ATOMIC_RELAXED);
-    }
-    return k;
-}
+const struct distance_kernels *distance_best(void) { return simd_avx() ? &avx : &sse; }
 
 #else
 

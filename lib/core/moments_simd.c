@@ -26,14 +26,6 @@ static double least(const double *x, unsigned n)
     return least;
 }
 
-static double most(const double *x, unsigned n)
-{
-    double most = x[0];
-    for (unsigned i = 1; i < n; i++)
-        most = x[i] > most ? x[i] : most;
-    return most;
-}
-
 /* ---------------------------------------------------------------------- SSE2 */
 
 struct sse {
@@ -292,7 +284,7 @@ AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct 
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 16)
-        avx_eight(&f, _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16)));
+        avx_eight(&f, avx_brains(p));
     avx_floats_end(&f, out);
     last_few(CKPT_DT_BF16, p, left, shift, out);
 }
@@ -304,20 +296,10 @@ static const struct moments_kernels avx = {"AVX2", avx_f64, avx_f64, avx_f32, av
 
 const struct moments_kernels *moments_simd(unsigned i)
 {
-    return i == 0 ? &sse : i == 1 && has_avx() ? &avx : NULL;
+    return i == 0 ? &sse : i == 1 && simd_avx() ? &avx : NULL;
 }
 
-/* moments_best - cpuid leaves a virtual machine each time it is asked: once is enough. */
-const struct moments_kernels *moments_best(void)
-{
-    static const struct moments_kernels *chosen; /* by any thread, always the same */
-    const struct moments_kernels *k = __atomic_load_n(&chosen, __ATOMIC_RELAXED);
-    if (!k) {
-        k = has_avx() ? &avx : &sse;
-        __atomic_store_n(&chosen, k, __ATOMIC_RELAXED);
-    }
-    return k;
-}
+const struct moments_kernels *moments_best(void) { return simd_avx() ? &avx : &sse; }
 
 #else
 

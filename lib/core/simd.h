@@ -1,10 +1,9 @@
 /* simd.h - what kernels for x86-64 share; nothing elsewhere. SSE2 is on all of
- * them, AVX2 with conversions of halves on those that has_avx knows. */
+ * them, AVX2 with conversions of halves on those that simd_avx knows. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
 #if defined(__x86_64__)
-#include <cpuid.h>
 #include <immintrin.h>
 #include <stdbool.h>
 
@@ -13,11 +12,23 @@
 
 INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
-static inline bool has_avx(void)
+/* avx_brains - eight bfloat16 as floats. */
+AVX INLINE __m256 avx_brains(const unsigned char *p)
 {
-    unsigned a, b, c, d;
-    return __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && c & bit_F16C;
+    return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
 }
+
+/* most - the largest of N numbers, none a NaN. */
+INLINE double most(const double *x, unsigned n)
+{
+    double most = x[0];
+    for (unsigned i = 1; i < n; i++)
+        most = x[i] > most ? x[i] : most;
+    return most;
+}
+
+/* simd_avx - may AVX code run here? */
+bool simd_avx(void);
 #endif
 
 #endif
