@@ -51,13 +51,15 @@ struct job {
     int spool;         /* reports of JSON wait here until they are whole; -1: none */
 };
 
-/* code_of - 1: a finding; 2: none, but not everything was seen; 0: everything is fine. */
-static int code_of(const ckpt_scan_result *r, bool finished)
+/* code_of - 1: a finding; 2: none, but not everything was seen; 0: everything is fine. Where memory was
+ * lacking what was found may be told wrongly: 2, too. */
+static int code_of(const ckpt_scan_result *r, ckpt_status st)
 {
+    bool finished = st == CKPT_OK;
     uint64_t counts = r->found[CKPT_SCAN_ERROR];
     counts += fail_on > 0 ? r->found[CKPT_SCAN_WARNING] : 0;
     counts += fail_on > 1 ? r->found[CKPT_SCAN_NOTE] : 0;
-    if (counts)
+    if (counts && st != CKPT_ENOMEM)
         return NO;
     return finished && !r->found[CKPT_SCAN_INCOMPLETE] && r->accounted == r->bytes && r->bytes ? YES
                                                                                                : TROUBLE;
@@ -87,7 +89,7 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     ckpt_error err;
     report->begin(path);
     ckpt_status st = ckpt_scan(path, &opts, tell, (void *)(uintptr_t)report, &result, &err);
-    int code = code_of(&result, st == CKPT_OK);
+    int code = code_of(&result, st);
     report->file(path, &result, st == CKPT_OK ? NULL : &err, code);
     if (st != CKPT_OK)
         (void)trouble(&err, path);

@@ -361,7 +361,12 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     if (st == CKPT_OK)
         st = format_scan(path, src, &s, err);
     if (st == CKPT_OK)
-        st = s.no_memory ? fail_memory(err) : source_file_changed(src, err);
+        st = source_file_changed(src, err);
+    if (s.failed.status != CKPT_OK) {
+        st = s.failed.status;
+        if (err)
+            *err = s.failed;
+    }
     judge_free(judge);
     source_unref(src);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -3,6 +3,7 @@
 #include "codec/pickle_show.h"
 
 #include "base/cursor.h"
+#include "base/error.h"
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
@@ -16,6 +17,8 @@ struct argument {
     unsigned char bytes[LONGEST];
     size_t n;
     uint64_t whole; /* bytes there are */
+    ckpt_status status;
+    ckpt_error *err;
 };
 
 /* fetch - N bytes at OFF, or those that are there. */
@@ -26,7 +29,9 @@ static void fetch(source *src, uint64_t off, uint64_t n, struct argument *out)
     if (out->n > LONGEST)
         out->n = LONGEST;
     out->whole = n;
-    if (source_read(src, off, out->bytes, out->n, NULL) != CKPT_OK)
+    if (out->status == CKPT_OK)
+        out->status = source_read(src, off, out->bytes, out->n, out->err);
+    if (out->status != CKPT_OK)
         out->n = 0;
 }
 
@@ -45,11 +50,13 @@ static size_t width_of(uint8_t argument)
 }
 
 /* argument - of the constant REF: a counted one without its length, a line without its newline. */
-static void argument(source *src, trace_ref ref, struct argument *out)
+static void argument(source *src, trace_ref ref, struct argument *out, ckpt_error *err)
 {
     const struct pickle_op *op = pickle_op(trace_opcode(ref));
     uint8_t kind = op ? op->argument : PICKLE_ARG_NONE;
     uint64_t at = trace_offset(ref) + 1; /* bounded: an opcode stands there */
+    out->status = CKPT_OK;
+    out->err = err;
     if (kind == PICKLE_ARG_LINE) {
         fetch(src, at, LONGEST, out);
         const unsigned char *nl = memchr(out->bytes, '\n', out->n);
@@ -92,16 +99,16 @@ static void decode(uint8_t op, struct argument *arg)
     arg->whole = arg->n;
 }
 
-bool show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n)
+ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
 {
     struct argument arg;
     if (trace_node(ref) || !is_text(trace_opcode(ref)))
-        return false;
-    argument(src, ref, &arg);
+        return CKPT_EFORMAT;
+    argument(src, ref, &arg, err);
     decode(trace_opcode(ref), &arg);
     *n = arg.n < cap ? arg.n : cap;
     memcpy(out, arg.bytes, *n);
-    return true;
+    return arg.status;
 }
 
 /* ---------------------------------------------------------------- constants */
@@ -180,13 +187,15 @@ static ckpt_value *number_line(arena *a, trace_ref ref, const struct argument *a
     return text_int(s, &i) ? int_node(a, ref, i) : value_str(a, arena_str(a, s));
 }
 
-static ckpt_value *constant(source *src, trace_ref ref, arena *a)
+static ckpt_value *constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
 {
     struct argument arg;
     uint8_t op = trace_opcode(ref);
-    argument(src, ref, &arg);
+    argument(src, ref, &arg, err);
     uint64_t bits;
     double f;
+    if (arg.status != CKPT_OK)
+        return NULL;
     switch (op) {
     case PICKLE_NONE: return value_new(a, CKPT_V_NONE, trace_offset(ref));
     case PICKLE_NEWTRUE:
@@ -213,6 +222,7 @@ struct show {
     source *src;
     arena *a;
     size_t left; /* nodes that may still be made */
+    ckpt_error *err;
 };
 
 static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth);
@@ -263,7 +273,7 @@ static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth)
     const struct trace_global *g = trace_global(ref);
     s->left -= s->left > 0;
     if (!n)
-        return constant(s->src, ref, s->a);
+        return constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
     if (n->kind == TRACE_CALL)
@@ -278,8 +288,13 @@ static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth)
     return v && v->u.pid ? v : NULL;
 }
 
-ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes)
+ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err)
 {
-    struct show s = {src, a, nodes};
-    return show(&s, ref, SHOWN_DEPTH);
+    struct show s = {src, a, nodes, err};
+    if (err)
+        err->status = CKPT_OK;
+    ckpt_value *v = show(&s, ref, SHOWN_DEPTH);
+    if (!v && err && err->status == CKPT_OK)
+        (void)fail_memory(err);
+    return v;
 }

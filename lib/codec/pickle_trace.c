@@ -176,6 +176,15 @@ static const char *kind_of(trace_ref r)
     return n ? names[n->kind] : op ? op->name : "a constant";
 }
 
+/* text_of - the text that R is; false: it is none, or it cannot be read, which is in the tracer then. */
+static bool text_of(struct tracer *t, trace_ref r, char out[LONGEST_NAME], size_t *n)
+{
+    ckpt_status st = show_text(t->r.src, r, out, LONGEST_NAME, n, t->err);
+    if (st != CKPT_OK && st != CKPT_EFORMAT)
+        t->status = st;
+    return st == CKPT_OK;
+}
+
 static bool stack_global(struct tracer *t)
 {
     if (!need(t, 2))
@@ -186,18 +195,20 @@ static bool stack_global(struct tracer *t)
     t->top -= 2;
     if (maybe_any(m) || maybe_any(n)) {
         if (!maybe_any(m))
-            (void)show_text(t->r.src, m, module, sizeof module, &nm);
+            (void)text_of(t, m, module, &nm);
         if (!maybe_any(n))
-            (void)show_text(t->r.src, n, name, sizeof name, &nn);
+            (void)text_of(t, n, name, &nn);
+        if (t->status != CKPT_OK)
+            return false;
         struct trace_global *g = global_new(t, str_of(module, nm), str_of(name, nn), false);
         return g && push(t, import(t, g));
     }
     struct trace_global *met = t->by_refs[slot];
     if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->protocol)
         return push(t, import(t, met));
-    if (!show_text(t->r.src, m, module, sizeof module, &nm) ||
-        !show_text(t->r.src, n, name, sizeof name, &nn))
-        return bad(t, "takes the texts of a module and a name, found %s and %s", kind_of(m), kind_of(n));
+    if (!text_of(t, m, module, &nm) || !text_of(t, n, name, &nn))
+        return t->status == CKPT_OK && bad(t, "takes the texts of a module and a name, found %s and %s",
+                                           kind_of(m), kind_of(n));
     trace_ref r = global(t, str_of(module, nm), str_of(name, nn));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
     t->name_refs[slot][0] = m;
@@ -586,9 +597,9 @@ static bool run(struct tracer *t)
     return below + t->nmarks == 0 || tracer_note(t, TRACE_STEP_LEFT, below + t->nmarks);
 }
 
-static ckpt_value *value(const struct trace *of, trace_ref r, arena *a, size_t nodes)
+static ckpt_value *value(const struct trace *of, trace_ref r, arena *a, size_t nodes, ckpt_error *err)
 {
-    return show_value(((const struct tracer *)of)->r.src, r, a, nodes);
+    return show_value(((const struct tracer *)of)->r.src, r, a, nodes, err);
 }
 
 static bool begin(struct tracer *t, source *src, uint64_t pos, uint64_t end)

@@ -125,6 +125,8 @@ static bool set_up(struct input *in)
 static ckpt_status failed(const struct input *in, ckpt_error *err)
 {
     const char *why = in->f.archive_error_string(in->a);
+    if (in->f.archive_errno(in->a) == ENOMEM)
+        return fail_memory(err);
     return fail(err, in->f.archive_errno(in->a) == EILSEQ ? CKPT_EFORMAT : CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                 "%s", why ? why : "libarchive cannot read it");
 }

@@ -234,16 +234,13 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
 }
 
 /* more_ends - other end records in the tail that lead to a directory. */
-static void more_ends(struct zip_audit *z, const struct zip_end *end)
+static ckpt_status more_ends(struct zip_audit *z, const struct zip_end *end, ckpt_error *err)
 {
     size_t n = z->src->size < TAIL ? (size_t)z->src->size : TAIL;
     uint64_t start = z->src->size - n;
     unsigned char *tail = malloc(n ? n : 1), sig[4];
-    if (!tail || source_read(z->src, start, tail, n, NULL) != CKPT_OK) {
-        free(tail);
-        return;
-    }
-    for (size_t i = 0; n >= 22 && i <= n - 22; i++) {
+    ckpt_status st = tail ? source_read(z->src, start, tail, n, err) : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && n >= 22 && i <= n - 22; i++) {
         if (tail[i] != 'P' || load_u32le(tail + i) != 0x06054B50 ||
             start + i == end->at) /* bounded: in the tail */
             continue;
@@ -255,6 +252,7 @@ static void more_ends(struct zip_audit *z, const struct zip_end *end)
             says(z, str_of("", 0), start + i, "is a second end record; the archive's is at byte", end->at);
     }
     free(tail);
+    return st;
 }
 
 /* check_locator - the zip64 locator before the end record leads to the record that was found. */
@@ -292,7 +290,8 @@ static bool local(struct zip_audit *z, uint64_t at, unsigned char head[LOCAL], c
            source_read(z->src, from + nname, extra, nextra, NULL) == CKPT_OK; /* bounded: by range_within */
 }
 
-static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char *head, const char *name,
+/* compare - false: no memory. */
+static bool compare(struct zip_audit *z, struct zip_view *v, const unsigned char *head, const char *name,
                     const unsigned char *extra)
 {
     uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28), flags = load_u16le(head + 6);
@@ -303,7 +302,9 @@ static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char
     if (!str_eq(str_of(name, nname), v->name)) {
         ckpt_str other = arena_printf(z->a, "is called \"%.*s\" by its local header",
                                       nname > 200 ? 200 : (int)nname, name);
-        says(z, v->name, v->at, other.ptr ? other.ptr : "has another name in its local header", 0);
+        if (!other.ptr)
+            return false;
+        says(z, v->name, v->at, other.ptr, 0);
     }
     if (load_u16le(head + 8) != v->method)
         differs(z, v, "the method", load_u16le(head + 8), v->method);
@@ -312,13 +313,14 @@ static void compare(struct zip_audit *z, struct zip_view *v, const unsigned char
     if (load_u32le(head + 10) != v->time)
         differs(z, v, "the time", load_u32le(head + 10), v->time);
     if (flags & DESCRIPTOR || (!usize && !csize && !crc))
-        return;
+        return true;
     if (crc != v->crc)
         differs(z, v, "the CRC-32", crc, v->crc);
     if (csize != v->csize)
         differs(z, v, "the stored size", csize, v->csize);
     if (usize != v->usize)
         differs(z, v, "the size", usize, v->usize);
+    return true;
 }
 
 /* second - the member as its local header has it, for those who go by that. */
@@ -356,7 +358,8 @@ static bool locate(struct zip_audit *z, struct zip_view *v, struct headers *b)
     }
     v->data = v->at + LOCAL + load_u16le(head + 26) + load_u16le(head + 28); /* bounded: read just now */
     v->reachable = range_within(v->data, v->csize, z->src->size);
-    compare(z, v, head, b->name, b->extra);
+    if (!compare(z, v, head, b->name, b->extra))
+        return false;
     if (!v->reachable)
         says(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
     if (v->method == 0 && v->csize != v->usize && !(v->flags & 1))
@@ -539,8 +542,10 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
     if (!b)
         return fail_memory(err);
     st = read_directory(z, &end, err);
-    more_ends(z, &end);
-    check_locator(z, &end);
+    if (st == CKPT_OK)
+        st = more_ends(z, &end, err);
+    if (st == CKPT_OK)
+        check_locator(z, &end);
     for (size_t i = 0, n = z->n; st == CKPT_OK && i < n; i++)
         st = locate(z, &z->views[i], b) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && !check_names(z))

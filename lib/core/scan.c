@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/error.h"
 #include "base/text.h"
 
 static const ckpt_scan_rule rules[] = {
@@ -13,6 +14,26 @@ static const ckpt_scan_rule rules[] = {
 };
 
 const ckpt_scan_rule *scan_rule(enum scan_rule rule) { return &rules[rule]; }
+
+bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why)
+{
+    if (st != CKPT_ENOMEM && st != CKPT_EIO)
+        return false;
+    if (s->failed.status == CKPT_OK && why)
+        s->failed = *why;
+    else if (s->failed.status == CKPT_OK)
+        (void)fail_memory(&s->failed);
+    return true;
+}
+
+bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
+{
+    ckpt_error why;
+    ckpt_status st = source_read(src, off, to, n, &why);
+    if (st != CKPT_OK && s->failed.status == CKPT_OK)
+        s->failed = why;
+    return st == CKPT_OK;
+}
 
 const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)
 {

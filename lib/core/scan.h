@@ -25,7 +25,7 @@ struct scan {
     int (*tell)(void *user, const ckpt_scan_record *record);
     void *user;
     bool cancelled;
-    bool no_memory; /* somewhere; then nothing that was found, or not, counts */
+    ckpt_error failed; /* the first lack of memory or disk; then nothing that was found, or not, counts */
     ckpt_scan_result *result;
     /* Of op/scan.c: begin a pickle, which then takes steps. WEIGH only finds out how it
      * ends; then TELL goes over it again, knowing that. */
@@ -38,6 +38,11 @@ struct scan {
     void *judge;
 };
 
+/* scan_failed - is ST a lack of memory or disk, rather than a fault of the file? Kept, for who can
+ * go no other way than to take the answer for a no. */
+bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why);
+/* scan_read - N bytes at OFF, which SRC has; false: it cannot be read, which is kept. */
+bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
 /* scan_rule - what is known of a rule. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_record - hands RECORD out and counts it; of a finding, level and verdict

@@ -66,8 +66,9 @@ struct trace_step {
 };
 
 struct trace {
-    /* value - REF as nodes of A, no more than NODES of them; NULL: no memory. */
-    ckpt_value *(*value)(const struct trace *t, trace_ref ref, arena *a, size_t nodes);
+    /* value - REF as nodes of A, no more than NODES of them; NULL: no memory, or it cannot be read again;
+     * ERR is set. */
+    ckpt_value *(*value)(const struct trace *t, trace_ref ref, arena *a, size_t nodes, ckpt_error *err);
 };
 
 /* How a trace ended. */

@@ -80,13 +80,13 @@ static bool begins(const struct look *l, size_t at, const char *magic, size_t n)
 }
 #define BEGINS(l, magic) begins(l, 0, magic, sizeof(magic) - 1)
 
-static bool is_zip(source *src, const struct look *l, enum scan_role role)
+static bool is_zip(struct scan *s, source *src, const struct look *l, enum scan_role role)
 {
     unsigned char tail[22];
     if (BEGINS(l, "PK\3\4") || BEGINS(l, "PK\5\6") || BEGINS(l, "PK00PK\3\4"))
         return true;
     return role == SCAN_FILE && src->size >= sizeof tail &&
-           source_read(src, src->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
+           scan_read(s, src, src->size - sizeof tail, tail, sizeof tail) &&
            memcmp(tail, "PK\5\6", 4) == 0;
 }
 
@@ -106,14 +106,14 @@ static bool is_safetensors(source *src, const struct look *l)
 }
 
 /* is_text - UTF-8 without characters that text has no use for. */
-static bool is_text(source *src)
+static bool is_text(struct scan *s, source *src)
 {
     char *chunk = malloc(CHUNK);
-    bool ok = chunk != NULL;
+    bool ok = chunk || !scan_failed(s, CKPT_ENOMEM, NULL);
     uint64_t at = 0;
     while (ok && at < src->size) {
         size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK, cut = 0;
-        ok = source_read(src, at, chunk, n, NULL) == CKPT_OK;
+        ok = scan_read(s, src, at, chunk, n);
         if (at + n < src->size) /* bounded: n is what is left, at most */
             while (cut < 4 && cut < n && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
                 cut++;
@@ -174,18 +174,23 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
 }
 
 /* unknown - what it is instead, as far as someone knows. */
-static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where)
+static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
 {
     ckpt_error why;
     struct probe *p = arena_alloc(x->a, sizeof *p);
     if (!p)
-        return CKPT_ENOMEM;
+        return fail_memory(err);
     p->path = x->path;
     p->src = src;
     p->size = src->size;
     p->nhead = src->size < PROBE_HEAD ? (size_t)src->size : PROBE_HEAD;
-    CKPT_TRY(source_read(src, 0, p->head, p->nhead, &why));
+    CKPT_TRY(source_read(src, 0, p->head, p->nhead, err));
     ckpt_status st = foreign_detect(p, &why);
+    if (scan_failed(x->s, st, &why)) {
+        if (err)
+            *err = why;
+        return st;
+    }
     return told(
         scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%s", why.what));
 }
@@ -193,9 +198,9 @@ static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where)
 typedef ckpt_status scan_part(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
                               ckpt_error *err);
 
-static scan_part *container_of(source *src, const struct look *l, enum scan_role role)
+static scan_part *container_of(struct scan *s, source *src, const struct look *l, enum scan_role role)
 {
-    if (is_zip(src, l, role))
+    if (is_zip(s, src, l, role))
         return scan_zip;
     if (begins(l, 257, "ustar", 5))
         return scan_tar;
@@ -225,7 +230,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return role == SCAN_FILE
                    ? told(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file"))
                    : CKPT_OK;
-    scan_part *container = container_of(src, &l, role);
+    scan_part *container = container_of(x->s, src, &l, role);
     if (container) {
         CKPT_TRY(container(x, src, where, known, err));
         return container == scan_zip ? CKPT_OK : also_pickle(x, src, where, err);
@@ -244,15 +249,15 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return all_of(x, src, NULL, known);
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
     bool weak = kind && strcmp(kind, "zlib") == 0;
-    if (kind && !(weak && (role == SCAN_VALUE || is_text(src) || !scan_is_zlib(src))))
+    if (kind && !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
         return scan_packed(x, src, where, kind, known, err);
-    if (is_text(src)) {
+    if (is_text(x->s, src)) {
         x->format = x->depth || x->format ? x->format : "text";
         return scan_text(x, src, where, known, err);
     }
     if (role == SCAN_VALUE)
         return all_of(x, src, NULL, known);
-    return unknown(x, src, where);
+    return unknown(x, src, where, err);
 }
 
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)

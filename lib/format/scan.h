@@ -37,7 +37,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);
 /* scan_is_zlib - does SRC, which begins as zlib's wrapper may, unpack to anything? */
-bool scan_is_zlib(source *src);
+bool scan_is_zlib(struct scan *s, source *src);
 /* scan_one_pickle - the one at *POS in all its readings; *POS moves behind it. */
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err);

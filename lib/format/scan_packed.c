@@ -46,11 +46,13 @@ static uint64_t allowed(const struct scanner *x, uint64_t size)
     return most < left ? most : left;
 }
 
-bool scan_is_zlib(source *src)
+bool scan_is_zlib(struct scan *s, source *src)
 {
     uint64_t used;
+    ckpt_error why;
     spool *some = spool_new(64);
-    (void)(some && inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, NULL));
+    ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why) : fail_memory(&why);
+    (void)scan_failed(s, st, &why);
     bool any = some && spool_size(some) > 0;
     spool_free(some);
     return any;
@@ -77,21 +79,21 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
 
 /* seven_end - behind the last byte that a 7-Zip archive's first header (32 bytes: place and size
  * of the last one at 12 and 20) leads to. */
-static uint64_t seven_end(source *src)
+static uint64_t seven_end(struct scan *s, source *src)
 {
     unsigned char head[32];
     uint64_t end;
-    return src->size >= sizeof head && source_read(src, 0, head, sizeof head, NULL) == CKPT_OK &&
+    return src->size >= sizeof head && scan_read(s, src, 0, head, sizeof head) &&
                    checked_add(load_u64le(head + 12), load_u64le(head + 20), &end) &&
                    checked_add(end, sizeof head, &end)
                ? end
                : UINT64_MAX;
 }
 
-static ckpt_status foreign(source *src, const char *kind, struct unpack *u, ckpt_error *err)
+static ckpt_status foreign(struct scan *s, source *src, const char *kind, struct unpack *u, ckpt_error *err)
 {
     CKPT_TRY(unpack_archive(src, u, err));
-    uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(src) : u->used;
+    uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(s, src) : u->used;
     return end >= src->size ? CKPT_OK
                             : fail(err, CKPT_EFORMAT, source_pos(src, end),
                                    "%" PRIu64 " bytes follow the compressed ones", src->size - end);
@@ -110,7 +112,7 @@ ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const ch
     else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
         st = deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
     else
-        st = foreign(src, kind, &u, &why);
+        st = foreign(x->s, src, kind, &u, &why);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
         if (err)
             *err = why;

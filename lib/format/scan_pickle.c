@@ -37,7 +37,7 @@ static bool take_step(void *user, const struct trace_step *s)
                                            f->npayloads + 1, sizeof *grown);
         f->full = f->full || !grown;
         if (f->full)
-            return true;
+            return arena_full(f->x->a) || !scan_failed(to, CKPT_ENOMEM, NULL);
         f->payloads = grown;
         grown[f->npayloads++] = (struct payload){s->start, s->size, s->number != 0};
     }
@@ -90,10 +90,11 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
 }
 
 /* latin1_count - how many bytes the N bytes of text at START stand for, each up to U+00FF. */
-static bool latin1_count(source *src, uint64_t start, uint64_t n, uint64_t *count)
+static bool latin1_count(struct scan *s, source *src, uint64_t start, uint64_t n, uint64_t *count)
 {
     reader r;
-    bool ok = reader_init(&r, src, start, start + n, NULL) == CKPT_OK; /* bounded: the value lies there */
+    ckpt_error why;
+    bool ok = reader_init(&r, src, start, start + n, &why) == CKPT_OK; /* bounded: the value lies there */
     unsigned char lead = 0;
     *count = 0;
     while (ok && reader_left(&r)) {
@@ -107,29 +108,30 @@ static bool latin1_count(source *src, uint64_t start, uint64_t n, uint64_t *coun
             *count += lead == 0; /* bounded: no more than bytes */
         }
     }
+    (void)scan_failed(s, r.status, &why);
     reader_free(&r);
     return ok && lead == 0;
 }
 
 /* part_of - the bytes that payload V stands for; NULL: its text is no bytes. */
-static ckpt_status part_of(source *src, const struct payload *v, source **out, ckpt_error *err)
+static ckpt_status part_of(struct scan *s, source *src, const struct payload *v, source **out, ckpt_error *err)
 {
     uint64_t count;
     *out = NULL;
     if (!v->text)
         return source_slice(src, v->start, v->size, out, err);
-    return latin1_count(src, v->start, v->size, &count)
+    return latin1_count(s, src, v->start, v->size, &count)
                ? source_latin1(src, v->start, v->size, count, out, err)
                : CKPT_OK;
 }
 
 /* encoded - does it begin with the letters that base64 or hex makes of a file's first bytes? */
-static bool encoded(source *part)
+static bool encoded(struct scan *s, source *part)
 {
     static const char *const begins[] = {"gAJ",  "gAN",  "gASV", "gAWV",  "8002",
                                          "8003", "8004", "8005", "UEsDB", "H4sI"};
     char head[5];
-    if (part->size < sizeof head || source_read(part, 0, head, sizeof head, NULL) != CKPT_OK)
+    if (part->size < sizeof head || !scan_read(s, part, 0, head, sizeof head))
         return false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (memcmp(head, begins[i], strlen(begins[i])) == 0)
@@ -150,10 +152,10 @@ static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, c
         return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "lies too deep to be looked into")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
-    CKPT_TRY(part_of(p->src, v, &part, err));
+    CKPT_TRY(part_of(x->s, p->src, v, &part, err));
     if (!part)
         return CKPT_OK;
-    if (encoded(part)) {
+    if (encoded(x->s, part)) {
         source_unref(part);
         return scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
                           "text that looks like a pickle or archive in base64 or hexadecimal digits")
@@ -251,14 +253,17 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
     struct trial t = {.s = x->s};
     struct trace_options o = {.step = try_step, .user = &t};
     struct trace_end e;
+    ckpt_error why;
     unsigned char begin[2], last = 0;
-    if (end - pos < 2 || source_read(src, pos, begin, 2, NULL) != CKPT_OK)
+    if (end - pos < 2 || !scan_read(x->s, src, pos, begin, 2))
         return false;
     if (head && begin[0] == 0x80 && begin[1] <= 5)
         return true;
-    ckpt_status st = pickle_trace(src, pos, end, &o, &e, NULL);
+    ckpt_status st = pickle_trace(src, pos, end, &o, &e, &why);
+    if (scan_failed(x->s, st, &why))
+        return false;
     if (e.stopped && e.next + 1 == end) /* bounded: before the end */
-        (void)source_read(src, e.next, &last, 1, NULL);
+        (void)scan_read(x->s, src, e.next, &last, 1);
     if (st == CKPT_ECANCELLED)
         return t.calls > 0 || t.suspect;
     bool named = t.imports && !t.odd;

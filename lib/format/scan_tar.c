@@ -26,8 +26,10 @@ static ckpt_status told(struct members *m, ckpt_value **v)
     ckpt_error why;
     *v = NULL;
     CKPT_TRY(scan_one_pickle(m->x, m->src, m->where, &m->pos, &stopped, m->err));
-    if (stopped && pickle_read(m->a, m->src, at, m->src->size, NULL, v, &next, &why) != CKPT_OK)
-        *v = NULL;
+    ckpt_status st = stopped ? pickle_read(m->a, m->src, at, m->src->size, NULL, v, &next, &why) : CKPT_OK;
+    *v = st == CKPT_OK ? *v : NULL;
+    if (st != CKPT_ENOMEM || !arena_full(m->a))
+        (void)scan_failed(m->x->s, st, &why);
     return CKPT_OK;
 }
 
@@ -41,7 +43,8 @@ static bool numbers(struct members *m, const ckpt_value *v, bool tensor)
 {
     unsigned char head[8];
     uint64_t n, size;
-    if (!v || source_read(m->src, m->pos, head, sizeof head, NULL) != CKPT_OK || !pass(m, sizeof head))
+    if (!v || m->src->size - m->pos < sizeof head || !scan_read(m->x->s, m->src, m->pos, head, sizeof head) ||
+        !pass(m, sizeof head)) /* bounded: pos lies in the source */
         return false;
     if (tensor)
         return pass(m, (uint64_t)load_u32le(head) * 16 + 8); /* bounded: 32 bits */
@@ -135,6 +138,11 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     ckpt_status st = tar_list(src, x->a, &list, &n, &why);
+    if (scan_failed(x->s, st, &why)) {
+        if (err)
+            *err = why;
+        return st;
+    }
     if (st != CKPT_OK)
         return scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "tar: %s", why.what)
                    ? CKPT_OK

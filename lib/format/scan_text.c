@@ -64,11 +64,11 @@ static ckpt_status walk(struct scanner *x, json_scan *j, struct object *open, so
     return st;
 }
 
-static bool is_object(source *src)
+static bool is_object(struct scan *s, source *src)
 {
     unsigned char first[256];
     size_t n = src->size < sizeof first ? (size_t)src->size : sizeof first, i = 0;
-    if (source_read(src, 0, first, n, NULL) != CKPT_OK)
+    if (!scan_read(s, src, 0, first, n))
         return false;
     while (i < n && json_space(first[i]))
         i++;
@@ -79,7 +79,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 {
     json_scan j;
     ckpt_error why;
-    if (!is_object(src) || src->size > LARGEST) {
+    if (!is_object(x->s, src) || src->size > LARGEST) {
         *known += src->size; /* bounded: once */
         return CKPT_OK;
     }
@@ -92,7 +92,9 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
         json_init(&j, str_of(text, n), 0, a, &why);
         why.status = CKPT_OK;
         st = walk(x, &j, open, src, where);
-        if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* what is no JSON is only text */
+        if (st == CKPT_OK && scan_failed(x->s, why.status, &why))
+            st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
+        else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* what is no JSON is only text */
             st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what) ? CKPT_OK
                                                                                        : CKPT_ECANCELLED;
         else

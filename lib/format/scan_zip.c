@@ -60,6 +60,8 @@ static bool unlike_torch(struct archive *r)
     for (size_t i = 0; n != SIZE_MAX && i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
         ckpt_str where = scan_join(r->x, r->where, v->name);
+        if (!where.ptr)
+            return !scan_failed(r->x->s, CKPT_ENOMEM, NULL);
         if (!v->listed)
             continue;
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
@@ -82,6 +84,10 @@ static void flaw(void *user, const struct zip_flaw *f)
     struct archive *r = user;
     ckpt_str where = f->name.len ? scan_join(r->x, r->where, f->name) : r->where;
     r->told = true;
+    if (!where.ptr) {
+        (void)scan_failed(r->x->s, CKPT_ENOMEM, NULL);
+        return;
+    }
     if (f->text && f->value)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)

@@ -134,11 +134,15 @@ static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
     }
 }
 
-/* key - "module\nname" in the arena; .ptr NULL: no room, which only costs a line more. */
+/* key - "module\nname" in the arena; .ptr NULL: its ceiling is reached, which only costs a line more,
+ * or memory ran out, which is kept. */
 static ckpt_str key_of(struct judge *j, const struct trace_global *g)
 {
-    return arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
-                        g->name.ptr);
+    ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,
+                                g->name.ptr);
+    if (!key.ptr && !arena_full(j->names))
+        (void)scan_failed(j->s, CKPT_ENOMEM, NULL);
+    return key;
 }
 
 /* met - was G put into M before? Puts it there. */
@@ -146,7 +150,9 @@ static bool met(struct judge *j, map *m, const struct trace_global *g)
 {
     uint32_t old = MAP_NONE;
     ckpt_str key = key_of(j, g);
-    return key.ptr && map_put(m, key, 1, &old) && old != MAP_NONE;
+    if (key.ptr && !map_put(m, key, 1, &old))
+        (void)scan_failed(j->s, CKPT_ENOMEM, NULL);
+    return old != MAP_NONE;
 }
 
 /* ------------------------------------------------------------------- calls */
@@ -157,11 +163,23 @@ static trace_ref item(trace_ref tuple, uint32_t i)
     return n && n->kind == TRACE_TUPLE && i < n->kept ? n->items[i] : 0;
 }
 
-/* text_is - is R the constant text WANT? */
-static bool text_is(const struct trace_step *s, trace_ref r, const char *want)
+/* shown - R as nodes of A; NULL: there is nothing, or a lack of memory or disk, which is kept. */
+static ckpt_value *shown(struct scan *to, const struct trace_step *s, trace_ref r, arena *a, size_t nodes)
 {
+    ckpt_error why;
+    ckpt_value *v = a && r ? s->t->value(s->t, r, a, nodes, &why) : NULL;
+    if (r && !v)
+        (void)scan_failed(to, a ? why.status : CKPT_ENOMEM, a ? &why : NULL);
+    return v;
+}
+
+/* text_is - is R the constant text WANT? */
+static bool text_is(struct scan *to, const struct trace_step *s, trace_ref r, const char *want)
+{
+    if (!r || trace_node(r))
+        return false;
     arena *a = arena_new(ARGS_MAX);
-    ckpt_value *v = a && r && !trace_node(r) ? s->t->value(s->t, r, a, 1) : NULL;
+    ckpt_value *v = shown(to, s, r, a, 1);
     ckpt_str text;
     bool same = v && value_text(v, &text) && str_is(text, want);
     arena_free(a);
@@ -185,14 +203,14 @@ static bool opened(const struct judge *j, trace_ref r)
 }
 
 /* unusual - what speaks against these arguments of a listed callable; NULL: nothing. */
-static const char *unusual(const struct trace_step *s, const struct trace_global *g, trace_ref args)
+static const char *unusual(struct scan *to, const struct trace_step *s, const struct trace_global *g, trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
     struct pair p = modern(g);
     if (!n || n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
-    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(s, item(args, 1), "latin1") &&
-        !text_is(s, item(args, 1), "latin-1"))
+    if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, item(args, 1), "latin1") &&
+        !text_is(to, s, item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
     if (str_is(p.name, "_rebuild_from_type_v2")) {
         const struct trace_global *f = trace_global(item(args, 0));
@@ -222,8 +240,7 @@ static void describe(const struct judge *j, const struct trace_step *s, const st
         bool op = s->opcode == 'R' || s->opcode == 0x81 || s->opcode == 'c';
         r->weights_only = op && g->literal && weights_only_lists(g->module, g->name);
     }
-    if (a && args)
-        r->args = s->t->value(s->t, args, a, ARGS_NODES);
+    r->args = shown(j->s, s, args, a, ARGS_NODES);
 }
 
 static bool tell_call(struct judge *j, const struct trace_step *s, const struct trace_global *g,
@@ -231,7 +248,6 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
 {
     arena *a = arena_new(ARGS_MAX);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
-    j->s->no_memory = j->s->no_memory || !a;
     describe(j, s, g, args, a, &r);
     if (why)
         r.text = str_c(why);
@@ -242,17 +258,18 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
 
 /* called - the name behind what is called: a global, or the class of a module that torch's
  * legacy format keeps with its source, ('module', class, file, source). */
-static const struct trace_global *called(const struct trace_step *s, trace_ref callable)
+static const struct trace_global *called(struct scan *to, const struct trace_step *s,
+                                          trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
     trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
-    return id && text_is(s, item(id, 0), "module") ? trace_global(item(id, 1)) : trace_global(callable);
+    return id && text_is(to, s, item(id, 0), "module") ? trace_global(item(id, 1)) : trace_global(callable);
 }
 
 static bool call(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *c = trace_node(s->subject);
-    const struct trace_global *g = called(s, c->items[0]);
+    const struct trace_global *g = called(j->s, s, c->items[0]);
     trace_ref args = c->kept > 1 ? c->items[1] : 0;
     ckpt_scan_verdict v = g ? verdict_of(g) : CKPT_SCAN_UNRESOLVED;
     /* torch.storage._load_from_bytes runs a stream that stands right here and is judged too. */
@@ -260,7 +277,7 @@ static bool call(struct judge *j, const struct trace_step *s)
         v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = rule_for(v);
-    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual(s, g, args)) != NULL) {
+    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual(j->s, s, g, args)) != NULL) {
         rule = scan_rule(SCAN_PKL005);
         v = rule->verdict;
     }
@@ -309,7 +326,6 @@ static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule 
     }
     arena *a = arena_new(ARGS_MAX);
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING, .rule = scan_rule(rule)};
-    j->s->no_memory = j->s->no_memory || !a;
     describe(j, s, g, args, a, &r);
     r.weights_only = -1;
     r.text = str_c(text);
@@ -348,7 +364,7 @@ static bool persid(struct judge *j, const struct trace_step *s)
     trace_ref first = item(s->subject, 0);
     if (s->opcode == 'P' || !n || (n->kind == TRACE_TUPLE && n->n == 0))
         return true; /* text and numbers name tensors of torch 0.1 and of other loaders */
-    if (first && (text_is(s, first, "storage") || text_is(s, first, "module")))
+    if (first && (text_is(j->s, s, first, "storage") || text_is(j->s, s, first, "module")))
         return true;
     return once(j, s, PERSID_TOLD, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
 }
@@ -372,7 +388,8 @@ static bool step(void *user, const struct trace_step *s)
     case TRACE_STEP_FRAME:
         return finding(j, s, SCAN_PKL007, NULL, 0,
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
-    case TRACE_STEP_PAYLOAD: return map_put_num(j->payloads, s->subject, 1, NULL);
+    case TRACE_STEP_PAYLOAD:
+        return map_put_num(j->payloads, s->subject, 1, NULL) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
     }
     return true;
 }
