@@ -51,7 +51,8 @@ bool scan_is_zlib(struct scan *s, source *src)
     uint64_t used;
     ckpt_error why;
     spool *some = spool_new(64);
-    ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why) : fail_memory(&why);
+    ckpt_status st =
+        some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why) : fail_memory(&why);
     (void)scan_failed(s, st, &why);
     bool any = some && spool_size(some) > 0;
     spool_free(some);

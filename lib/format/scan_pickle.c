@@ -114,7 +114,8 @@ static bool latin1_count(struct scan *s, source *src, uint64_t start, uint64_t n
 }
 
 /* part_of - the bytes that payload V stands for; NULL: its text is no bytes. */
-static ckpt_status part_of(struct scan *s, source *src, const struct payload *v, source **out, ckpt_error *err)
+static ckpt_status part_of(struct scan *s, source *src, const struct payload *v, source **out,
+                           ckpt_error *err)
 {
     uint64_t count;
     *out = NULL;

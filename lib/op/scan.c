@@ -203,7 +203,8 @@ static bool opened(const struct judge *j, trace_ref r)
 }
 
 /* unusual - what speaks against these arguments of a listed callable; NULL: nothing. */
-static const char *unusual(struct scan *to, const struct trace_step *s, const struct trace_global *g, trace_ref args)
+static const char *unusual(struct scan *to, const struct trace_step *s, const struct trace_global *g,
+                           trace_ref args)
 {
     const struct trace_node *n = trace_node(args);
     struct pair p = modern(g);
