@@ -78,9 +78,10 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(Q)$(LINK) -o $@ $(CLI_OBJ) $(B)/libckpt.a $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
 # Unit tests see the internals, so they link the objects themselves.
-$(B)/unit: $(UNIT_OBJ) $(LIB_OBJ)
+UNIT_CLI  = $(B)/obj/cli/text.o
+$(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
-	$(Q)$(LINK) -o $@ $(UNIT_OBJ) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
+	$(Q)$(LINK) -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
 
 # The other test programs see ckpt.h alone.
 $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a

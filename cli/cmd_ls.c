@@ -84,7 +84,7 @@ static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t
         text_name(&w->text, s->key);
     table_cell(w);
     if (s)
-        text_addf(&w->text, "%llu", (unsigned long long)t->storage_offset);
+        text_uint(&w->text, t->storage_offset);
     table_cell(w);
     if (t->has_shape && s)
         strides(&w->text, t, ", ");
@@ -140,7 +140,9 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
         text_name(&out, t->name);
         text_add(&out, "\t");
         text_dtype(&out, t);
-        text_addf(&out, "\t%llu\t", (unsigned long long)(t->has_data ? t->nbytes : 0));
+        text_byte(&out, '\t');
+        text_uint(&out, t->has_data ? t->nbytes : 0);
+        text_byte(&out, '\t');
         if (t->has_shape)
             text_dims(&out, t->shape, t->ndim, ",");
         if (wide) {
@@ -148,13 +150,17 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
             text_add(&out, "\t");
             if (s)
                 text_name(&out, s->key);
-            text_addf(&out, "\t%llu\t", (unsigned long long)t->storage_offset);
+            text_byte(&out, '\t');
+            text_uint(&out, t->storage_offset);
+            text_byte(&out, '\t');
             if (t->has_shape && s)
                 strides(&out, t, ",");
             text_add(&out, "\t");
             if (t->alias_of != CKPT_NO_TENSOR)
                 text_name(&out, ckpt_tensor_at(f, t->alias_of)->name);
-            text_addf(&out, "\t%s\t", ckpt_kind_name((ckpt_kind)t->kind));
+            text_byte(&out, '\t');
+            text_add(&out, ckpt_kind_name((ckpt_kind)t->kind));
+            text_byte(&out, '\t');
             text_name(&out, t->location);
         }
         text_add(&out, "\n");

@@ -255,7 +255,7 @@ static size_t add_first(struct text *line, const struct table *t, const char *p,
 {
     size_t left = columns(t, p, n);
     while (left > width) {
-        size_t k = text_fit(p, n, width);
+        size_t k = text_fits(p, n, width);
         text_bytes(line, p, k);
         p += k;
         n -= k;

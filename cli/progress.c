@@ -65,7 +65,7 @@ static void draw(const char *name, uint64_t done, uint64_t total, bool keep)
 {
     struct text t = {0};
     line(&t, name, done, total);
-    size_t n = keep ? t.len : text_fit(t.ptr, t.len, ui.width > 20 && ui.width < 500 ? ui.width - 1 : 79);
+    size_t n = keep ? t.len : text_fits(t.ptr, t.len, ui.width > 20 && ui.width < 500 ? ui.width - 1 : 79);
     if (ui.err_tty)
         fputs("\r\033[K", stderr);
     fprintf(stderr, "%s%.*s%s", keep ? "ckpt: " : "", (int)n, t.ptr, keep ? "\n" : "");

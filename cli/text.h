@@ -34,8 +34,8 @@ bool text_shows(const char *word); /* may it be printed as it is? */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - how wide N bytes of UTF-8 stand on a terminal. */
 size_t text_columns(const char *p, size_t n);
-/* text_fit - how many bytes of P fit into WIDTH columns; at least one character. */
-size_t text_fit(const char *p, size_t n, size_t width);
+/* text_fits - how many bytes of P fit into WIDTH columns; at least one character. */
+size_t text_fits(const char *p, size_t n, size_t width);
 ckpt_str str_of(const char *s);
 
 #endif

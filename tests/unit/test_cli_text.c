@@ -1,0 +1,107 @@
+/* Numbers and names in the program's own tables. */
+#include <stdio.h>
+
+#include "../../cli/text.h"
+#include "unit.h"
+
+/* What text_size stands for, by printf. */
+static void size_by_printf(uint64_t nbytes, char *out, size_t cap)
+{
+    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+    double v = (double)nbytes / 1024;
+    size_t unit = 0;
+    for (; v >= 1024 - 0.05 && unit < 5; unit++)
+        v /= 1024;
+    if (nbytes < 1024)
+        snprintf(out, cap, "%u B", (unsigned)nbytes);
+    else
+        snprintf(out, cap, "%.1f %s", v, units[unit]);
+}
+
+static unsigned wrong;
+
+static void same_size(struct text *t, uint64_t nbytes)
+{
+    char want[64];
+    size_by_printf(nbytes, want, sizeof want);
+    text_clear(t);
+    text_size(t, nbytes);
+    if (strcmp(t->ptr, want) == 0 && t->len == strlen(want))
+        return;
+    if (wrong++ < 5)
+        printf("\n    %llu: \"%s\", printf says \"%s\"", (unsigned long long)nbytes, t->ptr, want);
+}
+
+static void sizes_are_those_of_printf(void)
+{
+    struct text t = {0};
+    uint64_t x = 88172645463325252u;
+    wrong = 0;
+    for (uint64_t n = 0; n < 1u << 18; n++)
+        same_size(&t, n);
+    for (unsigned shift = 10; shift < 64; shift++)
+        for (uint64_t k = 0; k < 20500 && k << shift >> shift == k; k += 3) /* ties and edges of every unit */
+            for (uint64_t by = 0; by < 5; by++)
+                same_size(&t, (k << shift) / 20 + by - 2);
+    for (int i = 0; i < 100000; i++) {
+        x ^= x << 13;
+        x ^= x >> 7;
+        x ^= x << 17;
+        same_size(&t, x >> (x & 63));
+    }
+    for (uint64_t n = 0; n < 3000; n++)
+        same_size(&t, UINT64_MAX - n);
+    CU_ASSERT_EQUAL(wrong, 0);
+    text_free(&t);
+}
+
+static void ties_go_to_the_even_tenth(void)
+{
+    static const struct {
+        uint64_t n;
+        const char *text;
+    } is[] = {
+        {0, "0 B"}, {1023, "1023 B"}, {1024, "1.0 KiB"}, {1280, "1.2 KiB"}, {1792, "1.8 KiB"},
+        {1048524, "1023.9 KiB"}, {1048525, "1.0 MiB"}, {UINT64_MAX, "16.0 EiB"},
+    };
+    struct text t = {0};
+    for (size_t i = 0; i < sizeof is / sizeof *is; i++) {
+        text_clear(&t);
+        text_size(&t, is[i].n);
+        CU_ASSERT_STRING_EQUAL(t.ptr, is[i].text);
+    }
+    text_free(&t);
+}
+
+static void whole_numbers(void)
+{
+    struct text t = {0};
+    char want[32];
+    for (uint64_t n = 1;; n *= 7) {
+        for (uint64_t by = 0; by < 3; by++) {
+            text_clear(&t);
+            text_uint(&t, n + by - 1);
+            snprintf(want, sizeof want, "%llu", (unsigned long long)(n + by - 1));
+            CU_ASSERT_STRING_EQUAL(t.ptr, want);
+        }
+        if (n > UINT64_MAX / 7)
+            break;
+    }
+    text_clear(&t);
+    text_uint(&t, UINT64_MAX);
+    CU_ASSERT_STRING_EQUAL(t.ptr, "18446744073709551615");
+    text_clear(&t);
+    text_dims(&t, (uint64_t[]){0, 10, UINT64_MAX}, 3, ", ");
+    CU_ASSERT_STRING_EQUAL(t.ptr, "[0, 10, 18446744073709551615]");
+    text_clear(&t);
+    text_dims(&t, NULL, 0, ", ");
+    CU_ASSERT_STRING_EQUAL(t.ptr, "[]");
+    text_free(&t);
+}
+
+void suite_cli_text(void)
+{
+    UNIT(sizes_are_those_of_printf);
+    UNIT(ties_go_to_the_even_tenth);
+    UNIT(whole_numbers);
+}
