@@ -187,6 +187,15 @@ fuzz:
 	    $(B)/fuzz/tests/fuzz/parts || echo 'no libFuzzer: mutating by tests/fuzz/main.c'
 	@$(ENV) FUZZ_SECONDS=$(FUZZ_SECONDS) sh tests/fuzz/run.sh --long
 
+## coverage: branches of the readers that tests take, file by file, as gcov counts them
+COUNT = $(B)/coverage/obj/tests/coverage.o
+COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter $(COUNT)" SAN=--coverage
+coverage:
+	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(COUNT)
+	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(patsubst %,$(B)/coverage/%,ckpt unit tests/robust \
+	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts)
+	@$(ENV) B=$(B)/coverage sh tests/coverage.sh
+
 ## bench: measure time and memory beside public tools
 bench: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
@@ -259,5 +268,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean demo faults format fuzz help \
-    install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind
+.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean coverage demo faults format \
+    fuzz help install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind

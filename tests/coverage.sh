@@ -1,0 +1,71 @@
+#!/bin/sh
+# coverage.sh - how many branches of the readers (lib/codec, lib/format) the tests take, file by file, as gcc's
+# gcov counts them: in unoptimized code, where each is one of the source. `make coverage` builds with
+# --coverage, and calls it. Many processes add to the same counts: gcov locks them. What the tests themselves
+# say is shown where they fail, but only branches decide: a few tests limit what a process may write.
+set -u
+B=${B:-build/coverage}
+CKPT=$PWD/$B/ckpt
+CORPUS_PUBLIC=${CORPUS_PUBLIC:-../shared/corpus/public}
+least=0
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+export B CKPT GCOV_ERROR_FILE="$work/gcov"
+
+# run NAME COMMAND… - its last line beside its name and time; more when it failed
+run()
+{
+    name=$1 begin=$(date +%s)
+    shift
+    "$@" >"$work/said" 2>&1 </dev/null
+    code=$?
+    [ $code -eq 0 ] || tail -n 12 "$work/said" | sed 's/^/    /'
+    printf '%-10s %s  (%d s)\n' "$name" "$(tail -n 1 "$work/said")" $(($(date +%s) - begin))
+}
+
+# inputs - each kept input of the fuzzer by its own target; small files of the corpus opened, scanned, written
+inputs()
+{
+    for pack in tests/fuzz/corpus/*.pack; do
+        target=${pack##*/}
+        FUZZ_TARGET=${target%.pack} "$B/tests/fuzz/parts" -t 0 -o "$work" "$pack" || return
+    done
+    for program in open scan write; do
+        "$B/tests/fuzz/$program" -t 0 -o "$work" tests/corpus/torch tests/corpus/vectors tests/data \
+            tests/fuzz/corpus || return
+    done
+}
+
+find "$B" -name '*.gcda' -exec rm -f {} +
+folders='tests/corpus tests/data'
+[ ! -d "$CORPUS_PUBLIC" ] || folders="$folders $CORPUS_PUBLIC"
+run unit "$B/unit"
+run cli sh tests/cli/run.sh
+# shellcheck disable=SC2086
+run replay "$B/tests/robust" --replay $folders
+run robust "$B/tests/robust" -f 1 -m 1000 tests/corpus tests/data
+run extremes "$B/tests/robust" -x -m 300 tests/corpus
+run inputs inputs
+
+for f in lib/codec/*.c lib/format/*.c; do
+    gcov -b -n -o "$B/obj/${f%.c}.gcda" "$f" 2>/dev/null | awk -v f="$f" '
+        $1 == "File" {mine = index($0, f) > 0}
+        mine && /^Lines executed/ {split($0, a, /[:% ]+/); lines = a[3]; nl = a[5]}
+        mine && /^Taken at least once/ {split($0, a, /[:% ]+/); taken = a[5]; nb = a[7]}
+        END {print f, lines + 0, nl + 0, taken + 0, nb + 0}'
+done | awk -v least="$least" '
+    function row(name, lines, nl, taken, nb)
+    {
+        printf "%-34s lines %6.2f %% of %5d   branches %6.2f %% of %5d\n", name, lines, nl, taken, nb
+    }
+    {row($1, $2, $3, $4, $5); l += $2 * $3; nl += $3; b += $4 * $5; nb += $5}
+    END {
+        if (!nl || !nb)
+            exit 1
+        row("all", l / nl, nl, b / nb, nb)
+        ok = b / nb >= least
+        printf "coverage: %.2f %% of branches, %s\n", b / nb,
+            least ? (ok ? "at least " : "less than ") least " %: " (ok ? "passed" : "FAILED") : "no limit"
+        exit !ok
+    }'
