@@ -129,13 +129,40 @@ static void print_change(const struct change *c, const char *prefix, uint64_t al
     text_free(&out);
 }
 
+static bool same_text(ckpt_str a, ckpt_str b)
+{
+    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* gather - all changes; a run of the same, as most are, is one. *N: how many. */
+static struct change *gather(const ckpt_plan *p, size_t *n)
+{
+    struct change *c = NULL;
+    size_t cap = 0;
+    *n = 0;
+    for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
+        struct change one = change_of(ckpt_plan_rename_at(p, i), i), *last = *n ? &c[*n - 1] : NULL;
+        if (last && same_text(last->from, one.from) && same_text(last->to, one.to)) {
+            last->tensors += one.tensors;
+            last->metadata += one.metadata;
+            last->dot = last->dot || one.dot;
+            continue;
+        }
+        if (*n == cap) {
+            cap = cap ? 2 * cap : 16;
+            c = mem_grow(c, cap, sizeof *c);
+        }
+        c[(*n)++] = one;
+    }
+    return c;
+}
+
 void renames_print(const ckpt_plan *p, const char *prefix, FILE *to)
 {
-    size_t n = ckpt_plan_rename_count(p);
-    struct change *c = mem_new(n, sizeof *c), sum = {0};
+    size_t n;
+    struct change *c = gather(p, &n), sum = {0};
     uint64_t all = ckpt_plan_tensor_count(p);
     for (size_t i = 0; i < n; i++) {
-        c[i] = change_of(ckpt_plan_rename_at(p, i), i);
         sum.tensors += c[i].tensors;
         sum.metadata += c[i].metadata;
     }

@@ -89,7 +89,10 @@ static ckpt_status moved(const struct moves *m, arena *a, ckpt_str path, ckpt_st
 
 ckpt_status follow_modules(arena *a, struct group *g, ckpt_error *err)
 {
-    struct moves m = {.index = map_new(0)};
+    struct moves m = {.index = NULL};
+    if (g->nmeta == 0) /* nothing would be asked */
+        return CKPT_OK;
+    m.index = map_new(0);
     ckpt_status st = m.index ? CKPT_OK : fail_memory(err);
     for (size_t i = 0; st == CKPT_OK && i < g->n; i++)
         st = note_key(&m, g->slots[i].now, g->slots[i].then, err);

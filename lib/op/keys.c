@@ -12,7 +12,8 @@ struct batch {
     struct group *groups;
     size_t ngroups, cap_groups;
     map *metas; /* _metadata nodes taken already */
-    uint32_t domains;
+    const ckpt_value **domains; /* the container that each is */
+    size_t ndomains, cap_domains;
 };
 
 ckpt_str keys_join(arena *a, ckpt_str x, ckpt_str y)
@@ -44,6 +45,32 @@ static ckpt_status add_slot(struct slot **slots, size_t *n, size_t *cap, const s
     return CKPT_OK;
 }
 
+/* add_domain - the next one is CONTAINER. */
+static ckpt_status add_domain(struct batch *b, const ckpt_value *container, uint32_t *out, ckpt_error *err)
+{
+    arena *a = b->n->p->a;
+    const ckpt_value **grown = arena_grow(a, b->domains, b->ndomains, &b->cap_domains, b->ndomains + 1,
+                                          sizeof *grown);
+    if (!grown || b->ndomains >= UINT32_MAX)
+        return fail_memory(err);
+    *out = (uint32_t)b->ndomains;
+    b->domains = grown;
+    grown[b->ndomains++] = container;
+    return CKPT_OK;
+}
+
+/* entry_at - entry I of CONTAINER: a mapping, or a list of names. */
+static bool entry_at(const ckpt_value *container, uint32_t i, struct entry *e)
+{
+    uint32_t n = container->type == CKPT_V_LIST ? container->u.seq.n : 0;
+    if (container->type != CKPT_V_LIST)
+        return mapping_entry(container, i, e);
+    if (i < n)
+        *e = (struct entry){
+            .key = container->u.seq.items[i], .name = {container, i, n}, .whole = {container, i, n}};
+    return i < n;
+}
+
 static bool left_out(const ckpt_plan *p, const struct edit_at *at)
 {
     const struct edit *e = plan_edit_find(p, at->node);
@@ -54,7 +81,7 @@ static bool left_out(const ckpt_plan *p, const struct edit_at *at)
 static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *s)
 {
     const struct edit *e = plan_edit_find(p, entry->name.node);
-    *s = (struct slot){.name = entry->name, .whole = entry->whole};
+    *s = (struct slot){0};
     if (!value_text(entry->key, &s->now) || left_out(p, &entry->name) || left_out(p, &entry->whole))
         return false;
     if (e && entry->name.index < e->n && e->names[entry->name.index].ptr)
@@ -63,33 +90,35 @@ static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *
     return true;
 }
 
-static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping,
-                                  ckpt_error *err)
+/* gather_from - the keys of CONTAINER, which has N entries. */
+static ckpt_status gather_from(struct batch *b, const ckpt_value *container, uint32_t n, struct slot **slots,
+                               size_t *count, size_t *cap, ckpt_error *err)
 {
-    uint32_t n = mapping_count(mapping), domain = b->domains++;
+    uint32_t domain = 0;
     struct entry e;
     struct slot s;
+    CKPT_TRY(add_domain(b, container, &domain, err));
     for (uint32_t i = 0; i < n; i++) {
-        if (!mapping_entry(mapping, i, &e) || !slot_of(b->n->p, &e, &s))
+        if (!entry_at(container, i, &e) || !slot_of(b->n->p, &e, &s))
             continue;
         s.domain = domain;
-        CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
+        s.index = i;
+        CKPT_TRY(add_slot(slots, count, cap, &s, err));
     }
     return CKPT_OK;
 }
 
+static ckpt_status gather_mapping(struct batch *b, struct group *g, const ckpt_value *mapping,
+                                  ckpt_error *err)
+{
+    return gather_from(b, mapping, mapping_count(mapping), &g->slots, &g->n, &g->cap, err);
+}
+
 static ckpt_status gather_list(struct batch *b, struct group *g, const ckpt_value *list, ckpt_error *err)
 {
-    uint32_t n = list && list->type == CKPT_V_LIST ? list->u.seq.n : 0, domain = b->domains++;
-    struct slot s;
-    for (uint32_t i = 0; i < n; i++) {
-        struct entry e = {.key = list->u.seq.items[i], .name = {list, i, n}, .whole = {list, i, n}};
-        if (!slot_of(b->n->p, &e, &s))
-            continue;
-        s.domain = domain;
-        CKPT_TRY(add_slot(&g->slots, &g->n, &g->cap, &s, err));
-    }
-    return CKPT_OK;
+    if (!list || list->type != CKPT_V_LIST)
+        return CKPT_OK;
+    return gather_from(b, list, list->u.seq.n, &g->slots, &g->n, &g->cap, err);
 }
 
 /* Optimizer state keyed by name: the keys of `state`, and the names that each
@@ -110,17 +139,14 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
                                    ckpt_error *err)
 {
     const ckpt_value *meta = mapping_metadata(mapping);
-    uint32_t old, n = mapping_count(meta);
-    struct entry e;
-    struct slot s;
+    uint32_t old;
     if (!meta)
         return CKPT_OK;
     if (!map_put_num(b->metas, map_ptr(meta), 0, &old))
         return fail_memory(err);
-    for (uint32_t i = 0; old == MAP_NONE && i < n; i++)
-        if (mapping_entry(meta, i, &e) && slot_of(b->n->p, &e, &s))
-            CKPT_TRY(add_slot(&g->meta, &g->nmeta, &g->cap_meta, &s, err));
-    return CKPT_OK;
+    if (old != MAP_NONE)
+        return CKPT_OK;
+    return gather_from(b, meta, mapping_count(meta), &g->meta, &g->nmeta, &g->cap_meta, err);
 }
 
 /* Metadata that say {"name": "a tensor's name"} record a tie: the tensor had that
@@ -130,18 +156,22 @@ static ckpt_status gather_notes(struct batch *b, struct group *g, ckpt_error *er
     ckpt_file *f = b->n->p->file;
     uint32_t n = 0;
     const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
-    struct slot s;
-    ckpt_str of;
-    for (uint32_t i = 0; i < n; i++) {
-        struct entry e = {
-            .key = pairs[i].key, .name = {f->metadata, i, n}, .whole = {f->metadata, i, n}};
-        if (!slot_of(b->n->p, &e, &s) || !value_text(pairs[i].val, &of))
+    if (!n)
+        return CKPT_OK;
+    CKPT_TRY(gather_from(b, f->metadata, n, &g->notes, &g->nnotes, &g->cap_notes, err));
+    size_t kept = 0;
+    for (size_t i = 0; i < g->nnotes; i++) {
+        struct slot *s = &g->notes[kept];
+        ckpt_str of;
+        *s = g->notes[i];
+        if (!value_text(pairs[s->index].val, &of))
             continue;
-        s.fixed = file_find(f, of) == CKPT_NO_TENSOR || str_is(s.now, "format");
+        s->fixed = file_find(f, of) == CKPT_NO_TENSOR || str_is(s->now, "format");
         if (!f->names)
             return fail_memory(err);
-        CKPT_TRY(add_slot(&g->notes, &g->nnotes, &g->cap_notes, &s, err));
+        kept++;
     }
+    g->nnotes = kept;
     return CKPT_OK;
 }
 
@@ -316,9 +346,10 @@ static ckpt_status apply_slot(struct batch *b, const struct group *g, const stru
 {
     ckpt_plan *p = b->n->p;
     ckpt_str from, to;
-    if (!changes(s) && !s->drop)
+    struct entry entry;
+    if ((!changes(s) && !s->drop) || !entry_at(b->domains[s->domain], s->index, &entry))
         return CKPT_OK;
-    const struct edit_at *at = s->drop ? &s->whole : &s->name;
+    const struct edit_at *at = s->drop ? &entry.whole : &entry.name;
     struct edit *e = plan_edit(p, at->node, at->of);
     if (!e)
         return fail_memory(err);

@@ -9,9 +9,9 @@
 /* One key: of a state dict, of name-keyed optimizer state, or a name in a
  * param_groups list. */
 struct slot {
-    struct edit_at name, whole; /* the edits that rename it, that leave it out */
-    uint32_t domain;            /* slots of one domain may not share a name */
     ckpt_str now, then;
+    uint32_t domain; /* slots of one domain, which is one container, may not share a name */
+    uint32_t index;  /* of its entry there */
     bool drop;  /* _metadata only: overwritten by another entry */
     bool fixed; /* a text beside the tensors that is nobody's name */
 };
