@@ -65,6 +65,8 @@ static int print(const struct report *r)
         report_markdown(r);
     else if (!ui.quiet)
         report_text(r);
+    if (!ui.json && !ui.quiet)
+        report_hint(r);
     return equal ? YES : NO;
 }
 

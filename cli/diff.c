@@ -144,6 +144,77 @@ void report_text(const struct report *r)
     free(renamed);
 }
 
+/* -------------------------------------------------------------------- hint */
+
+static bool ends_with(ckpt_str name, ckpt_str end)
+{
+    return name.len >= end.len && memcmp(name.ptr + name.len - end.len, end.ptr, end.len) == 0;
+}
+
+static bool starts_with(ckpt_str name, ckpt_str start)
+{
+    return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
+}
+
+/* What the longer of the names of E has in front of the other; empty: that is not all. */
+static ckpt_str in_front(const ckpt_diff_event *e, bool *in_b)
+{
+    *in_b = e->other.len > e->name.len;
+    ckpt_str longer = *in_b ? e->other : e->name, shorter = *in_b ? e->name : e->other;
+    size_t n = longer.len - shorter.len;
+    return ends_with(longer, shorter) && n && longer.ptr[n - 1] == '.' ? (ckpt_str){longer.ptr, n}
+                                                                       : (ckpt_str){"", 0};
+}
+
+/* The prefix by which all renamed tensors, two or more, differ on one side. */
+static ckpt_str lone_prefix(const struct report *r, bool *in_b)
+{
+    ckpt_str prefix = {"", 0};
+    for (size_t i = 0; i < r->n; i++) {
+        bool b;
+        const ckpt_diff_event *e = &r->events[i];
+        if (e->what != CKPT_DIFF_RENAMED)
+            continue;
+        ckpt_str p = in_front(e, &b);
+        if (!p.len || (prefix.len && (b != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
+            return (ckpt_str){"", 0};
+        prefix = p;
+        *in_b = b;
+    }
+    bool usual = r->totals.renamed > 1 && !memchr(prefix.ptr, '\0', prefix.len);
+    return usual ? prefix : (ckpt_str){"", 0};
+}
+
+/* The option that takes PREFIX off: what else that side has is left out by --root alone. */
+static const char *option_for(const ckpt_file *side, ckpt_str prefix)
+{
+    const ckpt_tensor *t;
+    for (uint32_t i = 0; (t = ckpt_tensor_at(side, i)); i++)
+        if (!starts_with(t->name, prefix))
+            return "--root";
+    return "--ignore-prefix";
+}
+
+void report_hint(const struct report *r)
+{
+    bool in_b = false;
+    ckpt_str prefix = lone_prefix(r, &in_b);
+    if (!prefix.len)
+        return;
+    const char *option = option_for(in_b ? r->b : r->a, prefix), *names[2] = {r->name_a, r->name_b};
+    struct text said = {0}, word = {0};
+    text_bytes(&word, prefix.ptr, prefix.len - (option[2] == 'r')); /* a root is a path: no dot ends it */
+    text_addf(&said, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
+    text_shell(&said, word.ptr);
+    for (int i = 0; i < 2; i++) {
+        text_add(&said, " ");
+        text_shell(&said, names[i]);
+    }
+    fprintf(stderr, "%s\n", said.ptr);
+    text_free(&word);
+    text_free(&said);
+}
+
 /* ---------------------------------------------------------------- Markdown */
 
 /* A cell of code: the bar ends a cell even there, a backtick would end the code. */
@@ -252,6 +323,19 @@ static void names_json(json *j, const char *key, const struct report *r, ckpt_di
             json_str(list, NULL, r->events[i].name);
 }
 
+static void prefix_json(json *j, const struct report *r)
+{
+    bool in_b = false;
+    ckpt_str prefix = lone_prefix(r, &in_b);
+    if (!prefix.len) {
+        json_null(j, "prefix");
+        return;
+    }
+    json *one = json_add_object(j, "prefix");
+    json_text(one, "side", in_b ? "b" : "a");
+    json_str(one, "text", prefix);
+}
+
 void report_json(const struct report *r, bool equal)
 {
     json *j = json_schema("ckpt.diff.v1"), *list;
@@ -276,6 +360,7 @@ void report_json(const struct report *r, bool equal)
         json_str(one, "from", r->events[i].name);
         json_str(one, "to", r->events[i].other);
     }
+    prefix_json(j, r);
     json_u64(j, "same", r->totals.same);
     json_line(j, stdout);
 }

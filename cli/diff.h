@@ -14,6 +14,8 @@ struct report {
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
+/* report_hint - how to compare names that differ by a prefix alone, to standard error. */
+void report_hint(const struct report *r);
 void report_json(const struct report *r, bool equal);
 
 #endif

@@ -53,6 +53,14 @@ int cmd_unknown(const char *name)
     ckpt_text_escape(str_of(name), shown, sizeof shown);
     if (best)
         return usage_error(NULL, "unknown command '%s'; did you mean '%s'?", shown, best);
+    if (access(name, F_OK) == 0) {
+        struct text command = {0};
+        text_add(&command, "ckpt info ");
+        text_shell(&command, name);
+        int status = usage_error(NULL, "'%s' is a file; what is in it: %s", shown, command.ptr);
+        text_free(&command);
+        return status;
+    }
     return usage_error(NULL, "unknown command '%s'", shown);
 }
 
