@@ -106,28 +106,39 @@ static void header(struct table *w)
     }
 }
 
+struct listing {
+    const ckpt_file *f;
+    const uint32_t *rows;
+    size_t n;
+};
+
+static void table_rows(struct table *w, const void *user)
+{
+    const struct listing *l = user;
+    header(w);
+    for (size_t i = 0; i < l->n; i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(l->f, l->rows[i]);
+        table_row(w, PLAIN);
+        text_name(&w->text, t->name);
+        table_cell(w);
+        text_dtype(&w->text, t);
+        table_cell(w);
+        text_shape(&w->text, t);
+        table_cell(w);
+        if (t->has_data)
+            text_size(&w->text, t->nbytes);
+        else
+            text_add(&w->text, "-");
+        table_cell(w);
+        if (wide)
+            long_cells(w, l->f, t);
+    }
+}
+
 static void print_table(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct table w = {.columns = wide ? 9 : 4, .right = {false, false, false, true, true, true}};
-    header(&w);
-    for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
-        table_row(&w, PLAIN);
-        text_name(&w.text, t->name);
-        table_cell(&w);
-        text_dtype(&w.text, t);
-        table_cell(&w);
-        text_shape(&w.text, t);
-        table_cell(&w);
-        if (t->has_data)
-            text_size(&w.text, t->nbytes);
-        else
-            text_add(&w.text, "-");
-        table_cell(&w);
-        if (wide)
-            long_cells(&w, f, t);
-    }
-    table_print(&w, stdout, ui.tty);
+    table_flow(&w, table_rows, &(struct listing){f, rows, n}, stdout, ui.tty);
     table_free(&w);
 }
 

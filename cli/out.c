@@ -12,6 +12,8 @@
 #include "json.h"
 #include "progress.h"
 
+#define LINES_AT_ONCE 4096u /* bytes of a table that go out together */
+
 struct ui ui;
 
 static unsigned terminal_width(void)
@@ -30,7 +32,7 @@ unsigned ui_jobs(void) { return ui.jobs < UINT_MAX ? (unsigned)ui.jobs : UINT_MA
 
 void ui_init(void)
 {
-    static char block[262144]; /* of its own accord stdout writes 4 KiB at a time */
+    static char block[65536]; /* of its own accord stdout writes 4 KiB at a time */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
@@ -205,112 +207,157 @@ int finish_output(int status)
 
 /* ------------------------------------------------------------------ tables */
 
-void table_row(struct table *t, enum style mark)
-{
-    if ((t->nrows & (t->nrows - 1)) == 0)
-        t->mark = mem_grow(t->mark, t->nrows ? t->nrows * 2 : 1, sizeof *t->mark);
-    t->mark[t->nrows++] = mark;
-}
-
-void table_cell(struct table *t)
-{
-    if (t->ncells == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
-        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
-    }
-    size_t n = t->text.len - t->begun, *widest = &t->width[t->ncells % t->columns];
-    t->bytes[t->ncells++] = (uint32_t)n;
-    t->begun = t->text.len;
-    *widest = n > *widest ? n : *widest;
-}
-
-static void pad(struct text *line, size_t n)
-{
-    static const char blanks[] = "                                                                ";
-    for (; n > sizeof blanks - 1; n -= sizeof blanks - 1)
-        text_bytes(line, blanks, sizeof blanks - 1);
-    text_bytes(line, blanks, n);
-}
-
 static size_t columns(const struct table *t, const char *p, size_t n)
 {
     return t->fancy ? text_columns(p, n) : n;
 }
 
-/* measure - the widths in columns, where those so far are bytes. */
-static void measure(struct table *t)
+/* wrap - breaks the text from FROM on into lines of WIDTH columns; returns what the last takes. */
+static size_t wrap(struct table *t, size_t from, size_t width)
 {
-    const char *p = t->text.ptr;
-    t->fancy = t->text.len && text_columns(p, t->text.len) != t->text.len;
-    if (t->fancy)
-        memset(t->width, 0, sizeof t->width);
-    for (size_t i = 0; t->fancy && i < t->ncells; p += t->bytes[i++]) {
-        size_t n = text_columns(p, t->bytes[i]), *widest = &t->width[i % t->columns];
-        *widest = n > *widest ? n : *widest;
+    size_t left;
+    while ((left = columns(t, t->text.ptr + from, t->text.len - from)) > width) {
+        from += text_fits(t->text.ptr + from, t->text.len - from, width);
+        if (from == t->text.len)
+            return 0;
+        text_gap(&t->text, from, 1);
+        t->text.ptr[from++] = '\n';
     }
-}
-
-/* The first cell, broken into lines of WIDTH columns; returns what the last takes. */
-static size_t add_first(struct text *line, const struct table *t, const char *p, size_t n, size_t width)
-{
-    size_t left = columns(t, p, n);
-    while (left > width) {
-        size_t k = text_fits(p, n, width);
-        text_bytes(line, p, k);
-        p += k;
-        n -= k;
-        if (n)
-            text_add(line, "\n");
-        left = columns(t, p, n);
-    }
-    text_bytes(line, p, n);
     return left;
 }
 
-/* The row of cells of these BYTES, whose text begins at P; returns where it ends. */
-static const char *add_row(struct text *line, const struct table *t, const uint32_t *bytes, const char *p,
-                           const size_t *width)
+/* line_cell - what the line has got since the last cell goes where its column is. */
+static void line_cell(struct table *t, unsigned c)
 {
-    size_t owed = width[0] - add_first(line, t, p, bytes[0], width[0]);
-    for (unsigned c = 1; c < t->columns; c++) {
-        p += bytes[c - 1];
-        if (!width[c])
-            continue;
-        size_t n = bytes[c], blank = width[c] - columns(t, p, n);
-        if (n)
-            pad(line, owed + 2 + (t->right[c] ? blank : 0));
-        owed = n ? (t->right[c] ? 0 : blank) : owed + 2 + blank;
-        text_bytes(line, p, n);
+    size_t from = t->begun, width = t->width[c], n;
+    bool any = t->text.len > from, right = any && t->right[c];
+    if (c && !width)
+        return;
+    n = c ? columns(t, t->text.ptr + from, t->text.len - from) : wrap(t, from, width);
+    if (right)
+        text_gap(&t->text, from, width - n);
+    if (any)
+        t->end = t->text.len;
+    text_gap(&t->text, t->text.len, right ? 2 : width - n + 2);
+}
+
+/* line_ends - behind the last cell that has any text. Lines go out many at a time. */
+static void line_ends(struct table *t)
+{
+    t->text.len = t->end;
+    if (t->marked != PLAIN)
+        text_add(&t->text, style_off(t->marked));
+    text_byte(&t->text, '\n');
+    if (t->nrows == 1 && !t->header)
+        text_clear(&t->text);
+    if (t->text.len < LINES_AT_ONCE)
+        return;
+    fwrite(t->text.ptr, 1, t->text.len, t->to);
+    text_clear(&t->text);
+}
+
+static void line_begins(struct table *t, enum style mark)
+{
+    if (t->nrows)
+        line_ends(t);
+    t->marked = mark;
+    if (mark != PLAIN)
+        text_add(&t->text, style_on(mark));
+    t->end = t->text.len;
+}
+
+void table_row(struct table *t, enum style mark)
+{
+    if (t->pass == TABLE_PRINTS)
+        line_begins(t, mark);
+    else if (t->pass == TABLE_MEASURES)
+        text_clear(&t->text);
+    else if ((t->nrows & (t->nrows - 1)) == 0)
+        t->mark = mem_grow(t->mark, t->nrows ? t->nrows * 2 : 1, sizeof *t->mark);
+    if (t->pass == TABLE_COLLECTS)
+        t->mark[t->nrows] = mark;
+    t->nrows++;
+    t->column = 0;
+    t->begun = t->text.len;
+}
+
+/* measure - the width of a column with a cell of N bytes at P in it. */
+static void measure(struct table *t, size_t *width, const char *p, size_t n)
+{
+    size_t wide = text_columns(p, n);
+    t->fancy = t->fancy || wide != n;
+    *width = wide > *width ? wide : *width;
+}
+
+void table_cell(struct table *t)
+{
+    size_t n = t->text.len - t->begun;
+    unsigned c = t->column++;
+    if (t->pass == TABLE_PRINTS)
+        line_cell(t, c);
+    else
+        measure(t, &t->width[c], t->text.ptr + t->begun, n);
+    if (t->pass == TABLE_COLLECTS && t->ncells == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 64;
+        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
     }
-    return p + bytes[t->columns - 1];
+    if (t->pass == TABLE_COLLECTS)
+        t->bytes[t->ncells++] = (uint32_t)n;
+    t->begun = t->text.len;
+}
+
+/* begin_lines - from now on rows are printed: all widths are known. */
+static void begin_lines(struct table *t, FILE *to, bool header)
+{
+    size_t rest = 0;
+    for (unsigned c = 1; c < t->columns; c++)
+        rest += t->width[c] + 2;
+    if (ui.width != UINT_MAX && t->width[0] + rest > ui.width) {
+        size_t least = ui.width > 60 ? 24 : 12;
+        size_t left = ui.width > rest + least ? ui.width - rest : least;
+        t->width[0] = left < t->width[0] ? left : t->width[0];
+    }
+    t->pass = TABLE_PRINTS;
+    t->to = to;
+    t->header = header;
+    t->nrows = 0;
+    text_clear(&t->text);
+}
+
+static void end_lines(struct table *t)
+{
+    if (t->nrows)
+        line_ends(t);
+    if (t->text.len)
+        fwrite(t->text.ptr, 1, t->text.len, t->to);
 }
 
 void table_print(struct table *t, FILE *to, bool header)
 {
-    struct text line = {0};
-    const char *p = t->text.ptr;
-    size_t width[TABLE_COLUMNS], rest = 0;
-    measure(t);
-    memcpy(width, t->width, sizeof width);
-    for (unsigned c = 1; c < t->columns; c++)
-        rest += width[c] + 2;
-    if (ui.width != UINT_MAX && width[0] + rest > ui.width) {
-        size_t least = ui.width > 60 ? 24 : 12;
-        size_t left = ui.width > rest + least ? ui.width - rest : least;
-        width[0] = left < width[0] ? left : width[0];
+    struct text all = t->text;
+    const char *p = all.ptr;
+    size_t rows = t->nrows, cell = 0;
+    t->text = (struct text){0};
+    begin_lines(t, to, header);
+    for (size_t r = 0; r < rows; r++) {
+        table_row(t, t->mark[r]);
+        for (unsigned c = 0; c < t->columns; c++, p += t->bytes[cell++]) {
+            text_bytes(&t->text, p, t->bytes[cell]);
+            table_cell(t);
+        }
     }
-    for (size_t r = 0; r < t->nrows; r++) {
-        text_clear(&line);
-        if (t->mark[r] != PLAIN)
-            text_add(&line, style_on(t->mark[r]));
-        p = add_row(&line, t, t->bytes + r * t->columns, p, width);
-        if (t->mark[r] != PLAIN)
-            text_add(&line, style_off(t->mark[r]));
-        text_byte(&line, '\n');
-        if (r || header)
-            fwrite(line.ptr, 1, line.len, to);
-    }
-    text_free(&line);
+    end_lines(t);
+    text_free(&all);
+}
+
+void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user, FILE *to,
+                bool header)
+{
+    t->pass = TABLE_MEASURES;
+    rows(t, user);
+    begin_lines(t, to, header);
+    rows(t, user);
+    end_lines(t);
 }
 
 void table_free(struct table *t)

@@ -66,19 +66,31 @@ int finish_output(int status);
  * never padded, and the first is wrapped on a terminal when it is too wide. */
 #define TABLE_COLUMNS 12
 struct table {
-    struct text text; /* of all cells, one behind the other */
+    struct text text; /* of all cells, one behind the other; of lines, where they are printed */
     size_t begun;     /* where the text of the next cell begins */
+    enum { TABLE_COLLECTS, TABLE_MEASURES, TABLE_PRINTS } pass;
+    unsigned columns, column; /* the second: of the next cell */
+    size_t nrows;
+    bool right[TABLE_COLUMNS];   /* numbers stand right */
+    size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
+    bool fancy; /* some cell takes fewer columns than bytes */
+    /* what is collected: */
     uint32_t *bytes;  /* of each cell */
     enum style *mark; /* of each row */
-    size_t ncells, cap, nrows;
-    unsigned columns;
-    bool fancy; /* some cell takes fewer columns than bytes */
-    bool right[TABLE_COLUMNS];   /* numbers stand right */
-    size_t width[TABLE_COLUMNS]; /* of the widest cell so far, in bytes */
+    size_t ncells, cap;
+    /* while it is printed: */
+    FILE *to;
+    bool header;
+    enum style marked; /* the line at hand */
+    size_t end;        /* … behind its last cell that has text */
 };
 void table_row(struct table *t, enum style mark);
 void table_cell(struct table *t); /* ends the cell whose text was added to t->text */
 void table_print(struct table *t, FILE *to, bool header);
+/* table_flow - a table of very many rows: ROWS adds them twice, once for the widths and
+ * once to print them, and nothing is collected. */
+void table_flow(struct table *t, void (*rows)(struct table *t, const void *user), const void *user, FILE *to,
+                bool header);
 void table_free(struct table *t);
 
 /* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not

@@ -74,6 +74,15 @@ void text_byte(struct text *t, char c)
     t->ptr[t->len] = '\0';
 }
 
+void text_gap(struct text *t, size_t at, size_t n)
+{
+    room(t, n);
+    memmove(t->ptr + at + n, t->ptr + at, t->len - at);
+    memset(t->ptr + at, ' ', n);
+    t->len += n;
+    t->ptr[t->len] = '\0';
+}
+
 void text_add(struct text *t, const char *s) { text_bytes(t, s, strlen(s)); }
 
 void text_addf(struct text *t, const char *fmt, ...)

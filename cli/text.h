@@ -16,6 +16,7 @@ void text_free(struct text *t);
 void text_clear(struct text *t);
 void text_bytes(struct text *t, const char *p, size_t n);
 void text_byte(struct text *t, char c);
+void text_gap(struct text *t, size_t at, size_t n); /* N blanks at AT, at most the end */
 void text_add(struct text *t, const char *s);
 void text_addf(struct text *t, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* text_name - bytes from a file, made harmless. */
