@@ -62,6 +62,8 @@ static void record(const ckpt_scan_record *r)
     callable(row, r);
     if (r->framed)
         json_bool(row, "framed", true);
+    if (r->plain)
+        json_bool(row, "plain", true);
     if (r->text.len)
         json_str(row, "text", r->text);
     json_row(row, stdout);

@@ -108,6 +108,8 @@ static void write_line(struct text *t, const ckpt_scan_record *r)
         text_addf(t, "  runs before the error at 0x%" PRIx64, r->error_offset);
     if (r->framed)
         text_add(t, "  only in loaders that read by frames");
+    if (r->plain)
+        text_add(t, "  only in pickle.load, not in joblib.load");
 }
 
 static void begin(const char *path)
@@ -127,6 +129,7 @@ static void record(const ckpt_scan_record *r)
     text_addf(&key, " %d %.*s.%.*s ", r->what, (int)r->new_module.len,
               r->new_module.ptr ? r->new_module.ptr : "", (int)r->new_name.len,
               r->new_name.ptr ? r->new_name.ptr : "");
+    text_addf(&key, "%d%d ", r->framed, r->plain);
     text_bytes(&key, r->text.ptr ? r->text.ptr : "", r->text.len);
     struct finding *old = every_call ? NULL : same(key.ptr, &slot);
     if (old || nfound == MOST_LINES) {

@@ -658,6 +658,7 @@ typedef struct {
     int weights_only;           /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
     uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
     bool framed;                /* seen only by loaders that read by frames */
+    bool plain;                 /* seen only by pickle.load, where joblib.load passes over an array */
     ckpt_str text;              /* in words, escaped; empty for most calls */
 } ckpt_scan_record;
 

@@ -26,6 +26,7 @@
 #include "base/cursor.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
+#include "codec/trace_joblib.h"
 #include "codec/tracer.h"
 
 #define KEEP_ITEMS  48u  /* of a container: more than any report shows */
@@ -207,8 +208,8 @@ static bool stack_global(struct tracer *t)
     if (met && t->name_refs[slot][0] == m && t->name_refs[slot][1] == n && met->protocol == t->protocol)
         return push(t, import(t, met));
     if (!text_of(t, m, module, &nm) || !text_of(t, n, name, &nn))
-        return t->status == CKPT_OK && bad(t, "takes the texts of a module and a name, found %s and %s",
-                                           kind_of(m), kind_of(n));
+        return t->status == CKPT_OK &&
+               bad(t, "takes the texts of a module and a name, found %s and %s", kind_of(m), kind_of(n));
     trace_ref r = global(t, str_of(module, nm), str_of(name, nn));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
     t->name_refs[slot][0] = m;
@@ -311,12 +312,22 @@ static bool changes(struct tracer *t, trace_ref target, trace_ref with)
     return tracer_tell(t, &s);
 }
 
+/* built - what a call made keeps the first states it was given. */
+static bool built(struct tracer *t, trace_ref target, trace_ref state)
+{
+    const trace_ref none = 0;
+    struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
+    if (!v || v->kind != TRACE_CALL)
+        return true;
+    return (v->n > 2 || add(t, v, &none, 1, 4)) && add(t, v, &state, 1, 4);
+}
+
 static bool build(struct tracer *t)
 {
     if (!need(t, 2))
         return false;
-    trace_ref state = t->stack[--t->top];
-    return changes(t, t->stack[t->top - 1], state);
+    trace_ref state = t->stack[--t->top], target = t->stack[t->top - 1];
+    return changes(t, target, state) && built(t, target, state) && joblib_pass(t, target, state);
 }
 
 /* put_in - the items from FROM up go into what lies below them: a list (APPEND,
@@ -608,6 +619,7 @@ static bool begin(struct tracer *t, source *src, uint64_t pos, uint64_t end)
     if (!checked_mul(length, 16, &budget) || budget < (uint64_t)64 << 20)
         budget = (uint64_t)64 << 20;
     t->max_memory = t->o->max_memory ? t->o->max_memory : budget;
+    t->out->calls = t->o->calls;
     memset(t->out->first_use, 0xff, sizeof t->out->first_use);
     t->buffer = t->o->framed ? pos : UINT64_MAX;
     t->a = arena_new(t->max_memory);

@@ -68,7 +68,7 @@ static bool truncated(struct tracer *t, uint64_t n)
 }
 
 /* seek - to POS, which is not behind the end. */
-static void seek(struct tracer *t, uint64_t pos)
+void tracer_seek(struct tracer *t, uint64_t pos)
 {
     uint64_t now = here(t);
     if (pos >= now && pos - now <= (uint64_t)(t->lim - t->p)) {
@@ -110,7 +110,7 @@ bool tracer_cross(struct tracer *t, uint64_t n)
     if (n > t->r.end - t->buffer)
         return truncated(t, n);
     t->jumped = t->jumped || t->buffer > pos;
-    seek(t, t->buffer);
+    tracer_seek(t, t->buffer);
     t->buffer += n; /* bounded: inside the source, by the line above */
     return true;
 }

@@ -48,6 +48,8 @@ bool tracer_underflow(struct tracer *t, size_t n);
 bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size);
 /* tracer_fill - at least N <= READER_WINDOW bytes into the window. */
 bool tracer_fill(struct tracer *t, size_t n);
+/* tracer_seek - to POS, which is not behind the end. */
+void tracer_seek(struct tracer *t, uint64_t pos);
 /* tracer_cross - framed: N bytes are wanted; what the buffer lacks is read behind it. */
 bool tracer_cross(struct tracer *t, uint64_t n);
 /* tracer_skip - N bytes of text; BYTES: loaders read them in one go wherever they lie. */

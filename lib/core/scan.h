@@ -18,6 +18,7 @@ struct scan_pickle {
     source *src;
     uint64_t pos;
     bool framed; /* the second of two readings */
+    bool plain;  /* another one: arrays of joblib are not passed over */
 };
 
 struct scan {

@@ -11,7 +11,7 @@ typedef uint64_t trace_ref;
 
 enum trace_kind {
     TRACE_GLOBAL, /* struct trace_global */
-    TRACE_CALL,   /* items: callable, arguments and keyword arguments, if any */
+    TRACE_CALL,   /* items: callable, arguments, keywords (0: none), what BUILD gave it, as far as there are */
     TRACE_PERSID, /* items: the id */
     TRACE_TUPLE,
     TRACE_LIST,
@@ -77,6 +77,8 @@ struct trace_end {
     bool stopped;        /* it came to STOP */
     bool framed_differs; /* a loader that reads frame by frame sees other opcodes */
     uint64_t opcodes, calls;
+    uint64_t arrays; /* of joblib, whose bytes were passed over */
+    uint64_t array;  /* where those of the first array of numbers begin; UINT64_MAX: there is none */
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */
 };
 

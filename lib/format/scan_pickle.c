@@ -58,7 +58,11 @@ static ckpt_status explain(struct scanner *x, const struct scan_pickle *p, const
 static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct trace_end *end, ckpt_error *err)
 {
     struct scan *s = f->x->s;
-    struct trace_options o = {.framed = p->framed, .payloads = !p->framed, .step = take_step, .user = f};
+    struct trace_options o = {.framed = p->framed,
+                              .plain = p->plain,
+                              .payloads = !p->framed && !p->plain,
+                              .step = take_step,
+                              .user = f};
     ckpt_error why;
     ckpt_status st = s->begin(s->judge, p, false, CKPT_NO_OFFSET);
     if (st != CKPT_OK)
@@ -81,7 +85,7 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
         }
         (void)s->end(s->judge, &again);
     }
-    if (first.status == CKPT_OK || p->framed)
+    if (first.status == CKPT_OK || p->framed || p->plain)
         return CKPT_OK;
     st = explain(f->x, p, end, &first);
     if (st != CKPT_OK && err)
@@ -180,38 +184,11 @@ static ckpt_status open_payloads(struct follow *f, const struct scan_pickle *p, 
     return CKPT_OK;
 }
 
-ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
-                            ckpt_error *err)
-{
-    struct follow *f = arena_alloc(x->a, sizeof *f);
-    struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
-    struct trace_end end, other;
-    if (!f)
-        return fail_memory(err);
-    f->x = x;
-    x->s->result->pickles++;
-    ckpt_scan_record begins = {.what = CKPT_SCAN_PICKLE,
-                               .where = where,
-                               .offset = *pos,
-                               .weights_only = -1,
-                               .file_offset = source_pos(src, *pos),
-                               .error_offset = CKPT_NO_OFFSET};
-    if (!scan_record(x->s, &begins))
-        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
-    CKPT_TRY(once(f, &p, &end, err));
-    *stopped = end.stopped;
-    if (end.framed_differs) {
-        p.framed = true;
-        CKPT_TRY(once(f, &p, &other, err));
-    }
-    *pos = end.next;
-    return open_payloads(f, &p, err);
-}
-
 /* ------------------------------------------------------- is it one at all? */
 
 struct trial {
     const struct scan *s;
+    uint64_t from; /* opcodes before do not count */
     uint64_t imports, calls;
     bool suspect;
     bool odd; /* has imported a name that is no identifier: rare in pickles, common in prose */
@@ -240,6 +217,8 @@ static bool try_step(void *user, const struct trace_step *s)
 {
     struct trial *t = user;
     const struct trace_global *g = trace_global(s->subject);
+    if (s->offset < t->from)
+        return true;
     if (s->what == TRACE_STEP_IMPORT && g->literal && never(g))
         return false;
     t->odd = t->odd || (s->what == TRACE_STEP_IMPORT && g->literal && (odd(g->module) || odd(g->name)));
@@ -247,6 +226,64 @@ static bool try_step(void *user, const struct trace_step *s)
     t->suspect = t->suspect || (s->what == TRACE_STEP_IMPORT && t->s->suspect(g));
     t->calls += s->what == TRACE_STEP_CALL;
     return true;
+}
+
+/* ----------------------------------------------------------------- readings */
+
+/* as_pickle - pickle.load takes the bytes of joblib's arrays, the first at ARRAY, for opcodes; where they are
+ * any, that is followed, too. */
+static ckpt_status as_pickle(struct follow *f, struct scan_pickle *p, uint64_t array, ckpt_error *err)
+{
+    struct scanner *x = f->x;
+    struct trial t = {.s = x->s, .from = array};
+    struct trace_options o = {.plain = true, .step = try_step, .user = &t};
+    struct trace_end end;
+    ckpt_error why;
+    if (scan_failed(x->s, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
+        return CKPT_OK; /* told when all is done */
+    bool opcodes = t.calls || t.suspect || (t.imports && !t.odd);
+    if (array != UINT64_MAX && !opcodes)
+        return CKPT_OK;
+    if (array != UINT64_MAX &&
+        !scan_found(x->s, SCAN_FMT004, p->where, p->src, array,
+                    "what joblib.load takes for an array, pickle.load takes for opcodes"))
+        return CKPT_ECANCELLED;
+    p->plain = true;
+    return once(f, p, &end, err);
+}
+
+ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
+                            ckpt_error *err)
+{
+    struct follow *f = arena_alloc(x->a, sizeof *f);
+    struct scan_pickle p = {.where = where, .src = src, .pos = *pos};
+    struct trace_end end, other;
+    if (!f)
+        return fail_memory(err);
+    f->x = x;
+    x->s->result->pickles++;
+    ckpt_scan_record begins = {.what = CKPT_SCAN_PICKLE,
+                               .where = where,
+                               .offset = *pos,
+                               .weights_only = -1,
+                               .file_offset = source_pos(src, *pos),
+                               .error_offset = CKPT_NO_OFFSET};
+    if (!scan_record(x->s, &begins))
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+    CKPT_TRY(once(f, &p, &end, err));
+    *stopped = end.stopped;
+    if (end.framed_differs) {
+        p.framed = true;
+        CKPT_TRY(once(f, &p, &other, err));
+    }
+    if (end.arrays) {
+        x->format = x->depth || strcmp(x->format ? x->format : "", "pickle") != 0 ? x->format : "joblib";
+        p.framed = false;
+        CKPT_TRY(as_pickle(f, &p, end.array, err));
+        p.plain = false;
+    }
+    *pos = end.next;
+    return open_payloads(f, &p, err);
 }
 
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)

@@ -231,6 +231,7 @@ static void describe(const struct judge *j, const struct trace_step *s, const st
     r->opcode = s->opname;
     r->error_offset = j->error_offset;
     r->framed = j->p.framed;
+    r->plain = j->p.plain;
     r->weights_only = 0;
     if (g) {
         struct pair p = modern(g);
@@ -259,8 +260,7 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
 
 /* called - the name behind what is called: a global, or the class of a module that torch's
  * legacy format keeps with its source, ('module', class, file, source). */
-static const struct trace_global *called(struct scan *to, const struct trace_step *s,
-                                          trace_ref callable)
+static const struct trace_global *called(struct scan *to, const struct trace_step *s, trace_ref callable)
 {
     const struct trace_node *n = trace_node(callable);
     trace_ref id = n && n->kind == TRACE_PERSID && n->kept ? n->items[0] : 0;
@@ -384,8 +384,10 @@ static bool step(void *user, const struct trace_step *s)
     case TRACE_STEP_BUFFER:
         return finding(j, s, SCAN_PKL013, NULL, 0, "asks for data that were sent beside the pickle");
     case TRACE_STEP_MEMO:
-        return once(j, s, MEMO_TOLD, SCAN_PKL008, "a memo entry is put again with another value");
-    case TRACE_STEP_LEFT: return once(j, s, LEFT_TOLD, SCAN_PKL009, "values or marks are left on the stack");
+        return j->p.plain ||
+               once(j, s, MEMO_TOLD, SCAN_PKL008, "a memo entry is put again with another value");
+    case TRACE_STEP_LEFT:
+        return j->p.plain || once(j, s, LEFT_TOLD, SCAN_PKL009, "values or marks are left on the stack");
     case TRACE_STEP_FRAME:
         return finding(j, s, SCAN_PKL007, NULL, 0,
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
@@ -428,9 +430,9 @@ static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uin
 static bool end(void *user, const struct trace_end *e)
 {
     struct judge *j = user;
-    if (!j->telling && !j->p.framed)
+    if (!j->telling && !j->p.framed && !j->p.plain)
         j->s->result->calls += e->calls;
-    return j->worth || (j->s->opts->all_calls && e->calls);
+    return j->worth || (j->s->opts->all_calls && e->calls && !j->p.plain);
 }
 
 ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
