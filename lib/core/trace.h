@@ -11,7 +11,7 @@ typedef uint64_t trace_ref;
 
 enum trace_kind {
     TRACE_GLOBAL, /* struct trace_global */
-    TRACE_CALL,   /* items: callable, arguments, keywords (0: none), what BUILD gave it, as far as there are */
+    TRACE_CALL,   /* items: callable, arguments, keywords (0: none), states of BUILD; those that there are */
     TRACE_PERSID, /* items: the id */
     TRACE_TUPLE,
     TRACE_LIST,
