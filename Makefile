@@ -88,6 +88,7 @@ $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $^ $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
+$(B)/tests/robust: $(B)/obj/tests/outcome.o
 # These measure from outside.
 $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 	$(say) LD $@
@@ -100,7 +101,7 @@ $(B)/tests/fuzz/parts: $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ) $(if $(FUZZER),,$(
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
+PUB_OBJ += $(B)/obj/tests/outcome.o $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
 
 -include $(DEPS)
 

@@ -1,5 +1,6 @@
 /*
- * robust.c - damaged files must be refused or read, never crash, hang, leak or read too far.
+ * robust.c - damaged files must be refused or read as they were, but for what the damage says (outcome.h);
+ * never crash, hang, leak or read too far.
  *
  *   robust [-j N] [-f FLIPS] DIR…    every file of at most 4 KiB (-m BYTES): cut at every length, and every
  *                                    byte changed (x^01, x^80, 00, ff in turn; FLIPS of them for each
@@ -24,6 +25,7 @@
 #include <unistd.h>
 
 #include "exercise.h"
+#include "outcome.h"
 #include "zipcrc.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -56,13 +58,23 @@ struct current {
     const char *what;
     size_t pos;
     unsigned byte;
+    bool cut;
+    size_t width; /* of what was changed */
 };
 
 struct shared {
     _Atomic long next;
     _Atomic long cases, opened, files;
+    _Atomic long outcomes[3]; /* of those opened, how the file compares with itself before */
     struct current worker[WORKERS_MAX];
 };
+
+/* The file that is damaged, as it was; NULL: it is refused as it is, or not damaged at all. */
+static struct {
+    ckpt_file *file, *located; /* without and with the places of what lies in members of an archive */
+    unsigned char *data;
+    bool *senses;
+} whole;
 
 static struct shared *shared;
 static char **paths;
@@ -136,8 +148,57 @@ static void alarm_in(int seconds)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
+/* says_much - may what was changed make more than one fact another? */
+static bool says_much(const struct current *cur)
+{
+    for (size_t i = 0; i < cur->width; i++)
+        if (whole.senses[cur->pos + i])
+            return true;
+    return false;
+}
+
+/* compare - a damaged file that was opened: in what may it differ from the file that it was? */
+static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const struct current *cur)
+{
+    char how[600], line[700];
+    enum outcome is = outcome_of(was, file);
+    if (is == OUTCOME_SAME || (!cur->cut && (is == OUTCOME_FACT || says_much(cur))))
+        return is;
+    outcome_explain(was, file, how, sizeof how);
+    snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is another", how);
+    exercise_broken(line);
+    return is;
+}
+
+static void opened(ckpt_file *file, const struct current *cur)
+{
+    ckpt_error err = {0};
+    enum outcome is = whole.file ? compare(whole.file, file, cur) : OUTCOME_SAME;
+    exercise(file);
+    ckpt_status status = ckpt_file_locate(file, &err);
+    if (status != CKPT_OK)
+        exercise_error(status, &err);
+    else if (whole.located && is == OUTCOME_SAME)
+        is = compare(whole.located, file, cur);
+    if (whole.file)
+        atomic_fetch_add(&shared->outcomes[is], 1);
+}
+
+static ckpt_status open_bytes(const unsigned char *data, size_t size, const struct current *cur)
+{
+    ckpt_file *file = NULL;
+    ckpt_error err = {0};
+    ckpt_status status = ckpt_open_memory(data, size, "case", NULL, &file, &err);
+    if (status != CKPT_OK)
+        exercise_error(status, &err);
+    else
+        opened(file, cur);
+    ckpt_close(file);
+    return status;
+}
+
 /* The bytes lie in a block of their own size, so that one read too far is seen. */
-static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc)
+static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_crc, const struct current *cur)
 {
     unsigned char *copy = malloc(size ? size : 1);
     if (!copy)
@@ -149,7 +210,7 @@ static ckpt_status run_bytes(const unsigned char *data, size_t size, bool fix_cr
     }
     alarm_in(CASE_SECONDS);
     size_t before = heap_in_use();
-    ckpt_status status = exercise_memory(copy, size, "case");
+    ckpt_status status = open_bytes(copy, size, cur);
     if (heap_in_use() > before)
         exercise_broken("memory is still held after ckpt_close");
     atomic_fetch_add(&shared->cases, 1);
@@ -164,9 +225,9 @@ static void run_case(struct current *cur, const unsigned char *data, size_t size
     cur->what = what;
     cur->pos = pos;
     cur->byte = byte;
-    if (run_bytes(data, size, false) == CKPT_ECHECKSUM) {
+    if (run_bytes(data, size, false, cur) == CKPT_ECHECKSUM) {
         cur->what = "CRCs put right, changed byte at";
-        run_bytes(data, size, true);
+        run_bytes(data, size, true, cur);
     }
 }
 
@@ -209,6 +270,7 @@ static void binary_extremes(struct current *cur, unsigned char *data, size_t siz
     unsigned char was[8];
     for (size_t width = 2; width <= 8 && width <= size - at; width *= 2) {
         memcpy(was, data + at, width);
+        cur->width = width;
         for (size_t v = 0; v < sizeof values / sizeof *values; v++) {
             put_le(data + at, values[v], width);
             if (memcmp(was, data + at, width) != 0)
@@ -243,6 +305,7 @@ static void text_extremes(struct current *cur, const unsigned char *data, size_t
     uint64_t header = 0;
     if (!copy)
         die("copy");
+    cur->width = end - at;
     for (size_t i = 0; i < 8 && size >= 8; i++)
         header |= (uint64_t)data[i] << 8 * i;
     for (size_t v = 0; v < sizeof numbers / sizeof *numbers; v++) {
@@ -269,19 +332,13 @@ static void damage_numbers(struct current *cur, unsigned char *data, size_t size
     }
 }
 
-static void damage(struct current *cur, const char *path)
+static void damage_bytes(struct current *cur, unsigned char *data, size_t size)
 {
-    size_t size;
-    unsigned char *data = load(path, &size);
-    exercise_memory(data, size, "warm-up"); /* what libraries allocate once is no leak */
-    run_case(cur, data, size, "as it is", 0, 0);
-    if (extremes) {
-        damage_numbers(cur, data, size);
-        free(data);
-        return;
-    }
+    cur->cut = true;
     for (size_t n = 0; n < size; n++)
         run_case(cur, data, n, "cut to", n, 0);
+    cur->cut = false;
+    cur->width = 1;
     for (size_t i = 0; i < size; i++) {
         unsigned char was = data[i];
         for (int f = 0; f < flips; f++) {
@@ -290,6 +347,47 @@ static void damage(struct current *cur, const char *path)
         }
         data[i] = was;
     }
+}
+
+static void keep_whole(const unsigned char *data, size_t size)
+{
+    ckpt_error err;
+    whole.data = malloc(size + 1);
+    if (!whole.data)
+        die("copy");
+    memcpy(whole.data, data, size);
+    if (ckpt_open_memory(whole.data, size, "whole", NULL, &whole.file, &err) != CKPT_OK)
+        return; /* damaged as it is */
+    whole.senses = outcome_senses(data, size);
+    if (!whole.senses || ckpt_open_memory(whole.data, size, "whole", NULL, &whole.located, &err) != CKPT_OK)
+        die("whole file");
+    if (ckpt_file_locate(whole.located, &err) != CKPT_OK) { /* it is damaged where a header is */
+        ckpt_close(whole.located);
+        whole.located = NULL;
+    }
+}
+
+static void forget_whole(void)
+{
+    ckpt_close(whole.file);
+    ckpt_close(whole.located);
+    free(whole.senses);
+    free(whole.data);
+    memset(&whole, 0, sizeof whole);
+}
+
+static void damage(struct current *cur, const char *path)
+{
+    size_t size;
+    unsigned char *data = load(path, &size);
+    exercise_memory(data, size, "warm-up"); /* what libraries allocate once is no leak */
+    run_case(cur, data, size, "as it is", 0, 0);
+    keep_whole(data, size);
+    if (extremes)
+        damage_numbers(cur, data, size);
+    else
+        damage_bytes(cur, data, size);
+    forget_whole();
     free(data);
 }
 
@@ -399,6 +497,15 @@ static long supervise(int workers)
     return failed;
 }
 
+static void report_outcomes(long refused, long opened)
+{
+    long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
+    long fact = atomic_load(&shared->outcomes[OUTCOME_FACT]);
+    long sense = atomic_load(&shared->outcomes[OUTCOME_SENSE]);
+    printf(" (%zu files; %ld refused, %ld same table, %ld one fact, %ld another sense, %ld refused whole too)",
+           npaths, refused, same, fact, sense, opened - same - fact - sense);
+}
+
 int main(int argc, char **argv)
 {
     int workers = (int)sysconf(_SC_NPROCESSORS_ONLN), arg = 1;
@@ -430,7 +537,9 @@ int main(int argc, char **argv)
         atomic_store(&shared->worker[w].file, -1);
     long failed = supervise(workers > WORKERS_MAX ? WORKERS_MAX : workers);
     long cases = atomic_load(&shared->cases);
-    printf("%zu files, %ld of %ld cases readable\n", npaths, atomic_load(&shared->opened), cases);
-    printf("%s: %ld passed, %ld failed\n", replay ? "replay" : "robust", cases, failed);
+    printf("%s: %ld passed, %ld failed", replay ? "replay" : "robust", cases, failed);
+    if (!replay)
+        report_outcomes(cases - atomic_load(&shared->opened), atomic_load(&shared->opened));
+    putchar('\n');
     return failed != 0 || npaths == 0;
 }

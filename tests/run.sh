@@ -2,8 +2,8 @@
 # run.sh - every check by name: `tests/run.sh` runs all, `tests/run.sh unit cli` those, `tests/run.sh ^robust` all but
 # that. `make check` (T='unit cli') builds first and sets what is used below.
 #
-# A part may print what it likes and ends with "NAME: N passed, N failed[, N skipped]"; a part that ends badly without
-# such a line counts as one failure. What it printed is shown when something failed or was skipped.
+# A part may print what it likes and ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that ends badly
+# without such a line counts as one failure. What it printed is shown when something failed or was skipped.
 set -u
 
 B=${B:-build}
@@ -73,7 +73,7 @@ tally()
 {
     line=$(sed -n 's/^[a-z-]*: \([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$1" | tail -n 1)
     # shellcheck disable=SC2086
-    set -- "$2" $(printf '%s' "$line" | tr -cd '0-9 ')
+    set -- "$2" $(printf '%s' "${line%% (*}" | tr -cd '0-9 ')
     passed=$((passed + ${2:-0}))
     failed=$((failed + ${3:-0}))
     skipped=$((skipped + ${4:-0}))

@@ -11,6 +11,13 @@
 #include "format/format.h"
 #include "format/torch_graph.h"
 
+/* may_hold - a single number or text has no tensors. */
+static bool may_hold(const ckpt_value *root)
+{
+    return root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
+           root->type == CKPT_V_CALL;
+}
+
 /* runs - does SRC hold one whole pickle and nothing else? */
 static bool runs(source *src)
 {
@@ -18,9 +25,7 @@ static bool runs(source *src)
     ckpt_value *root;
     uint64_t next = 0;
     bool ok = a && pickle_read(a, src, 0, src->size, NULL, &root, &next, NULL) == CKPT_OK &&
-              next == src->size &&
-              (root->type == CKPT_V_DICT || root->type == CKPT_V_LIST || root->type == CKPT_V_TUPLE ||
-               root->type == CKPT_V_CALL);
+              next == src->size && may_hold(root);
     arena_free(a);
     return ok;
 }
@@ -47,6 +52,19 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
     return CKPT_EFORMAT;
 }
 
+/* not_alone - a first pickle without tensors, and more behind it: what a torch stream is that lost its mark. */
+static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
+{
+    char type[64];
+    (void)fail(err, CKPT_EFORMAT, source_pos(f->src, 0),
+               "a pickle of one %s, and %llu bytes behind it; a torch stream begins with the int "
+               "0x1950a86a20f9469cfc6c",
+               ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
+    fail_hint(err, "if torch wrote it, it is damaged: get the file again");
+    fail_where(err, "magic number");
+    return CKPT_EFORMAT;
+}
+
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     uint64_t next;
@@ -56,6 +74,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (!facts)
         return fail_memory(err);
     CKPT_TRY(pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err));
+    if (next != f->src->size && !may_hold(f->root))
+        return not_alone(f, next, err);
     if (next != f->src->size)
         file_notice(f, "%llu bytes behind the end of the pickle are not looked at",
                     (unsigned long long)(f->src->size - next));

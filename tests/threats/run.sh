@@ -22,7 +22,7 @@ row()
     [ $code -eq 0 ] || [ "${2:-0}" -ne 0 ] || failed=$((failed + 1))
     passed=$((passed + ${1:-0}))
     failed=$((failed + ${2:-0}))
-    printf '  %-10s %9d cases\n' "$name" $((${1:-0} + ${2:-0}))
+    printf '  %-10s %9d cases%s\n' "$name" $((${1:-0} + ${2:-0})) "$(printf '%s\n' "$said" | sed -n '$s/^[^(]*/ /p')"
 }
 
 row names "$B/tests/threats/names" "$CKPT"
