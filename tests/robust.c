@@ -165,7 +165,7 @@ static enum outcome compare(const ckpt_file *was, const ckpt_file *file, const s
     if (is == OUTCOME_SAME || (!cur->cut && (is == OUTCOME_FACT || says_much(cur))))
         return is;
     outcome_explain(was, file, how, sizeof how);
-    snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is another", how);
+    snprintf(line, sizeof line, "%s: %s", cur->cut ? "cut, but another table" : "too much is changed", how);
     exercise_broken(line);
     return is;
 }
@@ -502,7 +502,7 @@ static void report_outcomes(long refused, long opened)
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
     long fact = atomic_load(&shared->outcomes[OUTCOME_FACT]);
     long sense = atomic_load(&shared->outcomes[OUTCOME_SENSE]);
-    printf(" (%zu files; %ld refused, %ld same table, %ld one fact, %ld another sense, %ld refused whole too)",
+    printf(" (%zu files; %ld refused, %ld same, %ld with one fact changed, %ld more, %ld not comparable)",
            npaths, refused, same, fact, sense, opened - same - fact - sense);
 }
 

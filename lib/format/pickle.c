@@ -52,7 +52,7 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
     return CKPT_EFORMAT;
 }
 
-/* not_alone - a first pickle without tensors, and more behind it: what a torch stream is that lost its mark. */
+/* not_alone - a first pickle without tensors, and more behind it: a torch stream that lost its mark. */
 static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];
