@@ -44,6 +44,10 @@ typedef struct zip {
  * the archive is sound and visible as end < size and shift > 0. */
 ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err);
 void zip_close(zip *z); /* NULL is allowed */
+/* zip_walk - every entry of the directory in SRC, checked by itself, none of them kept: EACH,
+ * which may refuse it, gets entry I of *N. What precedes the archive or follows it is a fault. */
+typedef ckpt_status zip_each(void *user, size_t i, const struct zip_entry *e, ckpt_error *err);
+ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - index of the entry of exactly that name, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
 /* zip_find_fold - the same, taking ASCII letters of either case for equal when

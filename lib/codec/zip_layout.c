@@ -37,6 +37,7 @@
 #define WINDOW       (256u * 1024u)
 #define NEAR_HEADERS 4096u  /* closer than this, local headers are read by the window */
 #define SOME_EXTRA   128u   /* what torch writes behind a name, to align the payload, is no longer */
+#define WALKED       1024u  /* entries whose names zip_walk has in memory */
 #define DEFLATE_MAX  1032u  /* no deflated byte gives more */
 
 struct zip_window {
@@ -126,6 +127,16 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
 
 static ckpt_str name_of(const void *user, uint32_t i) { return ((const zip *)user)->entries[i].name; }
 
+/* past_count - some readers go by the count, others by the size. */
+static ckpt_status past_count(const zip *z, const reader *r, ckpt_error *err)
+{
+    (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
+               "the directory goes on for %llu bytes behind the entries that are counted, %zu",
+               (unsigned long long)reader_left(r), z->n);
+    fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
+    return CKPT_EFORMAT;
+}
+
 static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
@@ -145,14 +156,7 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
         if (e->crc)
             z->crc_none = false;
     }
-    if (reader_left(r) == 0)
-        return CKPT_OK;
-    /* Some readers go by the count, others by the size. */
-    (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
-               "the directory goes on for %llu bytes behind the entries that are counted, %zu",
-               (unsigned long long)reader_left(r), z->n);
-    fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
-    return CKPT_EFORMAT;
+    return reader_left(r) == 0 ? CKPT_OK : past_count(z, r, err);
 }
 
 /* ------------------------------------------------------------------ extents */
@@ -272,6 +276,39 @@ void zip_close(zip *z)
     free(z->window);
     source_unref(z->src);
     free(z);
+}
+
+static ckpt_status walk_entries(zip *z, reader *r, zip_each *each, void *user, ckpt_error *err)
+{
+    for (size_t i = 0; i < z->n; i++) {
+        struct zip_entry e = {0};
+        if (i % WALKED == 0) { /* names that nobody keeps */
+            arena_free(z->a);
+            z->a = arena_new(UINT64_MAX);
+        }
+        CKPT_TRY(z->a ? read_entry(z, r, &e, err) : fail_memory(err));
+        CKPT_TRY(each(user, i, &e, err));
+    }
+    return reader_left(r) == 0 ? CKPT_OK : past_count(z, r, err);
+}
+
+ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_error *err)
+{
+    struct zip_end end;
+    zip z = {.src = src};
+    reader r;
+    CKPT_TRY(zip_end_find(src, &end, err));
+    if (end.shift || end.end != src->size || end.n >= MAP_NONE)
+        return fail(err, CKPT_EFORMAT, here(&z, end.at), "the archive is not all that the file holds");
+    z.n = *n = (size_t)end.n;
+    z.directory = end.offset;
+    /* bounded: zip_end_find saw it inside the file */
+    ckpt_status st = reader_init(&r, src, end.offset, end.offset + end.size, err);
+    if (st == CKPT_OK)
+        st = walk_entries(&z, &r, each, user, err);
+    reader_free(&r);
+    arena_free(z.a);
+    return st;
 }
 
 /* -------------------------------------------------------------------- names */

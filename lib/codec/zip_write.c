@@ -29,6 +29,7 @@
 #define DATE_1980     0x0021u
 #define FULL32        0xFFFFFFFFu
 #define MAX_DIRECTORY (SIZE_MAX / 2)
+#define DIRECTORY_PIECE (64u * 1024u)
 
 struct zip_writer {
     sink *out;
@@ -39,7 +40,8 @@ struct zip_writer {
     uint64_t header, size, left;
     uint32_t crc;
     bool open, hold;
-    buf directory;
+    buf directory;     /* without those that were skipped … */
+    size_t skipped, where; /* … which are so many, and stand at this byte of it */
     uint64_t members;
 };
 
@@ -72,20 +74,21 @@ static size_t central_size(size_t name, uint64_t size, uint64_t header)
     return CENTRAL + name + (extra ? extra + 4u : 0u);
 }
 
-bool zip_writer_size(const char *top, uint32_t align, size_t n, const size_t *name_lens,
-                     const uint64_t *sizes, const uint64_t *likes, uint64_t *total)
+bool zip_layout_member(struct zip_layout *l, const char *top, uint32_t align, size_t name, uint64_t size,
+                       uint64_t like)
 {
-    uint64_t at = 0, directory = 0;
-    for (size_t i = 0; i < n; i++) {
-        struct place p;
-        size_t name = strlen(top) + 1 + name_lens[i];
-        if (!place_at(at, name, sizes[i], align, likes ? likes[i] : CKPT_NO_OFFSET, &p))
-            return false;
-        if (!checked_add(directory, central_size(name, sizes[i], at), &directory) ||
-            !checked_add(p.data, sizes[i], &at))
-            return false;
-    }
-    return checked_add(at, directory, &at) && checked_add(at, ENDS, total);
+    struct place p;
+    uint64_t header = l->at;
+    name += strlen(top) + 1;
+    return place_at(header, name, size, align, like, &p) &&
+           checked_add(l->directory, central_size(name, size, header), &l->directory) &&
+           checked_add(p.data, size, &l->at);
+}
+
+bool zip_layout_size(const struct zip_layout *l, uint64_t *total)
+{
+    uint64_t end;
+    return checked_add(l->at, l->directory, &end) && checked_add(end, ENDS, total);
 }
 
 ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err)
@@ -225,46 +228,55 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     return size ? CKPT_OK : close_member(w, err);
 }
 
-ckpt_status zip_writer_skip(zip_writer *w, const char *name, uint64_t size, uint64_t like,
-                            struct zip_spot *spot, ckpt_error *err)
+/* place_spot - where SPOT's payload lies behind its header. */
+static bool place_spot(const zip_writer *w, const struct zip_spot *spot, struct place *p)
 {
-    struct place p;
-    buf_free(&w->name);
-    buf_str(&w->name, buf_view(&w->top));
-    buf_text(&w->name, name);
-    if (w->name.no_memory)
-        return fail_memory(err);
-    *spot = (struct zip_spot){
-        .header = sink_tell(w->out), .size = size, .like = like, .central = w->directory.len};
-    if (!buf_ok(&w->name) || !place_at(spot->header, w->name.len, size, w->align, like, &p))
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
-    spot->data = p.data;
-    CKPT_TRY(sink_skip(w->out, p.data - spot->header, err));
-    CKPT_TRY(sink_skip(w->out, size, err));
-    put_central(&w->directory, buf_view(&w->name), size, 0, spot->header);
-    w->members++;
-    return buf_ok(&w->directory) ? CKPT_OK : fail_memory(err);
+    size_t name = w->top.len + strlen(spot->name); /* bounded: both are short */
+    return place_at(spot->header, name, spot->size, w->align, spot->like, p);
 }
 
-ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, const char *name, buf *out,
-                            ckpt_error *err)
+bool zip_spot_place(const zip_writer *w, struct zip_spot *spot)
+{
+    struct place p;
+    bool ok = place_spot(w, spot, &p);
+    spot->data = ok ? p.data : 0;
+    return ok;
+}
+
+ckpt_status zip_writer_skip(zip_writer *w, struct zip_spot *spot, ckpt_error *err)
+{
+    spot->header = sink_tell(w->out);
+    if (w->open || (w->skipped && w->where != w->directory.len))
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is skipped apart from the others", spot->name);
+    if (!zip_spot_place(w, spot))
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", spot->name);
+    CKPT_TRY(sink_skip(w->out, spot->data - spot->header, err));
+    CKPT_TRY(sink_skip(w->out, spot->size, err));
+    w->where = w->directory.len;
+    w->skipped++;
+    w->members++;
+    return CKPT_OK;
+}
+
+/* whole_name - with TOP, in OUT. */
+static bool whole_name(const zip_writer *w, const struct zip_spot *spot, buf *out)
+{
+    out->len = 0;
+    buf_str(out, buf_view(&w->top));
+    buf_text(out, spot->name);
+    return buf_ok(out);
+}
+
+ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, buf *out, ckpt_error *err)
 {
     struct place p;
     buf whole;
     buf_init(&whole, 65535);
-    buf_str(&whole, buf_view(&w->top));
-    buf_text(&whole, name);
-    bool ok = buf_ok(&whole) && place_at(spot->header, whole.len, spot->size, w->align, spot->like, &p);
+    bool ok = whole_name(w, spot, &whole) && place_spot(w, spot, &p);
     if (ok)
         put_local(out, buf_view(&whole), spot->size, 0, &p);
     buf_free(&whole);
     return ok && buf_ok(out) ? CKPT_OK : fail_memory(err);
-}
-
-void zip_spot_crc(zip_writer *w, const struct zip_spot *spot, uint32_t crc)
-{
-    for (size_t i = 0; i < 4; i++)
-        w->directory.data[spot->central + 16 + i] = (unsigned char)(crc >> 8 * i);
 }
 
 ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_error *err)
@@ -317,16 +329,45 @@ void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t
     buf_u16le(b, 0);
 }
 
-ckpt_status zip_writer_finish(zip_writer *w, ckpt_error *err)
+/* put_skipped - their records, in pieces. */
+static ckpt_status put_skipped(zip_writer *w, zip_tell *tell, const void *user, ckpt_error *err)
+{
+    buf_free(&w->held);
+    for (size_t i = 0; i < w->skipped; i++) {
+        struct zip_spot spot;
+        tell(user, i, &spot);
+        if (whole_name(w, &spot, &w->name))
+            put_central(&w->held, buf_view(&w->name), spot.size, spot.crc, spot.header);
+        if (!buf_ok(&w->name) || !buf_ok(&w->held))
+            return fail_memory(err);
+        if (w->held.len < DIRECTORY_PIECE && i + 1 < w->skipped)
+            continue;
+        CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));
+        w->held.len = 0;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status put_directory(zip_writer *w, zip_tell *tell, const void *user, ckpt_error *err)
+{
+    size_t n = w->directory.len, before = w->skipped ? w->where : n;
+    if (before)
+        CKPT_TRY(sink_write(w->out, w->directory.data, before, err));
+    if (w->skipped)
+        CKPT_TRY(put_skipped(w, tell, user, err));
+    return n > before ? sink_write(w->out, w->directory.data + before, n - before, err) : CKPT_OK;
+}
+
+ckpt_status zip_writer_finish(zip_writer *w, zip_tell *tell, const void *user, ckpt_error *err)
 {
     if (w->open)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "the archive ends while %llu bytes of a member are missing", (unsigned long long)w->left);
-    uint64_t at = sink_tell(w->out), size = w->directory.len;
-    if (size)
-        CKPT_TRY(sink_write(w->out, w->directory.data, w->directory.len, err));
+    uint64_t at = sink_tell(w->out);
+    CKPT_TRY(put_directory(w, tell, user, err));
+    uint64_t end = sink_tell(w->out);
     buf_free(&w->held);
-    zip_put_ends(&w->held, w->members, at, size, sink_tell(w->out));
+    zip_put_ends(&w->held, w->members, at, end - at, end);
     if (!buf_ok(&w->held))
         return fail_memory(err);
     return sink_write(w->out, w->held.data, w->held.len, err);

@@ -13,34 +13,43 @@
 
 #define SMALL (8u << 20) /* a thread costs more than it saves below */
 
-struct group {
-    uint32_t first, count; /* of order */
-    uint32_t cut, part;    /* of cuts, and which of its parts; cut NOT_CUT: whole items */
-};
-
-#define NOT_CUT UINT32_MAX
-
-/* An item in parts. */
+/* Of its own, in parts. */
 struct cut {
     struct sweep_part *parts;
-    uint32_t n;
-    _Atomic uint32_t left; /* to be done */
+    uint32_t group, first, n; /* tasks [first, first + n) are its parts */
+    _Atomic uint32_t left;    /* to be done */
+};
+
+/* What a task is: a group of items, or a part of the one of a group. */
+struct task {
+    uint32_t group;
+    struct cut *cut; /* NULL: all of it */
+    uint32_t part;
 };
 
 struct state {
     const struct sweep *s;
-    uint32_t *order; /* items, group by group */
-    struct group *groups;
-    uint64_t *weights;
-    size_t ngroups;
-    struct cut *cuts;
+    uint32_t *order;  /* items, group by group; NULL: each is a group of its own */
+    uint32_t *starts; /* by group, and behind the last: where in order; NULL likewise */
+    size_t ngroups, ntasks;
+    struct cut *cuts; /* by their tasks */
     size_t ncuts;
-    atomic_bool *ready; /* by item: worked on, waits for done */
+    atomic_bool *ready; /* by item: worked on, waits for done; NULL: nobody does */
     size_t next;        /* first item that done has not seen */
     _Atomic uint64_t moved;
     uint64_t total;
     bool stop; /* done or progress said so */
 };
+
+static struct sweep_item item_at(const struct state *t, size_t i)
+{
+    return t->s->item ? t->s->item(t->s->user, i) : t->s->items[i];
+}
+
+static uint32_t group_begin(const struct state *t, uint32_t g) { return t->starts ? t->starts[g] : g; }
+static uint32_t group_end(const struct state *t, uint32_t g) { return t->starts ? t->starts[g + 1] : g + 1; }
+/* group_item - the item at K of all groups. */
+static uint32_t group_item(const struct state *t, uint32_t k) { return t->order ? t->order[k] : k; }
 
 /* What one item reports to. */
 struct sweep_run {
@@ -93,27 +102,27 @@ static uint32_t *no_owners(const ckpt_file *f)
 }
 
 /* list_groups - counts, then places: groups by their first item, items in order. */
-static void list_groups(struct state *t, uint32_t *parent)
+static ckpt_status list_groups(struct state *t, uint32_t *parent, ckpt_error *err)
 {
-    uint32_t n = (uint32_t)t->s->n, at = 0;
+    uint32_t n = (uint32_t)t->s->n;
     for (uint32_t i = 0; i < n; i++) {
         uint32_t l = leader(parent, i);
-        if (l == i)
-            t->groups[t->ngroups++] = (struct group){.cut = NOT_CUT};
-        t->order[i] = l == i ? (uint32_t)t->ngroups - 1 : t->order[l];
-        t->groups[t->order[i]].count++;
+        t->order[i] = l == i ? (uint32_t)t->ngroups++ : t->order[l];
     }
-    for (size_t g = 0; g < t->ngroups; g++) {
-        t->groups[g].first = at;
-        at += t->groups[g].count;
-        t->groups[g].count = 0;
-    }
-    for (uint32_t i = 0; i < n; i++) /* parent serves as the other array */
+    t->starts = calloc(t->ngroups + 1, sizeof *t->starts); /* bounded: below n */
+    if (!t->starts)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < n; i++) { /* parent serves as the other array */
         parent[i] = t->order[i];
-    for (uint32_t i = 0; i < n; i++) {
-        struct group *g = &t->groups[parent[i]];
-        t->order[g->first + g->count++] = i;
+        t->starts[parent[i]]++;
     }
+    for (uint32_t g = 0, at = 0; g <= t->ngroups; g++) {
+        at += t->starts[g]; /* bounded: n in all */
+        t->starts[g] = at;
+    }
+    for (uint32_t i = n; i-- > 0;) /* what ends there begins there in the end */
+        t->order[--t->starts[parent[i]]] = i;
+    return CKPT_OK;
 }
 
 static uint64_t item_bytes(const struct sweep_item *x)
@@ -163,64 +172,77 @@ static uint64_t part_elements(const struct sweep_item *x)
 }
 
 /* count_parts - of group G; 1: it stays whole. */
-static uint64_t count_parts(const struct state *t, const struct group *g)
+static uint64_t count_parts(const struct state *t, uint32_t g)
 {
-    const struct sweep_item *x = &t->s->items[t->order[g->first]];
-    uint64_t per = t->s->part && g->count == 1 ? part_elements(x) : 0;
-    uint64_t n = per ? item_elements(x) : 1;
+    if (!t->s->part || group_end(t, g) - group_begin(t, g) != 1)
+        return 1;
+    struct sweep_item x = item_at(t, group_item(t, group_begin(t, g)));
+    uint64_t per = part_elements(&x), n = per ? item_elements(&x) : 1;
     return per ? n / per + (n % per != 0) : 1;
 }
 
-static ckpt_status cut(struct state *t, struct group *out, uint64_t n, ckpt_error *err)
+static ckpt_status cut(struct state *t, uint32_t group, uint32_t first, uint64_t n, ckpt_error *err)
 {
-    struct group g = *out;
-    const struct sweep_item *x = &t->s->items[t->order[g.first]];
-    uint64_t per = part_elements(x), elements = item_elements(x);
+    struct sweep_item x = item_at(t, group_item(t, group_begin(t, group)));
+    uint64_t per = part_elements(&x), elements = item_elements(&x);
     struct cut *c = &t->cuts[t->ncuts];
     c->parts = calloc((size_t)n, sizeof *c->parts);
     if (!c->parts)
         return fail_memory(err);
+    c->group = group;
+    c->first = first;
     c->n = (uint32_t)n;
     atomic_init(&c->left, c->n);
     for (uint32_t i = 0; i < c->n; i++) {
-        uint64_t first = i * per; /* bounded: below elements */
-        c->parts[i].first = first;
-        c->parts[i].count = elements - first < per ? elements - first : per;
-        out[i] = (struct group){g.first, 1, (uint32_t)t->ncuts, i};
+        uint64_t at = i * per; /* bounded: below elements */
+        c->parts[i].first = at;
+        c->parts[i].count = elements - at < per ? elements - at : per;
     }
     t->ncuts++;
     return CKPT_OK;
 }
 
-/* cut_groups - large items on their own become as many groups as they have parts. */
+/* cut_groups - large items on their own become as many tasks as they have parts. */
 static ckpt_status cut_groups(struct state *t, ckpt_error *err)
 {
     uint64_t tasks = 0;
-    size_t cuts = 0, at = 0;
-    for (size_t g = 0; g < t->ngroups; g++) {
-        uint64_t n = count_parts(t, &t->groups[g]);
+    size_t cuts = 0;
+    for (uint32_t g = 0; g < t->ngroups; g++) {
+        uint64_t n = count_parts(t, g);
         cuts += n > 1;
-        if (!checked_add(tasks, n, &tasks) || tasks >= NOT_CUT)
+        if (!checked_add(tasks, n, &tasks) || tasks >= UINT32_MAX)
             return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rows are too large to be read in parts");
     }
-    struct group *groups = calloc((size_t)tasks + 1, sizeof *groups);
-    t->cuts = calloc(cuts + 1, sizeof *t->cuts);
-    if (!groups || !t->cuts) {
-        free(groups);
+    t->ntasks = (size_t)tasks;
+    t->cuts = cuts ? calloc(cuts, sizeof *t->cuts) : NULL;
+    if (cuts && !t->cuts)
         return fail_memory(err);
-    }
-    ckpt_status st = CKPT_OK;
-    for (size_t g = 0; st == CKPT_OK && g < t->ngroups; g++) {
-        uint64_t n = count_parts(t, &t->groups[g]);
-        groups[at] = t->groups[g];
+    for (uint32_t g = 0, at = 0; cuts && g < t->ngroups; g++) {
+        uint64_t n = count_parts(t, g);
         if (n > 1)
-            st = cut(t, groups + at, n, err);
-        at += (size_t)n;
+            CKPT_TRY(cut(t, g, at, n, err));
+        at += (uint32_t)n; /* bounded: tasks */
     }
-    free(t->groups);
-    t->groups = groups;
-    t->ngroups = (size_t)tasks;
-    return st;
+    return CKPT_OK;
+}
+
+/* task_at - what task number I is. */
+static struct task task_at(const struct state *t, size_t i)
+{
+    size_t low = 0, high = t->ncuts;
+    while (low < high) { /* the first cut whose tasks come after I */
+        size_t mid = low + (high - low) / 2;
+        if (t->cuts[mid].first <= i)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    struct cut *c = low ? &t->cuts[low - 1] : NULL;
+    if (!c)
+        return (struct task){.group = (uint32_t)i};
+    if (i - c->first < c->n)
+        return (struct task){c->group, c, (uint32_t)(i - c->first)};
+    return (struct task){.group = c->group + 1 + (uint32_t)(i - c->first - c->n)}; /* bounded: ngroups */
 }
 
 static uint64_t part_bytes(const struct sweep_item *x, const struct sweep_part *p)
@@ -230,26 +252,27 @@ static uint64_t part_bytes(const struct sweep_item *x, const struct sweep_part *
     return p->count * width; /* bounded: twice SWEEP_PART */
 }
 
-static uint64_t group_bytes(const struct state *t, const struct group *g)
+/* weigh - the bytes of task I. */
+static uint64_t weigh(void *user, size_t i)
 {
+    const struct state *t = user;
+    struct task k = task_at(t, i);
     uint64_t n = 0;
-    if (g->cut != NOT_CUT)
-        return part_bytes(&t->s->items[t->order[g->first]], &t->cuts[g->cut].parts[g->part]);
-    for (uint32_t k = 0; k < g->count; k++)
-        if (!checked_add(n, item_bytes(&t->s->items[t->order[g->first + k]]), &n))
+    for (uint32_t at = group_begin(t, k.group); at < group_end(t, k.group); at++) {
+        struct sweep_item x = item_at(t, group_item(t, at));
+        if (k.cut)
+            return part_bytes(&x, &k.cut->parts[k.part]);
+        if (!checked_add(n, item_bytes(&x), &n))
             return UINT64_MAX;
+    }
     return n;
 }
 
-static ckpt_status weigh(struct state *t, ckpt_error *err)
+static void weigh_all(struct state *t)
 {
-    t->weights = calloc(t->ngroups + 1, sizeof *t->weights);
-    for (size_t g = 0; t->weights && g < t->ngroups; g++) {
-        t->weights[g] = group_bytes(t, &t->groups[g]);
-        if (!checked_add(t->total, t->weights[g], &t->total))
+    for (size_t i = 0; i < t->ntasks; i++)
+        if (!checked_add(t->total, weigh(t, i), &t->total))
             t->total = UINT64_MAX;
-    }
-    return t->weights ? CKPT_OK : fail_memory(err);
 }
 
 uint32_t sweep_crc(const struct sweep_item *x, const struct sweep_part *parts, size_t n, int side)
@@ -283,31 +306,45 @@ ckpt_status sweep_check(const struct sweep_item *x, const struct sweep_part *par
 
 /* ------------------------------------------------------------------- grouping */
 
-/* make_groups - all items have the same file, and the same other. */
+/* join_rows - items that look at one storage belong together. */
+static ckpt_status join_rows(struct state *t, struct joins *j, ckpt_file *file, ckpt_file *other,
+                             ckpt_error *err)
+{
+    uint32_t n = (uint32_t)t->s->n;
+    if (!j->parent || !j->owner || !j->owner_b || !t->order)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < n; i++)
+        j->parent[i] = i;
+    for (uint32_t i = 0; i < n; i++) {
+        struct sweep_item x = item_at(t, i);
+        if (x.storage)
+            continue;
+        join(j, j->owner, i, file, x.row);
+        if (other)
+            join(j, other == file ? j->owner : j->owner_b, i, other, x.other_row);
+    }
+    return list_groups(t, j->parent, err);
+}
+
+/* make_groups - all items have the same file, and the same other, or are storages. */
 static ckpt_status make_groups(struct state *t, ckpt_error *err)
 {
-    const struct sweep *s = t->s;
-    ckpt_file *file = s->n ? s->items[0].file : NULL, *other = s->n ? s->items[0].other : NULL;
-    struct joins j = {calloc(s->n + 1, sizeof *j.parent), no_owners(file), no_owners(other)};
-    ckpt_status st = j.parent && j.owner && j.owner_b ? CKPT_OK : fail_memory(err);
-    for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++)
-        j.parent[i] = i;
-    for (uint32_t i = 0; st == CKPT_OK && i < s->n; i++) {
-        if (s->items[i].storage)
-            continue;
-        join(&j, j.owner, i, file, s->items[i].row);
-        if (other)
-            join(&j, other == file ? j.owner : j.owner_b, i, other, s->items[i].other_row);
-    }
-    if (st == CKPT_OK) {
-        list_groups(t, j.parent);
-        st = cut_groups(t, err);
+    struct sweep_item x = item_at(t, 0);
+    ckpt_status st = CKPT_OK;
+    t->ngroups = t->s->n;
+    if (!x.storage) {
+        struct joins j = {calloc(t->s->n + 1, sizeof *j.parent), no_owners(x.file), no_owners(x.other)};
+        t->order = calloc(t->s->n, sizeof *t->order);
+        t->ngroups = 0;
+        st = join_rows(t, &j, x.file, x.other, err);
+        free(j.parent);
+        free(j.owner);
+        free(j.owner_b);
     }
     if (st == CKPT_OK)
-        st = weigh(t, err);
-    free(j.parent);
-    free(j.owner);
-    free(j.owner_b);
+        st = cut_groups(t, err);
+    if (st == CKPT_OK)
+        weigh_all(t);
     return st;
 }
 
@@ -328,10 +365,11 @@ static bool parallel(ckpt_file *f)
 }
 
 /* storages_parallel - likewise for items that are storages of any file. */
-static bool storages_parallel(const struct sweep *s)
+static bool storages_parallel(const struct state *t)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        source *src = s->items[i].storage ? s->items[i].storage->src : NULL;
+    for (size_t i = 0; i < t->s->n; i++) {
+        struct sweep_item x = item_at(t, i);
+        source *src = x.storage ? x.storage->src : NULL;
         if (src && (src->serial || source_locate(src, NULL) != CKPT_OK))
             return false;
     }
@@ -340,10 +378,9 @@ static bool storages_parallel(const struct sweep *s)
 
 static unsigned threads_for(const struct state *t)
 {
-    const struct sweep *s = t->s;
-    unsigned n = pool_threads(s->threads);
-    if (n == 1 || t->total < SMALL || !parallel(s->items[0].file) || !parallel(s->items[0].other) ||
-        !storages_parallel(s))
+    struct sweep_item x = item_at(t, 0);
+    unsigned n = pool_threads(t->s->threads);
+    if (n == 1 || t->total < SMALL || !parallel(x.file) || !parallel(x.other) || !storages_parallel(t))
         return 1;
     return n;
 }
@@ -351,8 +388,8 @@ static unsigned threads_for(const struct state *t)
 /* hand_ready - what is ready goes to done, in order. */
 static void hand_ready(struct state *t)
 {
-    for (; !t->stop && t->next < t->s->n && atomic_load(&t->ready[t->next]); t->next++)
-        t->stop = t->s->done && t->s->done(t->s->user, t->next);
+    for (; t->ready && !t->stop && t->next < t->s->n && atomic_load(&t->ready[t->next]); t->next++)
+        t->stop = t->s->done(t->s->user, t->next);
 }
 
 static void hand_on(struct state *t, struct pool *p)
@@ -395,49 +432,58 @@ static void free_parts(struct cut *c)
     c->parts = NULL;
 }
 
-/* do_part - and what follows from the item, if all others are done. */
-static ckpt_status do_part(struct state *t, const struct group *g, struct sweep_run *run, ckpt_error *err)
+/* item_done - item I is; done may hear of it. */
+static void item_done(struct state *t, size_t i, const struct sweep_run *run)
 {
-    struct cut *c = &t->cuts[g->cut];
-    size_t i = t->order[g->first];
-    CKPT_TRY(t->s->part(t->s->user, i, &c->parts[g->part], run, err));
+    if (t->ready)
+        atomic_store(&t->ready[i], true);
+    if (run->worker == 0)
+        hand_on(t, run->pool);
+}
+
+/* do_part - and what follows from the item, if all others are done. */
+static ckpt_status do_part(struct state *t, const struct task *k, struct sweep_run *run, ckpt_error *err)
+{
+    struct cut *c = k->cut;
+    size_t i = group_item(t, group_begin(t, k->group));
+    CKPT_TRY(t->s->part(t->s->user, i, &c->parts[k->part], run, err));
     if (atomic_fetch_sub(&c->left, 1) > 1)
         return CKPT_OK;
     CKPT_TRY(t->s->join(t->s->user, i, c->parts, c->n, err));
     free_parts(c);
-    atomic_store(&t->ready[i], true);
-    if (run->worker == 0)
-        hand_on(t, run->pool);
+    item_done(t, i, run);
     return CKPT_OK;
 }
 
-static ckpt_status task(void *user, struct pool *p, size_t g, unsigned worker, ckpt_error *err)
+static ckpt_status task(void *user, struct pool *p, size_t number, unsigned worker, ckpt_error *err)
 {
     struct state *t = user;
-    struct sweep_run run = {t, p, g, worker};
-    if (t->groups[g].cut != NOT_CUT)
-        return do_part(t, &t->groups[g], &run, err);
-    for (uint32_t k = 0; k < t->groups[g].count; k++) {
-        size_t i = t->order[t->groups[g].first + k];
-        if (pool_stopped(p, g))
+    struct sweep_run run = {t, p, number, worker};
+    struct task k = task_at(t, number);
+    if (k.cut)
+        return do_part(t, &k, &run, err);
+    for (uint32_t at = group_begin(t, k.group); at < group_end(t, k.group); at++) {
+        size_t i = group_item(t, at);
+        if (pool_stopped(p, number))
             return CKPT_ECANCELLED;
         CKPT_TRY(t->s->work(t->s->user, i, &run, err));
-        atomic_store(&t->ready[i], true);
-        if (worker == 0)
-            hand_on(t, p);
+        item_done(t, i, &run);
     }
     return CKPT_OK;
 }
 
 /* unchanged - what was read is of one time. */
-static ckpt_status unchanged(const struct sweep *s, ckpt_error *err)
+static ckpt_status unchanged(const struct state *t, ckpt_error *err)
 {
-    for (size_t i = 0; i < s->n; i++) {
-        const struct sweep_item *it = &s->items[i], *last = i ? it - 1 : NULL;
-        if (!last || last->file != it->file)
-            CKPT_TRY(file_unchanged(it->file, err));
-        if (it->other && (!last || last->other != it->other))
-            CKPT_TRY(file_unchanged(it->other, err));
+    const ckpt_file *file = NULL, *other = NULL;
+    for (size_t i = 0; i < t->s->n; i++) {
+        struct sweep_item x = item_at(t, i);
+        if (x.file != file)
+            CKPT_TRY(file_unchanged(x.file, err));
+        if (x.other && x.other != other)
+            CKPT_TRY(file_unchanged(x.other, err));
+        file = x.file;
+        other = x.other;
     }
     return CKPT_OK;
 }
@@ -446,14 +492,14 @@ unsigned sweep_worker(const struct sweep_run *run) { return run->worker; }
 
 static ckpt_status go(struct state *t, ckpt_error *err)
 {
-    struct pool_job job = {.n = t->ngroups, .weight = t->weights, .task = task, .idle = idle, .user = t};
+    struct pool_job job = {.n = t->ntasks, .weigh = weigh, .task = task, .idle = idle, .user = t};
     job.threads = threads_for(t);
     ckpt_status st = pool_run(&job, err);
     /* Those that were ready last; in front of a failure too, as one thread would. */
     hand_ready(t);
     if (st == CKPT_OK && t->stop)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    return st == CKPT_OK ? unchanged(t->s, err) : st;
+    return st == CKPT_OK ? unchanged(t, err) : st;
 }
 
 ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)
@@ -464,19 +510,16 @@ ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)
         return CKPT_OK;
     if (s->n >= UINT32_MAX)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu rows are too many to read at once", s->n);
-    t.order = calloc(s->n, sizeof *t.order);
-    t.groups = calloc(s->n, sizeof *t.groups);
-    t.ready = calloc(s->n, sizeof *t.ready);
+    t.ready = s->done ? calloc(s->n, sizeof *t.ready) : NULL;
     atomic_init(&t.moved, 0);
-    ckpt_status st = t.order && t.groups && t.ready ? make_groups(&t, err) : fail_memory(err);
+    ckpt_status st = t.ready || !s->done ? make_groups(&t, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = go(&t, err ? err : &own);
     for (size_t i = 0; i < t.ncuts; i++)
         free_parts(&t.cuts[i]);
     free(t.cuts);
     free(t.order);
-    free(t.groups);
-    free(t.weights);
+    free(t.starts);
     free(t.ready);
     return st;
 }

@@ -29,6 +29,7 @@ struct sweep_part {
 
 struct sweep {
     const struct sweep_item *items;
+    struct sweep_item (*item)(void *user, size_t i); /* instead of items, on any thread */
     size_t n;
     unsigned threads; /* 0: as many as are of use */
     /* work - item I, on any thread, no two at a time that share a storage whose CRC

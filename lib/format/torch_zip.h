@@ -19,14 +19,6 @@ struct torch_cast {
     uint64_t nbytes;                /* as written */
 };
 
-/* A storage of the archive. */
-struct torch_item {
-    struct storage *s;
-    const struct torch_cast *cast; /* NULL: as it is */
-    uint64_t nbytes;               /* as written */
-    struct convert_tally tally;
-};
-
 /* The storage that a node stands for. */
 struct torch_found {
     struct storage *s;
@@ -41,7 +33,7 @@ struct torch_writer {
     map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
     struct torch_found *found;
     size_t nfound, cap_found;
-    struct torch_item *items; /* by their numbers in the archive */
+    struct storage **items; /* by their numbers in the archive */
     size_t n, cap;
     map *rewritten; /* node -> index into news */
     const ckpt_value **news;
@@ -65,8 +57,11 @@ ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *er
 /* torch_zip_casts - torch_zip_cast.c: fills casts. */
 ckpt_status torch_zip_casts(struct torch_writer *w, ckpt_error *err);
 const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struct storage *s);
-/* torch_zip_casts_done - for the report, once the items are written. */
-ckpt_status torch_zip_casts_done(struct torch_writer *w, ckpt_error *err);
+/* torch_zip_bytes - of S as it is written. */
+uint64_t torch_zip_bytes(const struct torch_writer *w, const struct storage *s);
+/* torch_zip_casts_done - for the report, once the items are written; TALLIES: by item. */
+ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct convert_tally *tallies,
+                                 ckpt_error *err);
 /* torch_zip_pickle - torch_zip_pickle.c: fills pickle, and items with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

@@ -179,15 +179,21 @@ const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struc
     return i == MAP_NONE ? NULL : &w->casts[i];
 }
 
-ckpt_status torch_zip_casts_done(struct torch_writer *w, ckpt_error *err)
+uint64_t torch_zip_bytes(const struct torch_writer *w, const struct storage *s)
+{
+    const struct torch_cast *cast = torch_cast_of(w, s);
+    return cast ? cast->nbytes : s->s.nbytes;
+}
+
+ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct convert_tally *tallies, ckpt_error *err)
 {
     size_t before = w->p->ncasts;
-    for (size_t i = 0; i < w->n; i++) {
-        const struct torch_item *x = &w->items[i];
-        if (x->cast)
-            CKPT_TRY(plan_cast_done(w->p, x->cast->first->name, x->cast->first->row,
-                                    x->s->s.nbytes / dtype_info(x->cast->from)->block_bytes,
-                                    x->tally.overflowed, err));
+    for (size_t i = 0; w->casts && i < w->n; i++) {
+        const struct torch_cast *cast = torch_cast_of(w, w->items[i]);
+        if (cast)
+            CKPT_TRY(plan_cast_done(w->p, cast->first->name, cast->first->row,
+                                    w->items[i]->s.nbytes / dtype_info(cast->from)->block_bytes,
+                                    tallies[i].overflowed, err));
     }
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }

@@ -91,12 +91,11 @@ static ckpt_status number(struct torch_writer *w, struct storage *s, uint32_t *o
     *out = s->number ? s->number - 1 : (uint32_t)w->n;
     if (s->number)
         return CKPT_OK;
-    struct torch_item *grown = arena_grow(w->p->a, w->items, w->n, &w->cap, w->n + 1, sizeof *grown);
+    struct storage **grown = arena_grow(w->p->a, w->items, w->n, &w->cap, w->n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(err);
-    const struct torch_cast *cast = torch_cast_of(w, s);
     w->items = grown;
-    grown[w->n++] = (struct torch_item){.s = s, .cast = cast, .nbytes = cast ? cast->nbytes : s->s.nbytes};
+    grown[w->n++] = s;
     s->number = (uint32_t)w->n;
     return checked_add(w->total, s->s.nbytes, &w->total)
                ? CKPT_OK
@@ -213,7 +212,7 @@ static ckpt_status put_storage(struct torch_writer *w, pickle_writer *pw, struct
     const struct dtype_info *d = dtype_info(dtype);
     uint64_t item = d->block_elems == 1 && d->block_bytes ? d->block_bytes : 1; /* packed ones count bytes */
     CKPT_TRY(number(w, s, &n, err));
-    uint64_t nbytes = w->items[n].nbytes;
+    uint64_t nbytes = torch_zip_bytes(w, s);
     bool untyped = str_is(klass, "UntypedStorage") || str_is(klass, "_UntypedStorage") || !by_class(dtype) ||
                    nbytes % item != 0;
     (void)snprintf(key, sizeof key, "%u", n);
@@ -664,6 +663,6 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
         CKPT_TRY(table_root(w, &root, err));
     ckpt_status st = pickle_write(root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
-        w->items[i].s->number = 0;
+        w->items[i]->number = 0;
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

@@ -30,33 +30,80 @@
 
 /* --------------------------------------------------------------------- bytes */
 
-/* The sweep that writes: item I of it is w->items[tag]. */
+/* The sweep that writes: its item I is w->items[picked ? picked[I] : I]. */
 struct copying {
     struct torch_writer *w;
-    struct sweep_item *sweep;
     struct pour pour;
-    zip_writer *zw; /* NULL: nothing is written */
-    struct zip_spot *spots; /* by item */
-    uint32_t *crcs;         /* likewise, of what is written */
+    zip_writer *zw;                /* NULL: nothing is written */
+    uint64_t *headers;             /* by item: where each begins in the archive */
+    uint32_t *crcs;                /* likewise, of what is written */
+    struct convert_tally *tallies; /* likewise; NULL where nothing is cast */
+    uint32_t *picked;              /* what a rehearsal has to read; NULL: all */
+    size_t n;
 };
 
-static struct torch_item *item_of(const struct copying *g, size_t i)
+/* A storage of the archive. */
+struct item {
+    uint32_t number; /* there */
+    struct storage *s;
+    const struct torch_cast *cast; /* NULL: as it is */
+};
+
+static struct item item_of(const struct copying *g, size_t i)
 {
-    return &g->w->items[g->sweep[i].tag];
+    uint32_t number = g->picked ? g->picked[i] : (uint32_t)i;
+    struct storage *s = g->w->items[number];
+    return (struct item){number, s, torch_cast_of(g->w, s)};
+}
+
+static struct sweep_item sweep_item(void *user, size_t i)
+{
+    struct copying *g = user;
+    return (struct sweep_item){.file = g->w->p->file, .storage = item_of(g, i).s};
+}
+
+/* like - where the payload of S lies now, if it may be taken over as it is. */
+static uint64_t like(const struct torch_writer *w, const struct storage *s)
+{
+    bool same = s->src && !s->swap && s->s.nbytes >= ZIP_CLONE_LEAST && !torch_cast_of(w, s);
+    if (!same || source_locate(s->src, NULL) != CKPT_OK)
+        return CKPT_NO_OFFSET;
+    return source_pos(s->src, s->off);
+}
+
+/* tell - item NUMBER as a member. */
+static void tell(const void *user, size_t number, struct zip_spot *spot)
+{
+    const struct copying *g = user;
+    const struct storage *s = g->w->items[number];
+    *spot = (struct zip_spot){.size = torch_zip_bytes(g->w, s),
+                              .like = like(g->w, s),
+                              .header = g->headers[number],
+                              .crc = g->crcs[number]};
+    (void)snprintf(spot->name, sizeof spot->name, "data/%zu", number);
+}
+
+/* payload_at - where the payload of item NUMBER goes. */
+static uint64_t payload_at(const struct copying *g, uint32_t number)
+{
+    struct zip_spot spot;
+    if (!g->zw)
+        return 0;
+    tell(g, number, &spot);
+    return zip_spot_place(g->zw, &spot) ? spot.data : 0; /* it had its place before */
 }
 
 /* begin_member - the header of item I. */
 static ckpt_status begin_member(struct copying *g, size_t i, struct sweep_run *run, ckpt_error *err)
 {
-    uint32_t number = g->sweep[i].tag;
+    struct zip_spot spot;
     struct hand *h;
-    char name[32];
     if (!g->zw)
         return CKPT_OK;
-    (void)snprintf(name, sizeof name, "data/%u", number);
-    CKPT_TRY(pour_hand(&g->pour, run, g->spots[number].header, &h, err));
-    buf_free(&h->text);
-    CKPT_TRY(zip_spot_header(g->zw, &g->spots[number], name, &h->text, err));
+    tell(g, item_of(g, i).number, &spot);
+    CKPT_TRY(pour_hand(&g->pour, run, spot.header, &h, err));
+    h->text.len = 0;
+    CKPT_TRY(zip_spot_header(g->zw, &spot, &h->text, err));
     return outlet_put(&h->out, h->text.data, h->text.len, err);
 }
 
@@ -65,16 +112,16 @@ static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct 
 {
     unsigned char bytes[4] = {(unsigned char)crc, (unsigned char)(crc >> 8), (unsigned char)(crc >> 16),
                               (unsigned char)(crc >> 24)};
-    uint32_t number = g->sweep[i].tag;
+    uint32_t number = item_of(g, i).number;
     if (!g->zw)
         return CKPT_OK;
     g->crcs[number] = crc;
-    return outlet_patch(o, g->spots[number].header + ZIP_CRC_AT, bytes, 4, err); /* bounded: in the archive */
+    return outlet_patch(o, g->headers[number] + ZIP_CRC_AT, bytes, 4, err); /* bounded: in the archive */
 }
 
 /* share - stored bytes [*FROM, *END) of X, of COUNT that go from FIRST to TO, which the file
  * system lets the output have in common with the input; none where it cannot. */
-static void share(struct copying *g, const struct torch_item *x, uint64_t first, uint64_t count, uint64_t to,
+static void share(struct copying *g, const struct item *x, uint64_t first, uint64_t count, uint64_t to,
                   uint64_t *from, uint64_t *end)
 {
     int fd;
@@ -111,18 +158,17 @@ static ckpt_status sum(struct hand *h, struct storage *s, uint64_t at, uint64_t 
 static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t count, struct poured *out,
                          uint32_t *crc, struct sweep_run *run, ckpt_error *err)
 {
-    const struct torch_item *x = item_of(g, i);
-    struct storage *s = x->s;
+    struct item x = item_of(g, i);
+    struct storage *s = x.s;
     struct conversion room;
-    const struct conversion *c =
-        x->cast && conversion_init(&room, x->cast->from, x->cast->to) ? &room : NULL;
-    uint64_t to = g->zw ? g->spots[g->sweep[i].tag].data : 0;
+    const struct conversion *c = x.cast && conversion_init(&room, x.cast->from, x.cast->to) ? &room : NULL;
+    uint64_t to = payload_at(g, x.number);
     struct hand *h;
     to += c ? first / c->in_width * c->out_width : first; /* bounded: inside the archive */
     CKPT_TRY(pour_hand(&g->pour, run, to, &h, err));
     source_sequential(s->src);
     uint64_t shared, shared_end, end = first + count; /* bounded: inside the storage */
-    share(g, x, first, count, to, &shared, &shared_end);
+    share(g, &x, first, count, to, &shared, &shared_end);
     for (uint64_t at = first; at < end;) {
         unsigned char *space, *in;
         size_t n, len;
@@ -158,16 +204,17 @@ static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t c
 static ckpt_status copy_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
     struct copying *g = user;
-    struct torch_item *x = item_of(g, i);
+    struct item x = item_of(g, i);
     struct stream_options o = plan_reading(g->w->p);
     struct poured out = {0};
     uint32_t crc = 0;
     CKPT_TRY(begin_member(g, i, run, err));
-    if (x->s->s.nbytes)
-        CKPT_TRY(drain(g, i, 0, x->s->s.nbytes, &out, &crc, run, err));
-    x->tally = out.tally;
+    if (x.s->s.nbytes)
+        CKPT_TRY(drain(g, i, 0, x.s->s.nbytes, &out, &crc, run, err));
+    if (g->tallies)
+        g->tallies[x.number] = out.tally;
     CKPT_TRY(end_member(g, i, out.crc, &g->pour.hands[sweep_worker(run)].out, err));
-    return storage_crc(x->s, crc, &o, err);
+    return storage_crc(x.s, crc, &o, err);
 }
 
 /* copy_part - leaves nothing in hand: the thread that patches the header may be another. */
@@ -187,128 +234,126 @@ static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct 
 static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
 {
     struct copying *g = user;
-    struct torch_item *x = item_of(g, i);
+    struct item x = item_of(g, i);
+    struct sweep_item whole = sweep_item(g, i);
     struct stream_options o = plan_reading(g->w->p);
     struct outlet none = {.to = g->pour.to};
     uint32_t crc = 0;
     for (size_t k = 0; k < n; k++) {
         const struct poured *out = parts[k].out;
         uint64_t len = parts[k].count;
-        if (x->cast)
-            len = len / (ckpt_dtype_bits(x->cast->from) / 8) * (ckpt_dtype_bits(x->cast->to) / 8);
+        if (x.cast)
+            len = len / (ckpt_dtype_bits(x.cast->from) / 8) * (ckpt_dtype_bits(x.cast->to) / 8);
         crc = crc32_combine(crc, out->crc, len);
-        x->tally.overflowed += out->tally.overflowed; /* bounded: elements */
+        if (g->tallies)
+            g->tallies[x.number].overflowed += out->tally.overflowed; /* bounded: elements */
     }
     CKPT_TRY(end_member(g, i, crc, &none, err));
-    return storage_crc(x->s, sweep_crc(&g->sweep[i], parts, n, 0), &o, err);
-}
-
-/* like - where the payload of X lies now, if it may be taken over as it is. */
-static uint64_t like(const struct torch_item *x)
-{
-    bool same = x->s->src && !x->cast && !x->s->swap && x->nbytes >= ZIP_CLONE_LEAST;
-    if (!same || source_locate(x->s->src, NULL) != CKPT_OK)
-        return CKPT_NO_OFFSET;
-    return source_pos(x->s->src, x->s->off);
+    return storage_crc(x.s, sweep_crc(&whole, parts, n, 0), &o, err);
 }
 
 /* lay_out - room for all items in the archive. */
 static ckpt_status lay_out(struct copying *g, ckpt_error *err)
 {
-    const struct torch_writer *w = g->w;
-    g->spots = calloc(w->n + 1, sizeof *g->spots);
-    g->crcs = calloc(w->n + 1, sizeof *g->crcs);
-    if (!g->spots || !g->crcs)
+    size_t n = g->w->n;
+    g->headers = calloc(n + 1, sizeof *g->headers);
+    g->crcs = calloc(n + 1, sizeof *g->crcs);
+    g->tallies = g->w->casts ? calloc(n + 1, sizeof *g->tallies) : NULL;
+    if (!g->headers || !g->crcs || (g->w->casts && !g->tallies))
         return fail_memory(err);
-    for (size_t i = 0; g->zw && i < w->n; i++) {
-        char name[32];
-        (void)snprintf(name, sizeof name, "data/%zu", i);
-        CKPT_TRY(zip_writer_skip(g->zw, name, w->items[i].nbytes, like(&w->items[i]), &g->spots[i], err));
+    for (size_t i = 0; g->zw && i < n; i++) {
+        struct zip_spot spot;
+        tell(g, i, &spot);
+        CKPT_TRY(zip_writer_skip(g->zw, &spot, err));
+        g->headers[i] = spot.header;
+    }
+    return CKPT_OK;
+}
+
+/* pick - those that a rehearsal has to read. */
+static ckpt_status pick(struct copying *g, ckpt_error *err)
+{
+    g->n = g->w->n;
+    g->picked = g->zw ? NULL : calloc(g->w->n + 1, sizeof *g->picked);
+    if (g->zw)
+        return CKPT_OK;
+    if (!g->picked)
+        return fail_memory(err);
+    g->n = 0;
+    for (size_t i = 0; i < g->w->n; i++) {
+        const struct storage *s = g->w->items[i];
+        if (torch_cast_of(g->w, s) || (s->s.has_crc && !s->crc_checked))
+            g->picked[g->n++] = (uint32_t)i;
     }
     return CKPT_OK;
 }
 
 static ckpt_status sweep_items(struct copying *g, ckpt_error *err)
 {
-    struct torch_writer *w = g->w;
-    struct sweep s = {.threads = w->opts->threads,
+    struct sweep s = {.threads = g->w->opts->threads,
+                      .item = sweep_item,
                       .work = copy_item,
                       .part = copy_part,
                       .join = join_parts,
                       .progress = pour_progress,
                       .user = g,
                       .progress_user = &g->pour};
-    g->sweep = calloc(w->n + 1, sizeof *g->sweep);
-    if (!g->sweep)
-        return fail_memory(err);
-    for (size_t i = 0; i < w->n; i++) {
-        const struct torch_item *x = &w->items[i];
-        bool heard = !x->cast && (!x->s->s.has_crc || x->s->crc_checked);
-        if (g->zw || !heard)
-            g->sweep[s.n++] =
-                (struct sweep_item){.file = w->p->file, .tag = (uint32_t)i, .storage = x->s};
-    }
-    s.items = g->sweep;
+    CKPT_TRY(pick(g, err));
+    s.n = g->n;
     CKPT_TRY(sweep_run(&s, err));
     return pour_flush(&g->pour, err);
 }
 
-/* copy_items - the storages to OUT by way of ZW, or nowhere when that is NULL. */
-static ckpt_status copy_items(struct torch_writer *w, sink *out, zip_writer *zw, ckpt_error *err)
+/* copy_items - the storages to OUT by way of G's zw, or nowhere when that is NULL. */
+static ckpt_status copy_items(struct copying *g, sink *out, ckpt_error *err)
 {
-    struct copying g = {.w = w, .zw = zw};
-    ckpt_status st = pour_open(&g.pour, out, w->opts->threads, err);
-    g.pour.progress = w->opts->progress;
-    g.pour.user = w->opts->user;
-    g.pour.total = w->total;
+    struct torch_writer *w = g->w;
+    ckpt_status st = pour_open(&g->pour, out, w->opts->threads, err);
+    g->pour.progress = w->opts->progress;
+    g->pour.user = w->opts->user;
+    g->pour.total = w->total;
     if (st == CKPT_OK)
-        st = lay_out(&g, err);
+        st = lay_out(g, err);
     if (st == CKPT_OK)
-        st = sweep_items(&g, err);
-    for (size_t i = 0; st == CKPT_OK && zw && i < w->n; i++)
-        zip_spot_crc(zw, &g.spots[i], g.crcs[i]);
-    pour_close(&g.pour);
-    free(g.sweep);
-    free(g.spots);
-    free(g.crcs);
-    return st == CKPT_OK ? torch_zip_casts_done(w, err) : st;
+        st = sweep_items(g, err);
+    pour_close(&g->pour);
+    return st == CKPT_OK ? torch_zip_casts_done(w, g->tallies, err) : st;
+}
+
+static void copying_free(struct copying *g)
+{
+    free(g->headers);
+    free(g->crcs);
+    free(g->tallies);
+    free(g->picked);
 }
 
 /* archive_size - of the whole output, from names and sizes alone. */
 static ckpt_status archive_size(const struct torch_writer *w, uint64_t *total, ckpt_error *err)
 {
-    size_t n = w->n + 3, *lens = calloc(n, sizeof *lens);
-    uint64_t *sizes = calloc(n, sizeof *sizes), *likes = calloc(n, sizeof *likes);
-    bool ok = lens && sizes && likes;
-    if (ok) {
+    struct zip_layout l = {0};
+    bool ok = zip_layout_member(&l, TOP, ALIGN, 8, w->pickle.len, CKPT_NO_OFFSET) &&
+              zip_layout_member(&l, TOP, ALIGN, 9, 6, CKPT_NO_OFFSET);
+    for (size_t i = 0; ok && i < w->n; i++) {
         char name[32];
-        size_t fixed[3] = {8, 9, 7};
-        uint64_t bytes[3] = {w->pickle.len, 6, 2};
-        for (size_t i = 0; i < n; i++) {
-            bool storage = i >= 2 && i < w->n + 2;
-            lens[i] = storage ? (size_t)snprintf(name, sizeof name, "data/%zu", i - 2) : fixed[i < 2 ? i : 2];
-            sizes[i] = storage ? w->items[i - 2].nbytes : bytes[i < 2 ? i : 2];
-            likes[i] = storage ? like(&w->items[i - 2]) : CKPT_NO_OFFSET;
-        }
+        int len = snprintf(name, sizeof name, "data/%zu", i);
+        const struct storage *s = w->items[i];
+        ok = zip_layout_member(&l, TOP, ALIGN, (size_t)len, torch_zip_bytes(w, s), like(w, s));
     }
-    ckpt_status st = !ok ? fail_memory(err)
-                     : zip_writer_size(TOP, ALIGN, n, lens, sizes, likes, total)
-                         ? CKPT_OK
-                         : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
-    free(lens);
-    free(sizes);
-    free(likes);
-    return st;
+    ok = ok && zip_layout_member(&l, TOP, ALIGN, 7, 2, CKPT_NO_OFFSET) && zip_layout_size(&l, total);
+    return ok ? CKPT_OK : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an archive of more than 2^64 bytes");
 }
 
-static ckpt_status write_members(struct torch_writer *w, sink *out, zip_writer *zw, ckpt_error *err)
+static ckpt_status write_members(struct copying *g, sink *out, ckpt_error *err)
 {
+    struct torch_writer *w = g->w;
+    zip_writer *zw = g->zw;
     CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
     buf_free(&w->pickle);
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
-    CKPT_TRY(copy_items(w, out, zw, err));
+    CKPT_TRY(copy_items(g, out, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
-    return zip_writer_finish(zw, err);
+    return zip_writer_finish(zw, tell, g, err);
 }
 
 /* What was written, read back. */
@@ -326,49 +371,70 @@ static void written_close(source *s) { (void)s; }
 
 static const struct source_ops written_ops = {.read_at = written_read, .close = written_close};
 
-/* verify - our own reader must find every member in what was written. */
-static ckpt_status verify(const struct torch_writer *w, sink *out, uint64_t size, ckpt_error *err)
+/* same_member - is entry I what was to be written? */
+static ckpt_status same_member(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
 {
-    written back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
-    arena *a = arena_new(UINT64_MAX);
-    zip *z = NULL;
-    ckpt_status st = a ? zip_open(&back.s, a, &z, err) : fail_memory(err);
-    if (st == CKPT_OK && (z->n != w->n + 3 || z->end != size || z->shift))
-        st = fail(err, CKPT_EIO, CKPT_NO_OFFSET, "what was written reads back as %zu members instead of %zu",
-                  z->n, w->n + 3);
-    if (z)
-        zip_close(z);
-    arena_free(a);
-    return st;
+    static const char *const fixed[] = {"data.pkl", "byteorder", "version"};
+    const struct copying *g = user;
+    size_t n = g->w->n;
+    struct zip_spot spot = {.size = i == 1 ? 6 : 2, .crc = e->crc, .header = e->header};
+    if (i >= 2 && i < n + 2)
+        tell(g, i - 2, &spot);
+    else
+        (void)snprintf(spot.name, sizeof spot.name, "%s", fixed[i < 2 ? i : 2]);
+    ckpt_str name = e->name;
+    bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), spot.name) &&
+                e->method == 0 && e->header == spot.header && e->crc == spot.crc &&
+                (i == 0 || e->csize == spot.size);
+    return same ? CKPT_OK
+                : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",
+                       spot.name);
 }
 
-static ckpt_status write_archive(struct torch_writer *w, sink *out, uint64_t size, ckpt_error *err)
+/* verify - our own reader must find every member in what was written. */
+static ckpt_status verify(struct copying *g, sink *out, uint64_t size, ckpt_error *err)
 {
-    zip_writer *zw;
+    written back = {.s = {.ops = &written_ops, .size = size, .base = 0, .refs = 1}, .out = out};
+    size_t n;
+    CKPT_TRY(zip_walk(&back.s, same_member, g, &n, err));
+    return n == g->w->n + 3
+               ? CKPT_OK
+               : fail(err, CKPT_EIO, CKPT_NO_OFFSET,
+                      "what was written reads back as %zu members instead of %zu", n, g->w->n + 3);
+}
+
+static ckpt_status write_archive(struct copying *g, sink *out, uint64_t size, ckpt_error *err)
+{
     CKPT_TRY(sink_reserve(out, size, err));
-    CKPT_TRY(zip_writer_new(out, TOP, ALIGN, &zw, err));
-    ckpt_status st = write_members(w, out, zw, err);
-    zip_writer_free(zw);
+    CKPT_TRY(zip_writer_new(out, TOP, ALIGN, &g->zw, err));
+    ckpt_status st = write_members(g, out, err);
+    zip_writer_free(g->zw);
     CKPT_TRY(st);
     if (sink_tell(out) != size)
         return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the archive has %llu bytes instead of %llu",
                     (unsigned long long)sink_tell(out), (unsigned long long)size);
-    CKPT_TRY(verify(w, out, size, err));
-    return file_unchanged(w->p->file, err);
+    CKPT_TRY(verify(g, out, size, err));
+    return file_unchanged(g->w->p->file, err);
+}
+
+static ckpt_status write_file(struct copying *g, const char *path, uint64_t size, ckpt_error *err)
+{
+    struct sink_options so = plan_writing(g->w->p, g->w->opts);
+    so.batch = g->w->batch;
+    sink *out;
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_archive(g, out, size, err);
+    if (st == CKPT_OK)
+        return sink_commit(out, err);
+    sink_abort(out);
+    return st;
 }
 
 static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
 {
-    struct sink_options so = plan_writing(w->p, w->opts);
-    so.batch = w->batch;
-    sink *out;
-    if (w->opts->dry_run)
-        return copy_items(w, NULL, NULL, err);
-    CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_archive(w, out, size, err);
-    if (st == CKPT_OK)
-        return sink_commit(out, err);
-    sink_abort(out);
+    struct copying g = {.w = w};
+    ckpt_status st = w->opts->dry_run ? copy_items(&g, NULL, err) : write_file(&g, path, size, err);
+    copying_free(&g);
     return st;
 }
 

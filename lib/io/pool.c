@@ -50,19 +50,26 @@ bool pool_stopped(const struct pool *p, size_t i)
 
 void pool_cancel(struct pool *p) { atomic_store(&p->cancelled, true); }
 
+static double weight_of(const struct pool_job *j, size_t i)
+{
+    return (double)(j->weight ? j->weight[i] : j->weigh(j->user, i));
+}
+
 /* deal - neighbours to each thread, so that all have about the same weight. */
 static void deal(struct pool *p)
 {
     const struct pool_job *j = p->job;
-    double total = 0, sum = 0;
+    double total = 0, sum = 0, next = j->n ? weight_of(j, 0) : 0;
     size_t at = 0;
     for (size_t i = 0; i < j->n; i++)
-        total += (double)j->weight[i];
+        total += weight_of(j, i);
     for (unsigned w = 0; w < p->threads; w++) {
         p->shares[w].next = at;
         double upto = total * (w + 1) / p->threads;
-        while (at < j->n && (w + 1 == p->threads || sum + (double)j->weight[at] / 2 <= upto))
-            sum += (double)j->weight[at++];
+        while (at < j->n && (w + 1 == p->threads || sum + next / 2 <= upto)) {
+            sum += next;
+            next = ++at < j->n ? weight_of(j, at) : 0;
+        }
         p->shares[w].end = at;
     }
 }

@@ -9,7 +9,8 @@ struct pool;
 
 struct pool_job {
     size_t n;               /* tasks, in the order in which one thread does them */
-    const uint64_t *weight; /* of each, such as its bytes */
+    const uint64_t *weight; /* of each, such as its bytes … */
+    uint64_t (*weigh)(void *user, size_t i); /* … or where that is NULL */
     unsigned threads;       /* by pool_threads */
     /* task - number I, on thread number WORKER < THREADS; 0: the one that called pool_run. */
     ckpt_status (*task)(void *user, struct pool *p, size_t i, unsigned worker, ckpt_error *err);
