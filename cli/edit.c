@@ -248,18 +248,26 @@ static const ckpt_write_options *in_place_options(void)
     return &o;
 }
 
-/* undo_first - an edit of INPUT that was cut short; false: told why not. */
-static bool undo_first(const char *input)
+/* recover_first - from an edit of INPUT that was cut short; false: told why not. */
+static bool recover_first(const char *input, ckpt_recovered *what)
 {
     ckpt_error err;
-    bool undone = false;
-    if (ckpt_recover(input, in_place_options(), &undone, &err) != CKPT_OK) {
+    if (ckpt_recover(input, in_place_options(), what, &err) != CKPT_OK) {
         trouble(&err, input);
         return false;
     }
-    if (undone)
+    if (*what == CKPT_RECOVERED_NEW)
+        notice(input, "an edit was cut short when all of it was done; the file stays as it made it");
+    else if (*what == CKPT_RECOVERED_OLD)
         notice(input, "an edit that was cut short is undone; the file is as it was before");
     return true;
+}
+
+/* done_before - may be this very edit, and a prefix added twice is not what anybody wants. */
+static int done_before(const char *input)
+{
+    return trouble_text(CKPT_ECHANGED, input, "if this is another edit, run the command again",
+                        "it stays as the earlier edit made it, and that may have been this one");
 }
 
 static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
@@ -316,7 +324,8 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     int status = check_options(cmd, input);
     if (status >= 0)
         return status;
-    if (writing.in_place && !undo_first(input))
+    ckpt_recovered what = CKPT_RECOVERED_NOTHING;
+    if (writing.in_place && !recover_first(input, &what))
         return TROUBLE;
     if (!edit_plan(input, writing.root, &f, &p))
         return TROUBLE;
@@ -331,6 +340,8 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     } else if (!changes && writing.strict) {
         notices_of_plan(p, input);
         status = trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no name changes; nothing written");
+    } else if (what == CKPT_RECOVERED_NEW && changes && !writing.check && !writing.dry_run) {
+        status = done_before(input);
     } else {
         status = write_out(f, p, input, prefix); /* unchanged, too: scripts go on with the output */
     }

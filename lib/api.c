@@ -178,13 +178,14 @@ static struct journal_options journal_of(const ckpt_write_options *o)
         .follow_links = o->follow_links, .no_sync = o->no_sync, .dry_run = o->dry_run};
 }
 
-ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, bool *undone, ckpt_error *err)
+ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_recovered *what,
+                         ckpt_error *err)
 {
     struct journal_options o = journal_of(opts);
-    bool done = false;
-    ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &done, err) : CKPT_OK;
-    if (undone)
-        *undone = done;
+    ckpt_recovered did = CKPT_RECOVERED_NOTHING;
+    ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
+    if (what)
+        *what = did;
     return st;
 }
 

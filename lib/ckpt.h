@@ -500,6 +500,7 @@ CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
 /* ------------------------------------------------------------------ write */
 
 typedef enum { CKPT_TIES_DROP, CKPT_TIES_COPY, CKPT_TIES_ERROR } ckpt_ties;
+typedef enum { CKPT_RECOVERED_NOTHING, CKPT_RECOVERED_OLD, CKPT_RECOVERED_NEW } ckpt_recovered;
 
 typedef struct {
     const char *format; /* NULL: by suffix of the output, else the input's */
@@ -546,16 +547,17 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
 /* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
  * by changing nothing but the metadata there: the size of the tensors does not
  * matter. The old bytes go to FILE.ckpt-undo first, and that goes when all is
- * done, so that a crash leaves what ckpt_recover undoes. PLAN may change names
+ * done, so that a crash leaves what ckpt_recover makes whole. PLAN may change names
  * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY name what must be rewritten.
  * dry_run, no_sync and follow_links of OPTS count. FILE is stale afterwards. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_recover - undoes an edit of PATH in place that was cut short, which ckpt_open
- * refuses to read (CKPT_ECHANGED). *UNDONE (may be NULL): there was one. */
+/* ckpt_recover - from an edit in place that was cut short, half way through which
+ * ckpt_open refuses PATH (CKPT_ECHANGED): the file is the OLD one, or the NEW if
+ * all was done. WHAT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
-    bool *undone, ckpt_error *err);
+    ckpt_recovered *what, ckpt_error *err);
 
 /* ckpt_write_format - the format that PATH's suffix or NAME stands for, as
  * ckpt_file_format spells it; NULL when nothing we write. */

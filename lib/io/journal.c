@@ -8,19 +8,32 @@
  *   24      8     size of FILE before the edit
  *   32      8     and after it
  *   40      8     length of the journal
- *   48      ...   pieces: offset (8), length (8), the old bytes, then 2 bytes for
- *                 each started 512: the low half of the CRC-32 of the new ones
+ *   48      ...   pieces: offset (8), length (8), the old bytes as far as FILE had
+ *                 any there, then 4 bytes for each part that sectors of 512 and the
+ *                 old end of FILE cut it into: bits 0-30: those of the CRC-32 of the
+ *                 new bytes; bit 31: they differ from the old ones, or from zeros
  *   -4      4     CRC-32 of all before it
  *
- * The order of things: journal written and synced, folder synced, FILE changed
- * and synced, journal removed, folder synced. So a journal that is not whole
- * means that FILE was not touched.
+ * The order of things, each on disk before the next begins:
  *
- * A whole one is applied only to the file it was made for, by inode and size, and
- * only if each 512 bytes of every piece are the old ones or the new ones: a
- * backup copied over the file since then is not touched. The number of the device
- * is not asked for, as it may be another one after the next start of the machine,
- * and the journal stands in the folder of its file anyway.
+ *   1  the journal          a journal that is not whole: FILE was not touched
+ *   2  its name
+ *   3  FILE, changed        from here on the edit is done, and said to be
+ *   4  no journal           is not waited for
+ *
+ * So a journal may be there again after a power cut though the edit was done. The
+ * next run sees what there is, sector by sector, and a disk writes a sector as a
+ * whole or not at all:
+ *
+ *   all are the new ones    it writes FILE out and removes the journal
+ *   each is old or new      it puts the old ones back, if the journal is of this inode
+ *   anything else           a backup copied over FILE, another file of that name:
+ *                           both stay as they are
+ *
+ * A sector that differs and holds the old bytes is never taken for a new one,
+ * whatever its CRC-32. Readers pass when all are old or all are new. The number of
+ * the device is not asked for, as it may be another one after the next start of the
+ * machine, and the journal stands in the folder of its file anyway.
  */
 #include "io/journal.h"
 
@@ -44,6 +57,7 @@
 #define MAGIC       "CKPTUNDO"
 #define HEAD        48u
 #define SECTOR      512u
+#define DIFFERS     0x80000000u
 #define MAX_JOURNAL (1u << 30)
 
 /* A file that is being edited, and its folder. */
@@ -56,9 +70,19 @@ struct editing {
 };
 
 struct piece {
-    uint64_t at, n;
+    uint64_t at;
+    size_t n, nold;
     const unsigned char *old, *sums;
 };
+
+enum whole {
+    TORN, /* cut off while it was written */
+    WHOLE,
+    STRANGE, /* whole, and not of this version */
+};
+
+/* What there is of the sectors that a journal speaks of. */
+enum state { OLD, NEW, MIXED, FOREIGN };
 
 /* A journal in memory. */
 struct journal {
@@ -76,7 +100,34 @@ bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes)
     return true;
 }
 
-static uint64_t sectors(uint64_t n) { return n / SECTOR + (n % SECTOR != 0); }
+/* part_end - where the part of P that begins at FROM ends. */
+static size_t part_end(const struct piece *p, size_t from)
+{
+    size_t end = from < p->nold ? p->nold : p->n;
+    size_t left = SECTOR - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
+    return end - from < left ? end : from + left;
+}
+
+static uint64_t sectors(uint64_t at, uint64_t n)
+{
+    return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0; /* bounded: AT + N is within a file */
+}
+
+static uint64_t parts(const struct piece *p)
+{
+    /* bounded: as above */
+    return sectors(p->at, p->nold) + sectors(p->at + p->nold, p->n - p->nold);
+}
+
+/* as_before - is the part of P that begins at FROM in BYTES the old one? Zeros where there is none. */
+static bool as_before(const struct piece *p, const unsigned char *bytes, size_t from, size_t to)
+{
+    if (from < p->nold)
+        return memcmp(bytes + from, p->old + from, to - from) == 0;
+    while (from < to && bytes[from] == 0)
+        from++;
+    return from == to;
+}
 
 /* ------------------------------------------------------------------ the file */
 
@@ -157,28 +208,45 @@ static ckpt_status open_file(struct editing *e, const char *path, const struct j
 
 /* --------------------------------------------------------------- reading one */
 
-/* parse - J from its bytes; false: not a whole journal. */
-static bool parse(struct journal *j, size_t size)
+static bool parse_pieces(struct journal *j, cursor c)
 {
-    if (size < HEAD + 4 || memcmp(j->bytes, MAGIC, 8) != 0 || load_u32le(j->bytes + 8) != 1 ||
-        load_u64le(j->bytes + 40) != size ||
+    for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
+        struct piece *p = &j->at[i];
+        uint64_t n;
+        p->at = cursor_u64(&c);
+        n = cursor_u64(&c);
+        if (c.bad || !range_within(p->at, n, j->new_size) || !checked_size(n, &p->n))
+            return false;
+        uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
+        p->nold = left < p->n ? (size_t)left : p->n;
+        p->old = cursor_take(&c, p->nold);
+        if (parts(p) > c.left / 4)
+            return false;
+        p->sums = cursor_take(&c, (size_t)parts(p) * 4); /* bounded: by what is left */
+    }
+    return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
+}
+
+/* parse - J from its SIZE bytes. */
+static enum whole parse(struct journal *j, size_t size)
+{
+    if (size < HEAD + 4 || memcmp(j->bytes, MAGIC, 8) != 0 || load_u64le(j->bytes + 40) != size ||
         load_u32le(j->bytes + size - 4) != crc32_update(0, j->bytes, size - 4))
-        return false;
+        return TORN;
     j->n = load_u32le(j->bytes + 12);
     j->inode = load_u64le(j->bytes + 16);
     j->old_size = load_u64le(j->bytes + 24);
     j->new_size = load_u64le(j->bytes + 32);
-    cursor c = cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD);
-    for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
-        struct piece *p = &j->at[i];
-        p->at = cursor_u64(&c);
-        p->n = cursor_u64(&c);
-        if (c.bad || p->n > c.left || !range_within(p->at, p->n, j->old_size))
-            return false;
-        p->old = cursor_take(&c, (size_t)p->n);
-        p->sums = cursor_take(&c, (size_t)(sectors(p->n) * 2)); /* bounded: n is that of bytes in memory */
-    }
-    return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
+    bool ours = load_u32le(j->bytes + 8) == 1 &&
+                parse_pieces(j, cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD));
+    return ours ? WHOLE : STRANGE;
+}
+
+static ckpt_status strange(const struct editing *e, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s was written by another version of ckpt", e->journal);
+    fail_hint(err, "the version that edited the file undoes it");
+    return CKPT_ECHANGED;
 }
 
 /* load - the journal of E. *THERE: there is one; *WHOLE: and it is whole. */
@@ -204,44 +272,68 @@ static ckpt_status load(const struct editing *e, struct journal *j, bool *there,
     if (fd >= 0)
         close(fd);
     if (s == CKPT_OK) {
+        enum whole w = parse(j, got);
         *there = true;
-        *whole = parse(j, got);
+        *whole = w == WHOLE;
+        s = w == STRANGE ? strange(e, err) : CKPT_OK;
     }
     return s;
 }
 
-/* ----------------------------------------------------------------- undoing */
+/* -------------------------------------------------------------- what there is */
 
-/* sector_fits - are these bytes of the file the old or the new ones? */
-static bool sector_fits(const struct piece *p, uint64_t k, const unsigned char *now)
+/* piece_state - clears of *OLD, *NEW and *FITS what NOW, all GOT bytes that FILE has of P, is not. */
+static void piece_state(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
+                        bool *fits)
 {
-    uint64_t from = k * SECTOR; /* bounded: inside the piece */
-    size_t n = p->n - from < SECTOR ? (size_t)(p->n - from) : SECTOR;
-    if (memcmp(now + from, p->old + from, n) == 0)
-        return true;
-    /* bounded: sums has as many as sectors() says */
-    return (crc32_update(0, now + from, n) & 0xFFFF) == load_u16le(p->sums + k * 2);
+    const unsigned char *sum = p->sums;
+    for (size_t from = 0, to; from < p->n; from = to, sum += 4) {
+        to = part_end(p, from);
+        bool all = got >= to, was = all && as_before(p, now, from, to);
+        bool is = all && !(was && (load_u32le(sum) & DIFFERS)) &&
+                  ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
+        *new = *new && is;
+        if (from >= p->nold)
+            continue; /* cut off when the rest is put back, whatever it is */
+        *old = *old && was;
+        *fits = *fits && (was || is);
+    }
 }
 
-static bool piece_fits(const struct editing *e, const struct piece *p)
+/* look_at - piece_state of P in FILE. AGAIN: what is there is written once more, so that
+ * it goes to the disk. */
+static ckpt_status look_at(const struct editing *e, const struct piece *p, bool again, bool *old, bool *new,
+                           bool *fits, ckpt_error *err)
 {
     size_t got = 0;
-    unsigned char *now = malloc((size_t)p->n + 1);
-    bool fits = now && fd_pread(e->fd, now, (size_t)p->n, p->at, &got) && got == p->n;
-    for (uint64_t k = 0; fits && k < sectors(p->n); k++)
-        fits = sector_fits(p, k, now);
+    ckpt_status st = CKPT_OK;
+    unsigned char *now = malloc(p->n + 1);
+    if (!now)
+        return fail_memory(err);
+    if (!fd_pread(e->fd, now, p->n, p->at, &got))
+        st = fail_errno(err, p->at, "cannot read what an edit was to change");
+    else
+        piece_state(p, now, got, old, new, fits);
+    if (st == CKPT_OK && again && !fd_pwrite(e->fd, now, got, p->at))
+        st = fail_errno(err, p->at, "cannot write %zu bytes", got);
     free(now);
-    return fits;
+    return st;
 }
 
-static bool fits(const struct editing *e, const struct journal *j)
+/* state_of - FILE, as J knows it. */
+static ckpt_status state_of(const struct editing *e, const struct journal *j, enum state *out,
+                            ckpt_error *err)
 {
     uint64_t size = (uint64_t)e->st.st_size;
-    bool ok = j->inode == (uint64_t)e->st.st_ino && size >= j->old_size && size <= j->new_size;
-    for (size_t i = 0; ok && i < j->n; i++)
-        ok = piece_fits(e, &j->at[i]);
-    return ok;
+    bool old = size == j->old_size, new = size == j->new_size;
+    bool fits = j->inode == (uint64_t)e->st.st_ino && size >= j->old_size && size <= j->new_size;
+    for (size_t i = 0; i < j->n && (old || new || fits); i++)
+        CKPT_TRY(look_at(e, &j->at[i], false, &old, &new, &fits, err));
+    *out = new ? NEW : old ? OLD : fits ? MIXED : FOREIGN;
+    return CKPT_OK;
 }
+
+/* ------------------------------------------------------------------- undoing */
 
 static ckpt_status foreign(const struct editing *e, ckpt_error *err)
 {
@@ -263,28 +355,50 @@ static ckpt_status put_back(const struct editing *e, const struct journal *j, bo
 {
     bool ok = true;
     for (size_t i = 0; ok && i < j->n; i++)
-        ok = fd_pwrite(e->fd, j->at[i].old, (size_t)j->at[i].n, j->at[i].at);
+        ok = fd_pwrite(e->fd, j->at[i].old, j->at[i].nold, j->at[i].at);
     ok = ok && ftruncate(e->fd, (off_t)j->old_size) == 0 && (no_sync || fsync(e->fd) == 0);
     if (ok && remove_journal(e, no_sync))
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot undo the edit that was cut short");
-    fail_hint(err, "keep %.150s: with it the next --in-place undoes it", e->journal);
+    fail_hint(err, "keep %.150s: with it the next --in-place makes the file whole", e->journal);
     return st;
 }
 
-/* undo - what journal_recover does, with the file open and locked. */
-static ckpt_status undo(struct editing *e, const struct journal_options *o, bool *undone, ckpt_error *err)
+/* keep - the edit was done: onto the disk with what may be in memory only, and the journal goes. */
+static ckpt_status keep(const struct editing *e, const struct journal *j, bool no_sync, ckpt_error *err)
+{
+    bool seen = true;
+    for (size_t i = 0; i < j->n; i++)
+        CKPT_TRY(look_at(e, &j->at[i], true, &seen, &seen, &seen, err));
+    if ((no_sync || fsync(e->fd) == 0) && remove_journal(e, no_sync))
+        return CKPT_OK;
+    return fail_errno(err, CKPT_NO_OFFSET, "cannot finish the edit that was cut short");
+}
+
+/* make_whole - FILE, of which there is the journal J. */
+static ckpt_status make_whole(const struct editing *e, const struct journal *j,
+                              const struct journal_options *o, ckpt_recovered *what, ckpt_error *err)
+{
+    enum state state;
+    CKPT_TRY(state_of(e, j, &state, err));
+    if (state == FOREIGN)
+        return foreign(e, err);
+    CKPT_TRY(state == NEW ? keep(e, j, o->no_sync, err) : put_back(e, j, o->no_sync, err));
+    *what = state == NEW ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD;
+    return CKPT_OK;
+}
+
+/* recover - what journal_recover does, with the file open and locked. */
+static ckpt_status recover(const struct editing *e, const struct journal_options *o, ckpt_recovered *what,
+                           ckpt_error *err)
 {
     struct journal j;
     bool there, whole;
     ckpt_status st = load(e, &j, &there, &whole, err);
-    if (st == CKPT_OK && there && !whole) {
-        if (!remove_journal(e, o->no_sync))
-            st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the unfinished %s", e->journal);
-    } else if (st == CKPT_OK && whole) {
-        st = fits(e, &j) ? put_back(e, &j, o->no_sync, err) : foreign(e, err);
-        *undone = st == CKPT_OK;
-    }
+    if (st == CKPT_OK && whole)
+        st = make_whole(e, &j, o, what, err);
+    else if (st == CKPT_OK && there && !remove_journal(e, o->no_sync))
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the unfinished %s", e->journal);
     free(j.bytes);
     return st;
 }
@@ -294,16 +408,17 @@ static bool journal_there(const struct editing *e)
     return faccessat(e->dir, e->journal, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-ckpt_status journal_recover(const char *path, const struct journal_options *o, bool *undone, ckpt_error *err)
+ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
+                            ckpt_error *err)
 {
     struct editing e;
-    *undone = false;
+    *what = CKPT_RECOVERED_NOTHING;
     ckpt_status st = resolve(&e, path, err);
     if (st == CKPT_OK && journal_there(&e)) {
         close_file(&e);
         st = open_file(&e, path, o, err);
         if (st == CKPT_OK)
-            st = undo(&e, o, undone, err);
+            st = recover(&e, o, what, err);
     }
     close_file(&e);
     if (st != CKPT_OK)
@@ -314,11 +429,16 @@ ckpt_status journal_recover(const char *path, const struct journal_options *o, b
 /* editor_at_work - does somebody hold the lock of the file? */
 static bool editor_at_work(const struct editing *e)
 {
-    int fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    bool busy = fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-    if (fd >= 0)
-        close(fd);
-    return busy;
+    return e->fd >= 0 && flock(e->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+}
+
+/* check_whole - for readers: is FILE, of which there is the journal J, as it was or as it was to be? */
+static bool check_whole(struct editing *e, const struct journal *j)
+{
+    enum state state;
+    e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return e->fd >= 0 && fstat(e->fd, &e->st) == 0 && S_ISREG(e->st.st_mode) && !editor_at_work(e) &&
+           state_of(e, j, &state, NULL) == CKPT_OK && (state == OLD || state == NEW);
 }
 
 static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_error *err)
@@ -338,7 +458,7 @@ static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_err
 ckpt_status journal_check(const char *path, ckpt_error *err)
 {
     struct editing e;
-    struct journal j;
+    struct journal j = {0};
     char name[PATH_MAX];
     bool there = false, whole = false;
     struct stat st;
@@ -347,35 +467,39 @@ ckpt_status journal_check(const char *path, ckpt_error *err)
     if (n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0))
         return CKPT_OK;
     ckpt_status s = resolve(&e, path, NULL);
-    if (s == CKPT_OK) {
+    if (s == CKPT_OK)
         s = load(&e, &j, &there, &whole, err);
-        free(j.bytes);
-    }
+    if (s != CKPT_OK && !there)
+        s = CKPT_OK; /* no file, no folder: whoever opens it says so */
+    else if (s == CKPT_OK && whole && !check_whole(&e, &j))
+        s = cut_short(&e, path, err);
+    free(j.bytes);
     close_file(&e);
-    if (s != CKPT_OK)
-        return there ? s : CKPT_OK; /* no file, no folder: whoever opens it says so */
-    return whole ? cut_short(&e, path, err) : CKPT_OK;
+    return s;
 }
 
 /* ------------------------------------------------------------------- editing */
 
-/* put_piece - what is in the file where PATCH goes, and what will be. */
-static ckpt_status put_piece(const struct editing *e, const struct patch *p, uint64_t n, buf *b,
+/* put_piece - what is in the file where PATCH goes, NOLD bytes of it, and what will be. */
+static ckpt_status put_piece(const struct editing *e, const struct patch *x, size_t nold, buf *b,
                              ckpt_error *err)
 {
+    const unsigned char *bytes = (const unsigned char *)x->bytes.ptr;
     size_t got = 0;
-    unsigned char *old = malloc((size_t)n + 1);
+    unsigned char *old = malloc(nold + 1);
     if (!old)
         return fail_memory(err);
     ckpt_status st = CKPT_OK;
-    if (!fd_pread(e->fd, old, (size_t)n, p->at, &got) || got != n)
-        st = fail_errno(err, p->at, "cannot read what is to be changed");
-    buf_u64le(b, p->at);
-    buf_u64le(b, n);
-    buf_put(b, old, (size_t)n);
-    for (uint64_t k = 0; k < n; k += SECTOR) { /* bounded: n <= bytes.len */
-        size_t part = n - k < SECTOR ? (size_t)(n - k) : SECTOR;
-        buf_u16le(b, (uint16_t)crc32_update(0, p->bytes.ptr + k, part));
+    if (!fd_pread(e->fd, old, nold, x->at, &got) || got != nold)
+        st = fail_errno(err, x->at, "cannot read what is to be changed");
+    struct piece p = {.at = x->at, .n = x->bytes.len, .nold = nold, .old = old};
+    buf_u64le(b, p.at);
+    buf_u64le(b, p.n);
+    buf_put(b, old, nold);
+    for (size_t from = 0, to; st == CKPT_OK && from < p.n; from = to) {
+        to = part_end(&p, from);
+        uint32_t sum = crc32_update(0, bytes + from, to - from) & ~DIFFERS;
+        buf_u32le(b, sum | (as_before(&p, bytes, from, to) ? 0 : DIFFERS));
     }
     free(old);
     return st;
@@ -386,28 +510,21 @@ static ckpt_status compose(const struct editing *e, const struct patches *p, buf
 {
     buf_text(b, MAGIC);
     buf_u32le(b, 1);
-    buf_u32le(b, 0);
+    buf_u32le(b, (uint32_t)p->n);
     buf_u64le(b, (uint64_t)e->st.st_ino);
     buf_u64le(b, p->old_size);
     buf_u64le(b, p->new_size);
     buf_u64le(b, 0);
-    uint32_t pieces = 0;
     for (size_t i = 0; i < p->n; i++) {
         const struct patch *x = &p->at[i];
         uint64_t left = x->at < p->old_size ? p->old_size - x->at : 0;
-        uint64_t n = x->bytes.len < left ? x->bytes.len : left;
-        if (n == 0)
-            continue;
-        pieces++;
-        CKPT_TRY(put_piece(e, x, n, b, err));
+        CKPT_TRY(put_piece(e, x, left < x->bytes.len ? (size_t)left : x->bytes.len, b, err));
     }
     if (!buf_ok(b))
         return fail_memory(err);
     uint64_t total = (uint64_t)b->len + 4; /* bounded: by MAX_JOURNAL */
     for (size_t i = 0; i < 8; i++)
         b->data[40 + i] = (unsigned char)(total >> 8 * i);
-    for (size_t i = 0; i < 4; i++)
-        b->data[12 + i] = (unsigned char)(pieces >> 8 * i);
     buf_u32le(b, crc32_update(0, b->data, b->len));
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
@@ -434,7 +551,7 @@ static ckpt_status write_journal(const struct editing *e, const buf *b, bool no_
     return st;
 }
 
-static ckpt_status change(struct editing *e, const struct patches *p, bool no_sync, ckpt_error *err)
+static ckpt_status change(const struct editing *e, const struct patches *p, bool no_sync, ckpt_error *err)
 {
     for (size_t i = 0; i < p->n; i++)
         if (!fd_pwrite(e->fd, p->at[i].bytes.ptr, p->at[i].bytes.len, p->at[i].at))
@@ -444,23 +561,35 @@ static ckpt_status change(struct editing *e, const struct patches *p, bool no_sy
     return CKPT_OK;
 }
 
+/* take_back - the edit did not go well: FILE as it was, by its journal. */
+static ckpt_status take_back(const struct editing *e, const struct journal_options *o)
+{
+    struct journal j;
+    bool there, whole;
+    ckpt_error err;
+    ckpt_status st = load(e, &j, &there, &whole, &err);
+    if (st == CKPT_OK)
+        st = whole ? put_back(e, &j, o->no_sync, &err) : CKPT_ECHANGED;
+    free(j.bytes);
+    return st;
+}
+
 /* commit - journal, change, and the journal away again; undone when that fails. */
-static ckpt_status commit(struct editing *e, const struct patches *p, const struct journal_options *o,
+static ckpt_status commit(const struct editing *e, const struct patches *p, const struct journal_options *o,
                           const buf *b, ckpt_error *err)
 {
     CKPT_TRY(write_journal(e, b, o->no_sync, err));
     ckpt_status st = change(e, p, o->no_sync, err);
     if (st == CKPT_OK) {
-        if (remove_journal(e, o->no_sync))
+        if (remove_journal(e, true)) /* if a power cut brings it back, the next run sees that all is done */
             return CKPT_OK;
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove %s, so the edit is undone", e->journal);
     }
-    bool undone = false;
-    ckpt_error second;
-    if (fstat(e->fd, &e->st) == 0 && undo(e, o, &undone, &second) == CKPT_OK)
+    if (take_back(e, o) == CKPT_OK)
         fail_hint(err, "the file is as it was");
     else
-        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes it", e->journal);
+        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place makes it whole",
+                  e->journal);
     return st;
 }
 

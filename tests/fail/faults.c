@@ -1,6 +1,7 @@
 /*
  * faults.c - faults [-j N] [-k KIND] CKPT SEED: every command that writes (and some that only read), with
- *   kill     SIGKILL before each of its system calls
+ *   kill     SIGKILL before each of its system calls; for edits in place then power cuts: some of the
+ *            sectors on the disk, and the journal there again though all was done
  *   error    each call that can fail made to fail in each way that it can, or to transfer half
  *   full     a disk that is full, over quota or broken from one of its writes on
  *   meddle   the input cut, emptied, changed or replaced under its hands before each look at it
@@ -307,9 +308,12 @@ static const char *make_good(struct bench *b)
     b->argv[n] = b->job->flags & MANY ? force : NULL; /* some of a new set may be there */
     int code = run_plainly(b->dir, b->out, b->err, b->argv);
     b->argv[n] = NULL;
+    folder_take(&b->now, b->dir);
+    read_output(b->err, b->printed);
+    if (code == 2 && strstr(b->printed, "may have been this one") && folder_same(&b->now, &b->new, true))
+        return NULL; /* all was done when it was killed */
     if (code != 0)
         return "the next run fails";
-    folder_take(&b->now, b->dir);
     /* The index of a set may have gone before: the new one is then as new files are. */
     return folder_same(&b->now, &b->new, (b->job->flags & MANY) == 0) ? NULL
                                                                       : "the next run does not make it good";
@@ -384,8 +388,54 @@ static void count(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
 
 /* -------------------------------------------------------------------- kinds */
 
+/* power_cut - the folder holds f and its journal as of just before the journal went. */
+static const char *power_cut(struct bench *b, const struct folder_file *journal, unsigned torn)
+{
+    static char strip[] = "strip", place[] = "-i", check[] = "--check", none[] = "no.such.";
+    static char file[] = "f";
+    char *recover[] = {b->argv[0], strip, place, check, none, file, NULL}, path[512], undo[512];
+    const struct folder_file *old = folder_find(&b->old, "f"), *new = folder_find(&b->new, "f"), *f;
+    snprintf(path, sizeof path, "%s/f", b->dir);
+    snprintf(undo, sizeof undo, "%s/%s", b->dir, journal->name);
+    folder_write(undo, journal->bytes, journal->size);
+    folder_tear(path, old, new, torn);
+    rewind_output(b);
+    int code = run_plainly(b->dir, b->out, b->err, recover);
+    folder_take(&b->now, b->dir);
+    read_output(b->err, b->printed);
+    if (code != 0)
+        return "the next run fails";
+    if (b->now.n != b->old.n || !(f = folder_find(&b->now, "f")))
+        return "the journal stays";
+    if (folder_same_file(f, new, true))
+        return strstr(b->printed, "all of it was done") ? NULL : "says nothing of the edit that stays";
+    if (torn == 0)
+        return "an edit is undone that had been done";
+    if (!folder_same_file(f, old, true))
+        return "the next run does not make it good";
+    return strstr(b->printed, "is undone") ? NULL : "says nothing of what it undid";
+}
+
+/* each_power_cut - after a kill before call AT, which is the one that removes the journal. */
+static void each_power_cut(struct bench *b, size_t at)
+{
+    struct folder then = {.n = 0};
+    const char *wrong = NULL;
+    b->t.at = at;
+    run(b);
+    folder_take(&then, b->dir);
+    const struct folder_file *journal = folder_find(&then, "f.ckpt-undo");
+    for (unsigned torn = 0; journal && torn < 300; torn++, count(0))
+        if ((wrong = power_cut(b, journal, torn)))
+            complain(b, "power cut %u: %s; %.300s", torn, wrong, b->printed);
+    if (!journal)
+        complain(b, "no journal when it was killed before call %zu", at);
+    folder_free(&then);
+}
+
 static void each_kill(struct bench *b)
 {
+    size_t removes = 0;
     b->t.what = TRACE_KILL;
     b->complaints = 0;
     for (b->t.at = 0;; b->t.at++) {
@@ -402,7 +452,11 @@ static void each_kill(struct bench *b)
         count(0);
         if (wrong)
             complain(b, "killed before call %zu (number %lu): %s", b->t.at, b->t.calls[b->t.at].nr, wrong);
+        if (b->t.calls[b->t.at].nr == SYS_unlinkat)
+            removes = b->t.at;
     }
+    if (b->job->flags & IN_PLACE)
+        each_power_cut(b, removes);
 }
 
 static void one_error(struct bench *b, size_t at, int error)
@@ -470,44 +524,6 @@ static void each_full(struct bench *b)
     free(calls);
 }
 
-struct meddling {
-    char path[512];
-    int how;
-    const struct folder_file *was;
-};
-
-enum { CUT, EMPTY, GROW, CHANGE, REPLACE, WAYS };
-
-static void meddle(void *user)
-{
-    static const char *const other = "another file altogether";
-    struct meddling *m = user;
-    char beside[600], *bytes;
-    int fd = open(m->path, O_WRONLY | O_CLOEXEC);
-    if (fd < 0)
-        die(m->path);
-    switch (m->how) {
-    case CUT: (void)!ftruncate(fd, (off_t)m->was->size / 2); break;
-    case EMPTY: (void)!ftruncate(fd, 0); break;
-    case GROW: (void)!pwrite(fd, other, 20, (off_t)m->was->size); break;
-    case CHANGE:
-        if (!(bytes = malloc(m->was->size)))
-            die("memory");
-        for (size_t i = 0; i < m->was->size; i++)
-            bytes[i] = (char)~m->was->bytes[i];
-        (void)!pwrite(fd, bytes, m->was->size, 0);
-        free(bytes);
-        break;
-    default:
-        snprintf(beside, sizeof beside, "%s.other", m->path);
-        close(fd);
-        fd = open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-        if (fd < 0 || write(fd, other, 20) != 20 || rename(beside, m->path) != 0)
-            die(beside);
-    }
-    close(fd);
-}
-
 /* after_meddling - the input is whatever we made it; the rest is old, or new of the input as it was. */
 static const char *after_meddling(struct bench *b, const char *input)
 {
@@ -539,7 +555,7 @@ static const char *after_meddling(struct bench *b, const char *input)
 static void each_meddling(struct bench *b)
 {
     static const char *const ways[] = {"cut", "emptied", "grown", "changed", "replaced"};
-    struct meddling m = {.how = 0};
+    struct folder_meddling m = {.how = 0};
     size_t n, first = 0;
     if ((b->job->flags & IN_PLACE) || !(m.was = folder_find(&b->old, "in")))
         return;
@@ -548,12 +564,12 @@ static void each_meddling(struct bench *b)
         first++;
     snprintf(m.path, sizeof m.path, "%s/in", b->dir);
     b->complaints = 0;
-    b->t.meddle = meddle;
+    b->t.meddle = folder_meddle;
     b->t.user = &m;
     for (size_t i = first; i < n; i++) {
         if (!errors_looks(&calls[i]))
             continue;
-        for (m.how = 0; m.how < WAYS; m.how++) {
+        for (m.how = 0; m.how < MEDDLE_WAYS; m.how++) {
             b->t.what = TRACE_MEDDLE;
             b->t.at = i;
             run(b);

@@ -141,3 +141,68 @@ bool folder_same(const struct folder *a, const struct folder *b, bool attributes
         same = folder_same_file(&a->file[i], &b->file[i], attributes);
     return same;
 }
+
+void folder_write(const char *path, const void *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, bytes, n) != (ssize_t)n)
+        die(path);
+    close(fd);
+}
+
+void folder_tear(const char *path, const struct folder_file *old, const struct folder_file *new,
+                 unsigned seed)
+{
+    char sector[512];
+    unsigned r = seed, threshold = seed % 7 + 1; /* few new ones, or many */
+    size_t size = old->size + (seed % 3 ? (new->size - old->size) / (seed % 3) : 0);
+    int fd = open(path, O_RDWR | O_CLOEXEC);
+    if (fd < 0)
+        die(path);
+    for (size_t at = 0; at < new->size; at += sizeof sector) {
+        size_t n = new->size - at < sizeof sector ? new->size - at : sizeof sector;
+        size_t was = at < old->size ? old->size - at : 0;
+        r = r * 1103515245 + 12345;
+        memset(sector, 0, sizeof sector);
+        if (seed == 0 || (r >> 16) % 8 < threshold)
+            memcpy(sector, new->bytes + at, n);
+        else if (was)
+            memcpy(sector, old->bytes + at, was < n ? was : n);
+        if (pwrite(fd, sector, n, (off_t)at) != (ssize_t)n)
+            die(path);
+    }
+    if (ftruncate(fd, (off_t)(seed ? size : new->size)) != 0)
+        die(path);
+    close(fd);
+}
+
+void folder_meddle(void *meddling)
+{
+    const struct folder_meddling *m = meddling;
+    const struct folder_file *was = m->was;
+    static const char *const other = "another file altogether";
+    char beside[600], *bytes;
+    int fd = open(m->path, O_WRONLY | O_CLOEXEC);
+    if (fd < 0)
+        die(m->path);
+    switch (m->how) {
+    case MEDDLE_CUT: (void)!ftruncate(fd, (off_t)was->size / 2); break;
+    case MEDDLE_EMPTY: (void)!ftruncate(fd, 0); break;
+    case MEDDLE_GROW: (void)!pwrite(fd, other, 20, (off_t)was->size); break;
+    case MEDDLE_CHANGE:
+        if (!(bytes = malloc(was->size)))
+            die("memory");
+        for (size_t i = 0; i < was->size; i++)
+            bytes[i] = (char)~was->bytes[i];
+        (void)!pwrite(fd, bytes, was->size, 0);
+        free(bytes);
+        break;
+    default:
+        snprintf(beside, sizeof beside, "%s.other", m->path);
+        close(fd);
+        fd = open(beside, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
+        if (fd < 0 || write(fd, other, 20) != 20 || rename(beside, m->path) != 0)
+            die(beside);
+    }
+    close(fd);
+}

@@ -31,5 +31,19 @@ const struct folder_file *folder_find(const struct folder *f, const char *name);
 /* folder_same_file - ATTRIBUTES: mode, owner and extended attribute, too. */
 bool folder_same_file(const struct folder_file *a, const struct folder_file *b, bool attributes);
 bool folder_same(const struct folder *a, const struct folder *b, bool attributes);
+/* folder_tear - PATH stays the file that it is and becomes what a power cut may leave of OLD while
+ * NEW is written: some sectors of each, and of a new size some part; SEED 0: all of NEW. */
+void folder_tear(const char *path, const struct folder_file *old, const struct folder_file *new,
+                 unsigned seed);
+/* folder_meddle - PATH, which is as WAS, changed in one of these ways. */
+enum { MEDDLE_CUT, MEDDLE_EMPTY, MEDDLE_GROW, MEDDLE_CHANGE, MEDDLE_REPLACE, MEDDLE_WAYS };
+struct folder_meddling {
+    char path[512];
+    int how;
+    const struct folder_file *was;
+};
+void folder_meddle(void *meddling);
+/* folder_write - a plain file of these bytes. */
+void folder_write(const char *path, const void *bytes, size_t n);
 
 #endif

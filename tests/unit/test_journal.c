@@ -14,10 +14,12 @@
 #include "io/journal.h"
 #include "unit.h"
 
-#define SIZE 2000u
+#define SIZE    2000u
+#define GROWN   2500u
+#define SECTORS 5u
 
 static char dir[64], path[96], undo[128];
-static char before[SIZE], changed[SIZE];
+static char before[GROWN], changed[GROWN]; /* zeros behind the end of what was */
 static const struct journal_options plain = {.no_sync = true};
 
 static void put_file(const char *at, const void *bytes, size_t n)
@@ -46,9 +48,9 @@ static void begin(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
     snprintf(path, sizeof path, "%s/f", dir);
     snprintf(undo, sizeof undo, "%s" JOURNAL_SUFFIX, path);
-    for (size_t i = 0; i < SIZE; i++) {
-        before[i] = (char)(i * 7);
-        changed[i] = i >= 100 && i < 1400 ? (char)(i * 11 + 1) : before[i];
+    for (size_t i = 0; i < GROWN; i++) {
+        before[i] = i < SIZE ? (char)(i * 7) : 0;
+        changed[i] = (i >= 100 && i < 1400) || i >= SIZE - 10 ? (char)(i * 11 + 1) : before[i];
     }
     put_file(path, before, SIZE);
 }
@@ -64,10 +66,18 @@ static struct patches edit(void)
 {
     struct patches p = {.old_size = SIZE, .new_size = SIZE};
     CU_ASSERT(patches_add(&p, 100, str_of(changed + 100, 1300)));
+    CU_ASSERT(patches_add(&p, SIZE - 10, str_of(changed + SIZE - 10, 10)));
     return p;
 }
 
-/* journal - as the comment of io/journal.c has it. */
+/* block - the sum of the new bytes FROM to TO, in one sector of the file. */
+static void block(buf *b, size_t from, size_t to)
+{
+    uint32_t sum = crc32_update(0, changed + from, to - from) & 0x7FFFFFFF;
+    buf_u32le(b, sum | (memcmp(changed + from, before + from, to - from) ? 0x80000000u : 0));
+}
+
+/* journal - as the comment of io/journal.c has it: bytes 100 to 1400, the last ten, and 500 more. */
 static void journal(buf *b)
 {
     struct stat st;
@@ -75,16 +85,30 @@ static void journal(buf *b)
     buf_init(b, 1 << 16);
     buf_text(b, "CKPTUNDO");
     buf_u32le(b, 1);
-    buf_u32le(b, 1);
+    buf_u32le(b, 2);
     buf_u64le(b, (uint64_t)st.st_ino);
     buf_u64le(b, SIZE);
-    buf_u64le(b, SIZE + 500);
-    buf_u64le(b, 48 + 16 + 1300 + 6 + 4);
+    buf_u64le(b, GROWN);
+    buf_u64le(b, 48 + 16 + 1300 + 3 * 4 + 16 + 10 + 3 * 4 + 4);
     buf_u64le(b, 100);
     buf_u64le(b, 1300);
     buf_put(b, before + 100, 1300);
-    for (size_t at = 0; at < 1300; at += 512)
-        buf_u16le(b, (uint16_t)crc32_update(0, changed + 100 + at, 1300 - at < 512 ? 1300 - at : 512));
+    block(b, 100, 512);
+    block(b, 512, 1024);
+    block(b, 1024, 1400);
+    buf_u64le(b, SIZE - 10);
+    buf_u64le(b, GROWN - SIZE + 10);
+    buf_put(b, before + SIZE - 10, 10);
+    block(b, SIZE - 10, SIZE);
+    block(b, SIZE, 2048);
+    block(b, 2048, GROWN);
+    buf_u32le(b, crc32_update(0, b->data, b->len));
+}
+
+/* seal - B with a checksum that holds. */
+static void seal(buf *b)
+{
+    b->len -= 4;
     buf_u32le(b, crc32_update(0, b->data, b->len));
 }
 
@@ -106,38 +130,97 @@ static void changes_all(void)
     end();
 }
 
-static void undoes_by_halves(void)
+/* put_torn - the file with those sectors new that WHICH has a bit for, and N bytes long. */
+static void put_torn(unsigned which, size_t n)
 {
-    static const size_t cut[] = {0, 100, 612, 1124, 1400, SIZE};
+    char now[GROWN];
+    for (size_t i = 0; i < GROWN; i++)
+        now[i] = which & 1u << i / 512 ? changed[i] : before[i];
+    put_file(path, now, n);
+}
+
+static ckpt_recovered recovered(const buf *b)
+{
+    ckpt_recovered what;
+    put_file(undo, b->data, b->len);
+    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_OK);
+    CU_ASSERT(!there(undo));
+    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
+    return what;
+}
+
+/* Any of the sectors may be on the disk after a power cut, and the size before, after or in between. */
+static void any_sectors(void)
+{
+    static const size_t sizes[] = {SIZE, 2047, 2048, 2049, GROWN - 1, GROWN};
+    buf b;
     begin();
-    for (size_t i = 0; i < sizeof cut / sizeof *cut; i++) {
-        char now[SIZE + 200] = {0};
-        buf b;
-        bool undone = false;
-        memcpy(now, changed, cut[i]);
-        memcpy(now + cut[i], before + cut[i], SIZE - cut[i]);
-        put_file(path, now, i % 2 ? sizeof now : SIZE);
-        journal(&b);
-        put_file(undo, b.data, b.len);
-        CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_ECHANGED);
-        CU_ASSERT_EQUAL(journal_recover(path, &plain, &undone, NULL), CKPT_OK);
-        CU_ASSERT(undone);
-        CU_ASSERT(holds(path, before, SIZE));
-        CU_ASSERT(!there(undo));
-        CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
-        buf_free(&b);
+    journal(&b);
+    for (unsigned which = 0; which < 1u << SECTORS; which++) {
+        for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+            size_t n = sizes[k];
+            bool all = which == 0x1F && n == GROWN, none = (which & 0xF) == 0 && n == SIZE;
+            put_torn(which, n);
+            put_file(undo, b.data, b.len);
+            CU_ASSERT_EQUAL(journal_check(path, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
+            CU_ASSERT_EQUAL(recovered(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
+            CU_ASSERT(all ? holds(path, changed, GROWN) : holds(path, before, SIZE));
+        }
     }
+    buf_free(&b);
+    end();
+}
+
+/* The journal of an edit that was done is there again: nothing is undone. */
+static void comes_back(void)
+{
+    buf b;
+    begin();
+    journal(&b);
+    struct patches p = edit();
+    p.new_size = GROWN;
+    p.at[1].bytes.len = GROWN - SIZE + 10;
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){0}, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT(holds(path, changed, GROWN));
+    put_file(undo, b.data, b.len);
+    p = (struct patches){.old_size = GROWN, .new_size = GROWN};
+    CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED); /* first, it is looked at */
+    CU_ASSERT(holds(path, changed, GROWN));
+    buf_free(&b);
+    end();
+}
+
+/* A sector whose old and new bytes have one CRC-32, and that never got to the disk. */
+static void same_sums(void)
+{
+    static const unsigned char generator[] = {0x41, 0x06, 0x71, 0xDB, 0x01};
+    buf b;
+    begin();
+    memcpy(changed + 512, before + 512, 512);
+    for (size_t i = 0; i < sizeof generator; i++)
+        changed[600 + i] = (char)(before[600 + i] ^ generator[i]);
+    CU_ASSERT_EQUAL(crc32_update(0, before + 512, 512), crc32_update(0, changed + 512, 512));
+    journal(&b);
+    put_torn(0x1D, GROWN);
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
+    CU_ASSERT(holds(path, before, SIZE));
+    put_torn(0x1F, GROWN);
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT(holds(path, changed, GROWN));
+    buf_free(&b);
     end();
 }
 
 /* torn - the journal B, which is not whole, is removed and the file stays. */
 static void torn(const void *bytes, size_t n)
 {
-    bool undone = true;
+    ckpt_recovered what = CKPT_RECOVERED_OLD;
     put_file(undo, bytes, n);
     CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &undone, NULL), CKPT_OK);
-    CU_ASSERT(!undone);
+    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
     CU_ASSERT(!there(undo));
 }
 
@@ -158,13 +241,14 @@ static void leaves_torn_ones(void)
     end();
 }
 
-/* refused - a whole journal that does not fit: both files stay as they are. */
+/* refused - a whole journal that does not fit: both files stay as they are, and readers do not read. */
 static void refused(const buf *b, const char *now, size_t n)
 {
-    bool undone = true;
+    ckpt_recovered what = CKPT_RECOVERED_OLD;
     put_file(undo, b->data, b->len);
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &undone, NULL), CKPT_ECHANGED);
-    CU_ASSERT(!undone);
+    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
     CU_ASSERT(holds(path, now, n));
     CU_ASSERT(holds(undo, b->data, b->len));
 }
@@ -181,11 +265,55 @@ static void leaves_others_files(void)
     refused(&b, now, SIZE);
     put_file(path, before, SIZE - 1);
     refused(&b, before, SIZE - 1);
+    put_file(path, before, GROWN + 1);
+    refused(&b, before, GROWN + 1);
     put_file(path, before, SIZE);
-    b.data[16] ^= 1; /* another inode, and a checksum that holds */
-    b.len -= 4;
-    buf_u32le(&b, crc32_update(0, b.data, b.len));
+    b.data[8] = 2; /* another version */
+    seal(&b);
     refused(&b, before, SIZE);
+    b.data[8] = 1;
+    b.data[12] = 3; /* fewer pieces than it says */
+    seal(&b);
+    refused(&b, before, SIZE);
+    buf_free(&b);
+    end();
+}
+
+/* A file of that name with another inode: whole or not ours. */
+static void another_inode(void)
+{
+    char now[SIZE];
+    buf b;
+    begin();
+    journal(&b);
+    b.data[16] ^= 1;
+    seal(&b);
+    memcpy(now, before, SIZE);
+    memcpy(now, changed, 512);
+    put_file(path, now, SIZE);
+    refused(&b, now, SIZE);
+    put_torn(0, SIZE);
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
+    CU_ASSERT(holds(path, before, SIZE));
+    put_torn(0x1F, GROWN);
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_NEW);
+    CU_ASSERT(holds(path, changed, GROWN));
+    buf_free(&b);
+    end();
+}
+
+/* Nobody reads what an editor has in its hands, old as it may look. */
+static void readers_wait(void)
+{
+    buf b;
+    begin();
+    journal(&b);
+    put_file(undo, b.data, b.len);
+    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
+    int fd = open(path, O_RDONLY);
+    CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
+    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_ECHANGED);
+    close(fd);
     buf_free(&b);
     end();
 }
@@ -243,9 +371,13 @@ static void links_and_locks(void)
 void suite_journal(void)
 {
     UNIT(changes_all);
-    UNIT(undoes_by_halves);
+    UNIT(any_sectors);
+    UNIT(comes_back);
+    UNIT(same_sums);
     UNIT(leaves_torn_ones);
     UNIT(leaves_others_files);
+    UNIT(another_inode);
+    UNIT(readers_wait);
     UNIT(failure_undoes);
     UNIT(links_and_locks);
 }
