@@ -327,11 +327,28 @@ static void put_latin1(pickle_writer *w, const unsigned char *at, size_t n)
     }
 }
 
+/* text_met - what was written from HEAD on, its text from BEGIN on, may be text that was met before. */
+static void text_met(pickle_writer *w, size_t head, size_t begin)
+{
+    if (w->status != CKPT_OK || !buf_ok(w->out))
+        return;
+    /* bounded: BEGIN lies in the output */
+    ckpt_str text = str_of((const char *)w->out->data + begin, w->out->len - begin);
+    uint32_t place = map_get(w->texts, text);
+    if (place != MAP_NONE) {
+        w->out->len = head;
+        fetch(w, place);
+    } else if (!map_put(w->texts, text, emit_place(w, text.len), NULL)) {
+        emit_memory(w);
+    }
+}
+
 /* latin1_text - the bytes of V as the text of the code points U+0000..U+00FF. */
 static void latin1_text(pickle_writer *w, const ckpt_value *v)
 {
     unsigned char chunk[CHUNK];
     const struct value_span *s = v->flags & VALUE_SPAN ? v->u.span : NULL;
+    size_t head = w->out->len;
     (void)text_head(w, PICKLE_BINUNICODE, 0);
     size_t begin = w->out->len;
     if (!s)
@@ -353,6 +370,8 @@ static void latin1_text(pickle_writer *w, const ckpt_value *v)
     else
         for (size_t i = 4; i > 0; i--, n >>= 8)
             w->out->data[begin - i] = (unsigned char)n;
+    if (!s)
+        text_met(w, head, begin);
 }
 
 /* Empty ones too: builtins.bytes, which CPython writes for them, is nothing that
