@@ -43,7 +43,7 @@
 struct zip_window {
     uint64_t pos;
     size_t len;
-    unsigned char bytes[WINDOW];
+    unsigned char bytes[]; /* WINDOW, or as many as the file has */
 };
 
 static uint64_t here(const zip *z, uint64_t off) { return source_pos(z->src, off); }
@@ -373,7 +373,7 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
 {
     struct zip_window *w = z->window;
     if (!w) {
-        w = z->window = malloc(sizeof *w);
+        w = z->window = malloc(sizeof *w + (z->src->size < WINDOW ? (size_t)z->src->size : WINDOW));
         if (!w)
             return fail_memory(err);
         w->pos = w->len = 0;

@@ -206,9 +206,9 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
 static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s, ckpt_error *err)
 {
     uint32_t crc = 0;
-    unsigned char *chunk = z->crc_none || e->crc_unknown ? NULL : malloc(CHUNK);
     if (z->crc_none || e->crc_unknown)
         return CKPT_OK;
+    unsigned char *chunk = malloc(s->size < CHUNK ? (size_t)s->size + 1 : CHUNK); /* bounded: it is less */
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     /* bounded: n is what is left, at most */
     for (uint64_t at = 0, n; st == CKPT_OK && at < s->size; at += n) {

@@ -18,7 +18,8 @@ ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt
                          "bytes up to %" PRIu64 " are needed, there are %" PRIu64, end, src->size);
         return r->status;
     }
-    r->win = malloc(READER_WINDOW);
+    uint64_t all = end - pos;
+    r->win = malloc(all < READER_WINDOW ? (size_t)all + 1 : READER_WINDOW); /* bounded: ALL is less */
     if (!r->win)
         r->status = fail_memory(err);
     return r->status;
