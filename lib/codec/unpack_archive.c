@@ -1,4 +1,4 @@
-/* unpack_archive.c - bzip2, xz, zstd, lz4 and 7-Zip, by libarchive, whose headers no other
+/* unpack_archive.c - bzip2, xz, lzma, zstd, lz4 and 7-Zip, by libarchive, whose headers no other
  * file includes and which a build may lack (make LIBARCHIVE=). It is loaded when it is needed:
  * linked, it and the dozen libraries behind it double the start-up time of every command.
  * Only decoders that live in the library are asked: for others it would start a program.
@@ -36,6 +36,7 @@
     X(archive_read_set_seek_callback)                                                                        \
     X(archive_read_support_filter_bzip2)                                                                     \
     X(archive_read_support_filter_lz4)                                                                       \
+    X(archive_read_support_filter_lzma)                                                                      \
     X(archive_read_support_filter_xz)                                                                        \
     X(archive_read_support_filter_zstd)                                                                      \
     X(archive_read_support_format_7zip)                                                                      \
@@ -108,8 +109,10 @@ static bool set_up(struct input *in)
         return false;
     if (in->f.archive_bzlib_version())
         (void)in->f.archive_read_support_filter_bzip2(a);
-    if (in->f.archive_liblzma_version())
+    if (in->f.archive_liblzma_version()) {
         (void)in->f.archive_read_support_filter_xz(a);
+        (void)in->f.archive_read_support_filter_lzma(a);
+    }
     if (in->f.archive_libzstd_version())
         (void)in->f.archive_read_support_filter_zstd(a);
     if (in->f.archive_liblz4_version())

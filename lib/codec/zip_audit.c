@@ -324,14 +324,15 @@ static bool compare(struct zip_audit *z, struct zip_view *v, const unsigned char
 }
 
 /* second - the member as its local header has it, for those who go by that. */
-static bool second(struct zip_audit *z, const struct zip_view *v, const unsigned char *head)
+static bool second(struct zip_audit *z, const struct zip_view *v, const unsigned char *head, cursor extra)
 {
     struct zip_view other = *v;
-    uint32_t csize = load_u32le(head + 18);
+    uint64_t csize = load_u32le(head + 18), usize = load_u32le(head + 22);
+    (void)wide(extra, &usize, &csize, NULL);
     bool sized = csize && csize != UINT32_MAX && !(load_u16le(head + 6) & DESCRIPTOR);
     other.method = load_u16le(head + 8);
     other.csize = sized ? csize : v->csize;
-    other.usize = sized ? load_u32le(head + 22) : other.method ? v->usize : v->csize;
+    other.usize = sized ? usize : other.method ? v->usize : v->csize;
     other.crc = 0;
     other.listed = false;
     other.reachable = range_within(other.data, other.csize, z->src->size);
@@ -364,7 +365,7 @@ static bool locate(struct zip_audit *z, struct zip_view *v, struct headers *b)
         says(z, v->name, v->from, "reaches beyond the end of the file", v->csize);
     if (v->method == 0 && v->csize != v->usize && !(v->flags & 1))
         differs(z, v, "stored, yet its two sizes are", v->csize, v->usize);
-    return second(z, v, head);
+    return second(z, v, head, cursor_of(b->extra, load_u16le(head + 28), 0));
 }
 
 /* ------------------------------------------------------------------ extents */
@@ -554,8 +555,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         st = check_extents(z, b, err);
     uint64_t comment = end.end - end.at - 22; /* bounded: the record was read there */
     if (st == CKPT_OK && comment)
-        says(z, str_of("", 0), end.at,
-             "the archive has a comment, in which bytes can hide:", comment);
+        says(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:", comment);
     if (st == CKPT_OK && end.end < z->src->size)
         says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
     free(b);

@@ -149,6 +149,10 @@ static const char *packed(const struct look *l)
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
         if (begins(l, known[i].at, known[i].magic, strlen(known[i].magic)))
             return known[i].what;
+    /* LZMA alone: properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown */
+    if (begins(l, 0, "\x5d\0\0", 3) && l->n > 13 &&
+        (load_u64le(l->head + 5) == UINT64_MAX || load_u64le(l->head + 5) >> 40 == 0))
+        return "lzma";
     bool zlib = l->n > 2 && (l->head[0] & 0x8f) == 8 && (l->head[0] * 256u + l->head[1]) % 31 == 0;
     return zlib ? "zlib" : NULL;
 }
@@ -248,8 +252,8 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     if (role == SCAN_STORAGE)
         return all_of(x, src, NULL, known);
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
-    bool weak = kind && strcmp(kind, "zlib") == 0;
-    if (kind && !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
+    bool weak = kind && strcmp(kind, "zlib") == 0, lzma = kind && strcmp(kind, "lzma") == 0;
+    if (kind && !(lzma && role == SCAN_VALUE) && !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
         return scan_packed(x, src, where, kind, known, err);
     if (is_text(x->s, src)) {
         x->format = x->depth || x->format ? x->format : "text";

@@ -8,6 +8,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "codec/inflate.h"
+#include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
 #include "codec/zip_row.h"
 #include "format/scan.h"
@@ -188,6 +189,83 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
     return st;
 }
 
+/* A member that libarchive unpacks. */
+struct unpacking {
+    struct archive *r;
+    const struct zip_view *v;
+    ckpt_str where;
+    uint64_t got;
+};
+
+static ckpt_status unpacked(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+{
+    struct unpacking *p = user;
+    (void)name;
+    p->got += bytes->size;            /* bounded: by what may be unpacked */
+    p->r->x->unpacked += bytes->size; /* bounded: the same */
+    return scan_member(p->r, p->v, bytes, p->where, err);
+}
+
+/* alone - the LZMA stream of V as files of the name .lzma have it: APPNOTE 5.8 puts a version and the length
+ * of the properties (2 bytes each) before those 5; there 8 bytes of the size stand behind them. */
+static ckpt_status alone(struct archive *r, const struct zip_view *v, source **out, ckpt_error *err)
+{
+    unsigned char head[17], chunk[4096];
+    if (v->csize < 9)
+        return fail(err, CKPT_EFORMAT, source_pos(r->z.src, v->data), "LZMA data of %" PRIu64 " bytes",
+                    v->csize);
+    CKPT_TRY(source_read(r->z.src, v->data, head, 9, err));
+    spool *to = spool_new(v->csize + 4); /* bounded: it lies in the file */
+    if (!to)
+        return fail_memory(err);
+    for (unsigned i = 0; i < 8; i++)
+        head[9 + i] = v->flags & 2 ? 0xff : (unsigned char)(v->usize >> (8 * i)); /* 2: an end is marked */
+    ckpt_status st = spool_write(to, head + 4, 13, err);
+    for (uint64_t at = 9, n; st == CKPT_OK && at < v->csize;
+         at += n) { /* bounded: n is what is left, at most */
+        n = v->csize - at < sizeof chunk ? v->csize - at : sizeof chunk;
+        st = source_read(r->z.src, v->data + at, chunk, (size_t)n, err); /* bounded: inside the member */
+        if (st == CKPT_OK)
+            st = spool_write(to, chunk, (size_t)n, err);
+    }
+    if (st == CKPT_OK)
+        *out = spool_source(to);
+    else
+        spool_free(to);
+    return st;
+}
+
+/* by_libarchive - a member compressed by bzip2 (12), LZMA (14) or zstd (93). */
+static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ckpt_str where, ckpt_error *err)
+{
+    struct scanner *x = r->x;
+    struct unpacking p = {r, v, where, 0};
+    uint64_t left = x->s->opts->max_unpacked - x->unpacked;
+    struct unpack u = {.max = v->usize < left ? v->usize : left, .member = unpacked, .user = &p};
+    source *src = NULL;
+    ckpt_error why;
+    ckpt_status st = v->method == 14 ? alone(r, v, &src, &why)
+                                     : source_slice(r->z.src, v->data, v->csize, &src, &why);
+    if (st == CKPT_OK)
+        st = unpack_archive(src, &u, &why);
+    source_unref(src);
+    if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
+        if (err)
+            *err = why;
+        return st;
+    }
+    bool go = true;
+    if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
+        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
+    else if (st != CKPT_OK)
+        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by method %u: %s",
+                        v->method, why.what);
+    else if (p.got != v->usize)
+        go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
+                        "unpacks to %" PRIu64 " bytes, %" PRIu64 " are stated", p.got, v->usize);
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
+
 static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_error *err)
 {
     source *src = NULL;
@@ -196,6 +274,8 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
         return fail_memory(err);
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
+    if (!(v->flags & 0x2041) && (v->method == 12 || v->method == 14 || v->method == 93))
+        return by_libarchive(r, v, where, err);
     if (v->method != 0 && v->method != 8)
         return cannot(r, v, where) ? CKPT_OK : CKPT_ECANCELLED;
     ckpt_status st = v->method == 0 ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;

@@ -41,3 +41,13 @@ patch magic $first X
 cat data/train.pt corpus/torch/t26/tied.pt >two.pt
 ckpt scan two.pt
 echo $?
+# A local header with zip64 sizes of its own: the 4 bytes of the directory are a harmless pickle, the 25 of the header are not.
+{
+    printf 'PK\003\004\055\000\000\000\000\000\000\000\041\000\015\322\265\175\377\377\377\377\377\377\377\377\005\000\024\000a.pkl'
+    printf '\001\000\020\000\031\000\000\000\000\000\000\000\031\000\000\000\000\000\000\000\200\002N.cos\nsystem\n(S"id"\ntR.'
+    printf 'PK\001\002\055\000\055\000\000\000\000\000\000\000\041\000\015\322\265\175\004\000\000\000\004\000\000\000\005\000\000\000'
+    printf '\000\000\000\000\000\000\000\000\000\000\000\000\000\000a.pkl'
+    printf 'PK\005\006\000\000\000\000\001\000\001\000\063\000\000\000\120\000\000\000\000\000'
+} >zip64.zip
+ckpt scan zip64.zip
+echo $?
