@@ -39,13 +39,14 @@ const struct cmd cmd_scan = {
 /* What a process that scanned one file leaves behind. */
 struct left {
     int code;
-    int unwritten; /* errno: the spool did not take its report */
+    int verdict;
+    int unwritten;         /* errno: the spool did not take its report */
     bool rows, done, full; /* full: what it printed could not be written; it has told so */
 };
 
 struct job {
     const struct scan_report *report;
-    uint64_t files;
+    uint64_t files, of[SCAN_VERDICTS];
     bool no, unsure;
     struct left *left; /* NULL: no sandbox */
     int spool;         /* reports of JSON wait here until they are whole; -1: none */
@@ -82,7 +83,7 @@ static int lock_in(void *user)
     return 1;
 }
 
-static int scan_one(const struct scan_report *report, const char *path, bool locked)
+static int scan_one(const struct scan_report *report, const char *path, bool locked, int *verdict)
 {
     ckpt_scan_options opts = {.all_calls = all || report->calls, .opened = locked ? lock_in : NULL};
     ckpt_scan_result result;
@@ -90,6 +91,7 @@ static int scan_one(const struct scan_report *report, const char *path, bool loc
     report->begin(path);
     ckpt_status st = ckpt_scan(path, &opts, tell, (void *)(uintptr_t)report, &result, &err);
     int code = code_of(&result, st);
+    *verdict = scan_verdict(&result, code);
     report->file(path, &result, st == CKPT_OK ? NULL : &err, code);
     if (st != CKPT_OK)
         (void)trouble(&err, path);
@@ -145,7 +147,7 @@ static void scan_in_child(const struct job *j, const char *path)
     struct left *left = j->left;
     if (j->spool >= 0 && dup2(j->spool, STDOUT_FILENO) < 0)
         _exit(TROUBLE);
-    left->code = scan_one(j->report, path, true);
+    left->code = scan_one(j->report, path, true, &left->verdict);
     left->rows = json_rows(false);
     errno = 0;
     if (j->spool < 0)
@@ -162,7 +164,7 @@ static int scan_apart(const struct job *j, const char *path)
 {
     struct left *left = j->left;
     int status = 0;
-    *left = (struct left){.code = TROUBLE};
+    *left = (struct left){.code = TROUBLE, .verdict = SCAN_INCOMPLETE};
     fflush(stdout);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return trouble_text(CKPT_EIO, path, "--sandbox=off scans without", "no place for its report: %s",
@@ -188,8 +190,15 @@ static int scan_apart(const struct job *j, const char *path)
 static void scan(void *user, const char *path)
 {
     struct job *j = user;
-    int code = j->left ? scan_apart(j, path) : scan_one(j->report, path, false);
+    int verdict = SCAN_INCOMPLETE, code;
+    if (j->left) {
+        code = scan_apart(j, path);
+        verdict = j->left->done ? j->left->verdict : verdict;
+    } else {
+        code = scan_one(j->report, path, false, &verdict);
+    }
     j->files++;
+    j->of[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
     j->no = j->no || code == NO;
     j->unsure = j->unsure || code == TROUBLE;
 }
@@ -252,6 +261,8 @@ static int run(int n, char **operand)
     }
     if (j.report->finish)
         j.report->finish();
+    if (j.report == &scan_text && !ui.quiet)
+        scan_sum(j.of);
     if (j.files == 0)
         (void)trouble_text(CKPT_ENOTFOUND, operand[0], NULL, "nothing to scan");
     if (j.no)

@@ -73,7 +73,7 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
 {
     json *tail = json_object();
     (void)path;
-    json_text(tail, "verdict", scan_verdict(r, code));
+    json_text(tail, "verdict", scan_verdict_name(scan_verdict(r, code)));
     if (r->format)
         json_text(tail, "format", r->format);
     json *found = json_add_object(tail, "found");

@@ -150,14 +150,55 @@ static void count(struct text *t, uint64_t n, const char *one, const char *many)
     text_noun(t, n, one, many);
 }
 
-const char *scan_verdict(const ckpt_scan_result *r, int code)
+int scan_verdict(const ckpt_scan_result *r, int code)
 {
     uint64_t bad = r->found[CKPT_SCAN_WARNING] + r->found[CKPT_SCAN_ERROR];
     if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && bad)
-        return "STRUCTURE";
+        return SCAN_STRUCTURE;
     if (r->verdict <= CKPT_SCAN_ALLOW_LISTED && (code == 2 || r->found[CKPT_SCAN_INCOMPLETE]))
-        return "INCOMPLETE";
-    return ckpt_scan_verdict_name(r->verdict);
+        return SCAN_INCOMPLETE;
+    return (int)r->verdict;
+}
+
+const char *scan_verdict_name(int verdict)
+{
+    return verdict == SCAN_STRUCTURE    ? "STRUCTURE"
+           : verdict == SCAN_INCOMPLETE ? "INCOMPLETE"
+                                        : ckpt_scan_verdict_name((ckpt_scan_verdict)verdict);
+}
+
+void scan_sum(const uint64_t files[SCAN_VERDICTS])
+{
+    static const struct {
+        int verdict;
+        const char *text;
+    } advice[] = {
+        {CKPT_SCAN_KNOWN_EXEC,
+         "do not load it; of a checkpoint, `ckpt sanitize` keeps tensors and plain data alone"},
+        {CKPT_SCAN_UNRESOLVED,
+         "do not load it unless you made it: what it calls shows only when it is loaded"},
+        {CKPT_SCAN_UNKNOWN_CALLABLE, "load it only if you know every name above and trust who made it"},
+        {SCAN_STRUCTURE,
+         "programs may read different things out of it; fetch it again, or see `ckpt doctor`"},
+        {SCAN_INCOMPLETE, "what could not be looked at may do anything"}};
+    static const int worst_first[SCAN_VERDICTS] = {
+        CKPT_SCAN_KNOWN_EXEC, CKPT_SCAN_UNRESOLVED,   CKPT_SCAN_UNKNOWN_CALLABLE, SCAN_STRUCTURE,
+        SCAN_INCOMPLETE,      CKPT_SCAN_ALLOW_LISTED, CKPT_SCAN_DATA_ONLY};
+    uint64_t all = 0;
+    for (int v = 0; v < SCAN_VERDICTS; v++)
+        all += files[v];
+    if (all > 1)
+        printf("%" PRIu64 " files", all);
+    for (int i = 0, n = 0; all > 1 && i < SCAN_VERDICTS; i++)
+        if (files[worst_first[i]])
+            printf("%s %" PRIu64 " %s", n++ ? "," : ":", files[worst_first[i]],
+                   scan_verdict_name(worst_first[i]));
+    if (all > 1)
+        putchar('\n');
+    for (size_t i = 0; i < sizeof advice / sizeof *advice; i++)
+        if (files[advice[i].verdict])
+            printf("hint: %s%s%s\n", all > 1 ? scan_verdict_name(advice[i].verdict) : "", all > 1 ? ": " : "",
+                   advice[i].text);
 }
 
 static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
@@ -166,22 +207,25 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     struct text t = {0}, sums = {0};
     if (ui.quiet && code == 0)
         return;
-    text_add(&t, style_on(BOLD));
+    text_addf(&t, "%s%-16s%s  %s", style_on(styles[code]), scan_verdict_name(scan_verdict(r, code)),
+              style_off(styles[code]), style_on(BOLD));
     text_name(&t, str_of(path));
-    text_addf(&t, "%s   %s%s%s   ", style_off(BOLD), style_on(styles[code]), scan_verdict(r, code),
-              style_off(styles[code]));
+    text_add(&t, style_off(BOLD));
     if (r->format)
         text_add(&sums, r->format);
     if (r->members)
         count(&sums, r->members, "member", "members");
-    count(&sums, r->pickles, "pickle", "pickles");
-    count(&sums, r->calls, "call", "calls");
+    if (r->pickles) {
+        count(&sums, r->pickles, "pickle", "pickles");
+        count(&sums, r->calls, "call", "calls");
+    }
     if (!err && r->accounted < r->bytes) {
-        text_add(&sums, ", ");
+        text_add(&sums, sums.len ? ", " : "");
         text_size(&sums, r->bytes - r->accounted);
         text_add(&sums, " not accounted for");
     }
-    text_add(&t, sums.ptr);
+    if (sums.len)
+        text_addf(&t, "   %s", sums.ptr);
     puts(t.ptr);
     for (size_t i = 0; i < nfound; i++)
         if (found[i].times > 1)

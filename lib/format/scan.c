@@ -86,8 +86,7 @@ static bool is_zip(struct scan *s, source *src, const struct look *l, enum scan_
     if (BEGINS(l, "PK\3\4") || BEGINS(l, "PK\5\6") || BEGINS(l, "PK00PK\3\4"))
         return true;
     return role == SCAN_FILE && src->size >= sizeof tail &&
-           scan_read(s, src, src->size - sizeof tail, tail, sizeof tail) &&
-           memcmp(tail, "PK\5\6", 4) == 0;
+           scan_read(s, src, src->size - sizeof tail, tail, sizeof tail) && memcmp(tail, "PK\5\6", 4) == 0;
 }
 
 static bool is_legacy(const struct look *l)
@@ -195,8 +194,11 @@ static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where, ckpt_
             *err = why;
         return st;
     }
-    return told(
-        scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%s", why.what));
+    ckpt_str what = str_c(why.what);
+    bool named = str_ends(what, STR_LIT(", not a checkpoint"));
+    what.len -= named ? strlen(", not a checkpoint") : 0;
+    return told(scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%.*s%s",
+                           (int)what.len, what.ptr, named ? ": no part of it was looked into" : ""));
 }
 
 typedef ckpt_status scan_part(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
@@ -253,7 +255,8 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         return all_of(x, src, NULL, known);
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
     bool weak = kind && strcmp(kind, "zlib") == 0, lzma = kind && strcmp(kind, "lzma") == 0;
-    if (kind && !(lzma && role == SCAN_VALUE) && !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
+    if (kind && !(lzma && role == SCAN_VALUE) &&
+        !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
         return scan_packed(x, src, where, kind, known, err);
     if (is_text(x->s, src)) {
         x->format = x->depth || x->format ? x->format : "text";

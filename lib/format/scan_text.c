@@ -2,7 +2,8 @@
  * scan_text.c - text is data, but for one kind of it: Keras describes a model in JSON (config.json of a
  * .keras archive), objects of {"module", "class_name", "config"}. Its loader imports the module and
  * calls the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906), and a
- * "Lambda" layer carries marshalled bytecode.
+ * "Lambda" layer carries marshalled bytecode, a "TorchModuleWrapper" a pickled torch module
+ * (CVE-2025-49655), and functions of Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
  */
 #include <stdlib.h>
 
@@ -25,11 +26,33 @@ static bool by_keras(ckpt_str module)
            str_starts(module, STR_LIT("tf_keras."));
 }
 
+/* reaches - does a function of this module of Keras do anything beside arithmetic? */
+static bool reaches(const struct object *o)
+{
+    static const char *const modules[] = {"utils", "saving", "config", "models", "datasets", "callbacks"};
+    ckpt_str m = o->module;
+    if (!str_is(o->class_name, "function") && !str_is(o->class_name, "type") &&
+        !str_is(o->class_name, "__typespec__"))
+        return false;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        ckpt_str part = str_c(modules[i]);
+        size_t at = str_find(m, part, 0);
+        if (at != SIZE_MAX && at > 0 && m.ptr[at - 1] == '.')
+            return true;
+    }
+    return false;
+}
+
 static ckpt_status closed(struct scanner *x, const struct object *o, source *src, ckpt_str where, size_t at)
 {
     bool go = true;
     if (str_is(o->class_name, "Lambda"))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a Lambda layer, which carries bytecode");
+    else if (str_is(o->class_name, "TorchModuleWrapper"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a torch module, which is a pickle in base64");
+    else if (reaches(o))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
+                        STR_ARG(o->module));
     else if (o->class_name.len && !by_keras(o->module))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
                         STR_ARG(o->class_name), STR_ARG(o->module));

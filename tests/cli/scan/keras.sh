@@ -9,3 +9,7 @@ printf '{"module": "os", "x": {"class_name": 1}, "cla' >cut.json
 { printf ' \n{"class_name": "Lambda", "deep": '; printf '[%.0s' $(seq 1 200); } >deep.json
 ckpt scan deep.json
 ckpt scan plain.json lambda.json module.json cut.json
+printf '{"module": "keras.src.utils.file_utils", "class_name": "function", "config": "get_file"}' >function.json
+printf '{"module": "keras.layers", "class_name": "TorchModuleWrapper", "config": {"module": "gAJ"}}' >torch.json
+printf '{"module": "keras.activations", "class_name": "function", "config": "relu", "registered_name": "relu"}' >relu.json
+ckpt scan -q function.json torch.json relu.json
