@@ -101,7 +101,8 @@ $(B)/tests/fuzz/parts: $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ) $(if $(FUZZER),,$(
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(B)/obj/tests/outcome.o $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o
+PUB_OBJ += $(B)/obj/tests/outcome.o $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o \
+    $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o
 
 -include $(DEPS)
 
@@ -136,15 +137,25 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) -o $@ $^ $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
+# The fuzz targets, but each call that can fail fails in turn.
+TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
+    map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read)
+$(B)/tests/fail/in_turn: $(B)/obj/tests/fail/in_turn.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ)
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
+
 $(B)/tests/threats/names: $(B)/obj/tests/threats/names.o
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $<
 
-test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/truth $(BENCH_PROGRAMS)
+test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom \
+    $(B)/tests/fail/in_turn $(B)/tests/truth $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
-	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom
+	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
+	    $(B)/asan/tests/fail/in_turn
 
 ## unit: run the unit tests (SUITE=name for one)
 unit: $(B)/unit
@@ -170,8 +181,8 @@ valgrind: all $(B)/unit
 	@$(ENV) sh tests/valgrind.sh
 
 ## faults: every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
-faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom
-	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom
+faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/in_turn
 	@$(ENV) OOM_STEP=1 sh tests/run.sh faults
 
 ## threats: hostile bytes, numbers and names, in little memory (part of check)
@@ -194,7 +205,7 @@ COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter $(COUNT)"
 coverage:
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(COUNT)
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(patsubst %,$(B)/coverage/%,ckpt unit tests/robust \
-	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts)
+	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts tests/fail/in_turn)
 	@$(ENV) B=$(B)/coverage sh tests/coverage.sh
 
 ## bench: measure time and memory beside public tools

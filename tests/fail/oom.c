@@ -4,7 +4,6 @@
 #include "oom.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +18,9 @@ __attribute__((constructor)) static void oom_begin(void)
     oom = at == MAP_FAILED ? NULL : at;
 }
 
-static bool fails(void)
+void oom_use(struct oom *o) { oom = o; }
+
+bool oom_fails(void)
 {
     if (!oom)
         return false;
@@ -46,7 +47,7 @@ void *__real_aligned_alloc(size_t, size_t);
 char *__real_strdup(const char *);
 char *__wrap_strdup(const char *);
 
-char *__wrap_strdup(const char *s) { return fails() ? NULL : __real_strdup(s); }
+char *__wrap_strdup(const char *s) { return oom_fails() ? NULL : __real_strdup(s); }
 
 #endif
 
@@ -58,17 +59,17 @@ void *OURS(calloc)(size_t, size_t);
 void *OURS(realloc)(void *, size_t);
 void *OURS(aligned_alloc)(size_t, size_t);
 
-void *OURS(malloc)(size_t n) { return fails() ? NULL : REAL(malloc)(n); }
+void *OURS(malloc)(size_t n) { return oom_fails() ? NULL : REAL(malloc)(n); }
 
-void *OURS(calloc)(size_t n, size_t size) { return fails() ? NULL : REAL(calloc)(n, size); }
+void *OURS(calloc)(size_t n, size_t size) { return oom_fails() ? NULL : REAL(calloc)(n, size); }
 
-void *OURS(realloc)(void *p, size_t n) { return fails() ? NULL : REAL(realloc)(p, n); }
+void *OURS(realloc)(void *p, size_t n) { return oom_fails() ? NULL : REAL(realloc)(p, n); }
 
 void *OURS(aligned_alloc)(size_t align, size_t n)
 {
 #if defined(__GLIBC__) && !defined(__SANITIZE_ADDRESS__)
-    return fails() ? NULL : __libc_memalign(align, n);
+    return oom_fails() ? NULL : __libc_memalign(align, n);
 #else
-    return fails() ? NULL : __real_aligned_alloc(align, n);
+    return oom_fails() ? NULL : __real_aligned_alloc(align, n);
 #endif
 }

@@ -3,6 +3,7 @@
 #define FAIL_OOM_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #define OOM_VARIABLE "CKPT_TEST_OOM" /* the number of its descriptor */
 
@@ -11,5 +12,9 @@ struct oom {
     long at;            /* the one that fails, from 1 */
     long lasting;       /* so do all behind it */
 };
+
+/* oom_use - O decides from now on, in this program. oom_fails - counts a call; is it one that fails? */
+void oom_use(struct oom *o);
+bool oom_fails(void);
 
 #endif

@@ -11,6 +11,9 @@
 #include "codec/pickle_trace.h"
 #include "codec/pickle_write.h"
 #include "codec/tar.h"
+#include "codec/zip_patch.h"
+#include "codec/zip_salvage.h"
+#include "codec/zip_write.h"
 #include "format/format.h"
 #include "format/scan.h"
 #include "op/scan.h"
@@ -26,13 +29,11 @@ static void reason(ckpt_status st, const ckpt_error *err)
         exercise_error(st, err);
 }
 
-static source *memory(const uint8_t *data, size_t size)
-{
-    source *src = source_mem(data, size, 0);
-    if (!src)
-        exercise_broken("no memory");
-    return src;
-}
+/* memory - NULL where none is left, as when it fails on request (in_turn.c). */
+static source *memory(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
+
+/* lacking - did something fail that has nothing to do with the bytes? */
+static bool lacking(const ckpt_error *err) { return err->status == CKPT_ENOMEM || err->status == CKPT_EIO; }
 
 /* ------------------------------------------------------------------- text */
 
@@ -57,6 +58,8 @@ static void json(const uint8_t *data, size_t size)
     json_scan j;
     enum json_event e;
     size_t events = 0;
+    if (!a)
+        return;
     json_init(&j, str_of((const char *)data, size), 0, a, &err);
     while ((e = json_next(&j)) != JSON_END && e != JSON_ERROR)
         if (++events > size + 1 || j.at > size)
@@ -72,6 +75,8 @@ static ckpt_value *read_pickle(arena *a, source *src, ckpt_error *err)
 {
     ckpt_value *root = NULL;
     uint64_t next = 0;
+    if (!a || !src)
+        return NULL;
     ckpt_status st = pickle_read(a, src, 0, src->size, NULL, &root, &next, err);
     reason(st, err);
     if (st == CKPT_OK && (!root || next > src->size))
@@ -110,14 +115,14 @@ static void pickle_back(const uint8_t *data, size_t size)
     if (st == CKPT_OK) {
         again = memory(once.data, once.len);
         root = read_pickle(a, again, &err);
-        if (!root)
+        if (!root && again && !lacking(&err))
             exercise_broken("what was written is no pickle");
-        if (pickle_write(root, NULL, &twice, &err) != CKPT_OK || twice.len != once.len ||
-            memcmp(twice.data, once.data, once.len) != 0)
+        st = root ? pickle_write(root, NULL, &twice, &err) : CKPT_ENOMEM;
+        if (st == CKPT_OK ? twice.len != once.len || memcmp(twice.data, once.data, once.len) != 0
+                          : root && !lacking(&err))
             exercise_broken("a pickle changes when it is written again");
     }
-    if (again)
-        source_unref(again);
+    source_unref(again);
     buf_free(&once);
     buf_free(&twice);
     source_unref(src);
@@ -127,8 +132,9 @@ static void pickle_back(const uint8_t *data, size_t size)
 static bool step(void *user, const struct trace_step *s)
 {
     arena *a = user;
-    if (s->subject && arena_used(a) < MEMORY / 2)
-        (void)s->t->value(s->t, s->subject, a, 16);
+    ckpt_error err = {0};
+    if (s->subject && arena_used(a) < MEMORY / 2 && !s->t->value(s->t, s->subject, a, 16, &err))
+        exercise_error(err.status, &err);
     return true;
 }
 
@@ -140,8 +146,9 @@ static void trace(const uint8_t *data, size_t size)
         arena *a = arena_new(MEMORY);
         struct trace_options o = {.framed = framed, .payloads = !framed, .step = step, .user = a};
         struct trace_end end;
-        reason(pickle_trace(src, 0, size, &o, &end, &err), &err);
-        if (end.next > size || end.opcodes > size)
+        ckpt_status st = a && src ? pickle_trace(src, 0, size, &o, &end, &err) : fail_memory(&err);
+        reason(st, &err);
+        if (a && src && (end.next > size || end.opcodes > size))
             exercise_broken("a trace goes beyond the bytes");
         arena_free(a);
     }
@@ -156,7 +163,7 @@ static void zip_file(const uint8_t *data, size_t size)
     arena *a = arena_new(MEMORY);
     source *src = memory(data, size);
     zip *z = NULL;
-    ckpt_status st = zip_open(src, a, &z, &err);
+    ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
     reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
         ckpt_str bytes;
@@ -178,12 +185,116 @@ static void tar_file(const uint8_t *data, size_t size)
     source *src = memory(data, size);
     struct tar_entry *entries;
     size_t n;
-    ckpt_status st = tar_list(src, a, &entries, &n, &err);
+    ckpt_status st = a && src ? tar_list(src, a, &entries, &n, &err) : fail_memory(&err);
     reason(st, &err);
     for (size_t i = 0; st == CKPT_OK && i < n; i++)
         if (entries[i].data > size || entries[i].size > size - entries[i].data)
             exercise_broken("a member of a tar reaches beyond the file");
     source_unref(src);
+    arena_free(a);
+}
+
+/* salvage - what is whole in whatever archive that was can be read, as what it was said to be. */
+static void salvage(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size), *member;
+    ckpt_file *f = NULL;
+    zip *z = NULL;
+    ckpt_status st = a && src ? zip_salvage(src, a, &z, &err) : fail_memory(&err);
+    reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < z->n && i < 32; i++) {
+        member = NULL;
+        reason(zip_member(z, i, &member, &err), &err);
+        source_unref(member);
+    }
+    zip_close(st == CKPT_OK ? z : NULL);
+    if (src) {
+        st = format_salvage("fuzz", source_ref(src), NULL, &f, &err);
+        reason(st, &err);
+        for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
+            exercise_row(f, i);
+        file_free(st == CKPT_OK ? f : NULL);
+    }
+    source_unref(src);
+    arena_free(a);
+}
+
+static const struct patches no_patches;
+static const uint8_t zeros[60000];
+
+/* zip_patch - members replaced and added where the archive stands: it still opens. */
+static void zip_patched(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    arena *a = arena_new(MEMORY);
+    source *src = memory(data, size);
+    zip *z = NULL;
+    ckpt_status st = a && src ? zip_open(src, a, &z, &err) : fail_memory(&err);
+    reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
+        struct patches p = no_patches, q = no_patches;
+        ckpt_str name = z->entries[i].name, bytes;
+        if (zip_load(z, i, 1 << 16, &bytes, NULL) == CKPT_OK)
+            reason(zip_patch_replace(z, i, bytes, &p, &err), &err);
+        reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
+    }
+    zip_close(st == CKPT_OK ? z : NULL);
+    source_unref(src);
+    arena_free(a);
+}
+
+static void again(const void *user, size_t i, struct zip_spot *spot)
+{
+    (void)i;
+    *spot = *(const struct zip_spot *)user;
+}
+
+static ckpt_status write_members(zip_writer *w, const uint8_t *data, size_t size, ckpt_error *err)
+{
+    ckpt_str bytes = str_of((const char *)data, size);
+    struct zip_spot spot = {.name = "skipped", .size = size, .like = 100, .crc = 1};
+    buf header;
+    CKPT_TRY(zip_writer_member(w, "member", bytes, err));
+    CKPT_TRY(zip_writer_begin(w, "large", 300000, err));
+    for (size_t at = 0; at < 300000; at += 60000)
+        CKPT_TRY(zip_writer_put(w, zeros, 60000, err));
+    CKPT_TRY(zip_writer_skip(w, &spot, err));
+    buf_init(&header, 1 << 17);
+    ckpt_status st = zip_spot_header(w, &spot, &header, err);
+    buf_free(&header);
+    CKPT_TRY(st);
+    return zip_writer_finish(w, again, &spot, err);
+}
+
+/* zip_written - an archive of the bytes opens again, and has them. */
+static void zip_written(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    sink *out = NULL;
+    zip_writer *w = NULL;
+    arena *a = arena_new(MEMORY);
+    zip *z = NULL;
+    ckpt_str got;
+    ckpt_status st = a ? sink_mem((size_t)4 << 20, &out, &err) : fail_memory(&err);
+    if (st == CKPT_OK)
+        st = zip_writer_new(out, "top", 64, &w, &err);
+    if (st == CKPT_OK)
+        st = write_members(w, data, size, &err);
+    reason(st, &err);
+    zip_writer_free(w);
+    source *src = st == CKPT_OK ? memory((const uint8_t *)sink_mem_view(out).ptr, sink_mem_view(out).len) : NULL;
+    if (src) {
+        st = zip_open(src, a, &z, &err);
+        if (st == CKPT_OK)
+            st = zip_load(z, 0, MEMORY, &got, &err);
+        if (st == CKPT_OK ? z->n != 3 || !str_eq(got, str_of((const char *)data, size)) : !lacking(&err))
+            exercise_broken("an archive was written that does not hold what it was given");
+        zip_close(z);
+    }
+    source_unref(src);
+    sink_abort(out);
     arena_free(a);
 }
 
@@ -194,8 +305,10 @@ static void format(const uint8_t *data, size_t size, const char *only)
 {
     ckpt_error err = {0};
     ckpt_file *f = NULL;
-    ckpt_status st = format_open("fuzz", memory(data, size), NULL, only ? format_by_name(only) : NULL, &f,
-                                 &err);
+    source *src = memory(data, size);
+    if (!src)
+        return;
+    ckpt_status st = format_open("fuzz", src, NULL, only ? format_by_name(only) : NULL, &f, &err);
     reason(st, &err);
     for (uint32_t i = 0; st == CKPT_OK && i < ckpt_tensor_count(f) && i < 64; i++)
         exercise_row(f, i);
@@ -215,7 +328,8 @@ static void foreign(const uint8_t *data, size_t size)
     ckpt_error err = {0};
     p.nhead = size < sizeof p.head ? size : sizeof p.head;
     memcpy(p.head, data, p.nhead);
-    exercise_error(foreign_detect(&p, &err), &err);
+    if (p.src)
+        exercise_error(foreign_detect(&p, &err), &err);
     source_unref(p.src);
 }
 
@@ -233,8 +347,13 @@ static void scan(const uint8_t *data, size_t size)
     struct judge *judge = NULL;
     ckpt_error err = {0};
     source *src = memory(data, size);
-    if (judge_new(&s, &judge, &err) == CKPT_OK)
-        reason(format_scan("fuzz", src, &s, &err), &err);
+    ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
+    if (src && st == CKPT_OK)
+        st = format_scan("fuzz", src, &s, &err);
+    if (s.failed.status != CKPT_OK) /* it goes before, as in ckpt_scan */
+        reason(s.failed.status, &s.failed);
+    else
+        reason(st, &err);
     if (result.accounted > result.bytes)
         exercise_broken("more bytes are accounted for than there are");
     judge_free(judge);
@@ -282,9 +401,11 @@ static const struct {
     {"foreign", foreign},
     {"json", json},
     {"names", names},
+    {"packed", scan},
     {"pickle", pickle},
     {"pickle_back", pickle_back},
     {"safetensors", safetensors},
+    {"salvage", salvage},
     {"scan", scan},
     {"tar", tar_file},
     {"text", text},
@@ -293,6 +414,8 @@ static const struct {
     {"torch_zip", torch_zip},
     {"trace", trace},
     {"zip", zip_file},
+    {"zip_patch", zip_patched},
+    {"zip_write", zip_written},
 };
 #define NTARGETS (sizeof targets / sizeof *targets)
 

@@ -1,0 +1,228 @@
+/*
+ * in_turn.c - linked with the fuzz targets of parts.c: for every input, each call that can fail fails in turn
+ * while a reader works on it in memory: allocations of all libraries, what arenas, buffers and maps take,
+ * reads of sources, writes to sinks.
+ * Whatever failed, there is a refusal with a reason or an answer: no crash, no hang, and under ASan no leak.
+ *
+ *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
+ *   in_turn -e [-m BYTES] FILE|PACK…                    opened, asked everything and planned anew, by ckpt.h
+ */
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "../exercise.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/map.h"
+#include "io/sink.h"
+#include "io/source.h"
+#include "oom.h"
+
+#define CASE_SECONDS 20
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+
+static struct oom *turn; /* shared with the parent, which tells what died */
+static size_t most = 20000;
+static bool everything;
+
+void *__real_arena_alloc(arena *a, size_t n);
+void *__real_arena_array(arena *a, uint64_t count, size_t size);
+void *__real_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
+ckpt_str __real_arena_str(arena *a, ckpt_str s);
+ckpt_status __real_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
+ckpt_status __real_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
+ckpt_status __real_sink_skip(sink *s, uint64_t n, ckpt_error *err);
+ckpt_status __real_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
+bool __real_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
+bool __real_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
+bool __real_map_set_num(map *m, uint64_t key, uint32_t value);
+bool __real_buf_ok(const buf *b);
+void *__wrap_arena_alloc(arena *a, size_t n);
+void *__wrap_arena_array(arena *a, uint64_t count, size_t size);
+void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
+ckpt_str __wrap_arena_str(arena *a, ckpt_str s);
+ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...);
+ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err);
+ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err);
+ckpt_status __wrap_sink_skip(sink *s, uint64_t n, ckpt_error *err);
+ckpt_status __wrap_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
+bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
+bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
+bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
+bool __wrap_buf_ok(const buf *b);
+
+void *__wrap_arena_alloc(arena *a, size_t n) { return oom_fails() ? NULL : __real_arena_alloc(a, n); }
+
+void *__wrap_arena_array(arena *a, uint64_t count, size_t size)
+{
+    return oom_fails() ? NULL : __real_arena_array(a, count, size);
+}
+
+void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size)
+{
+    return oom_fails() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
+}
+
+ckpt_str __wrap_arena_str(arena *a, ckpt_str s) { return oom_fails() ? (ckpt_str){0} : __real_arena_str(a, s); }
+
+ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
+{
+    char text[4096];
+    va_list args;
+    va_start(args, fmt);
+    int n = vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    if (n < 0 || (size_t)n >= sizeof text)
+        abort();
+    return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
+}
+
+ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    return oom_fails() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
+                       : __real_source_read(s, off, out, n, err);
+}
+
+static ckpt_status refuse(ckpt_error *err)
+{
+    return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write that fails on request");
+}
+
+ckpt_status __wrap_sink_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+{
+    return oom_fails() ? refuse(err) : __real_sink_write(s, bytes, n, err);
+}
+
+ckpt_status __wrap_sink_skip(sink *s, uint64_t n, ckpt_error *err)
+{
+    return oom_fails() ? refuse(err) : __real_sink_skip(s, n, err);
+}
+
+ckpt_status __wrap_sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err)
+{
+    return oom_fails() ? refuse(err) : __real_sink_patch(s, off, bytes, n, err);
+}
+
+bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
+{
+    return !oom_fails() && __real_map_put(m, key, value, old);
+}
+
+bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
+{
+    return !oom_fails() && __real_map_put_num(m, key, value, old);
+}
+
+bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value)
+{
+    return !oom_fails() && __real_map_set_num(m, key, value);
+}
+
+/* What failed stays so. */
+bool __wrap_buf_ok(const buf *b)
+{
+    if (oom_fails())
+        ((buf *)(uintptr_t)b)->failed = ((buf *)(uintptr_t)b)->no_memory = true;
+    return __real_buf_ok(b);
+}
+
+static void once(const uint8_t *data, size_t size, long at)
+{
+    alarm(CASE_SECONDS);
+    atomic_store(&turn->count, 0);
+    turn->at = at;
+    if (everything)
+        (void)exercise_memory(data, size, "in turn");
+    else
+        (void)LLVMFuzzerTestOneInput(data, size);
+    turn->at = 0;
+}
+
+/* input - goes on where the process before ended: turn[1] outlives it. */
+static void input(const uint8_t *data, size_t size)
+{
+    long *next = &turn[1].at;
+    uint8_t *copy = malloc(size ? size : 1); /* one byte too far is seen */
+    if (!copy)
+        exit(2);
+    memcpy(copy, data, size);
+    do {
+        once(copy, size, ++*next);
+    } while (atomic_load(&turn->count) >= *next);
+    free(copy);
+    exit(0);
+}
+
+/* input_apart - in processes of its own: where one dies, another goes on. Number of deaths. */
+static long input_apart(const uint8_t *data, size_t size, const char *pack, size_t at)
+{
+    long deaths = 0, *next = &turn[1].at;
+    for (*next = 0;;) {
+        int status = 0;
+        fflush(stdout);
+        pid_t pid = fork();
+        if (pid == 0)
+            input(data, size);
+        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+            exit(2);
+        if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+            return deaths;
+        if (deaths++ < 3)
+            printf("%s, input at %zu: call %ld failed: %s %d\n", pack, at, *next,
+                   WIFSIGNALED(status) ? "signal" : "exit",
+                   WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+    }
+}
+
+static void file(const char *path, long *cases, long *deaths)
+{
+    static uint8_t data[1 << 20];
+    const char *dot = strrchr(path, '.');
+    bool pack = dot && strcmp(dot, ".pack") == 0;
+    FILE *f = fopen(path, "rb");
+    size_t size = f ? fread(data, 1, sizeof data, f) : 0;
+    if (!f || (pack && size == sizeof data)) {
+        fprintf(stderr, "in_turn: %s: no input\n", path);
+        exit(2);
+    }
+    fclose(f);
+    for (size_t at = 0, n = size; at < size; at += n) {
+        if (pack) {
+            n = data[at] | (size_t)data[at + 1] << 8 | (size_t)data[at + 2] << 16;
+            at += 4;
+        }
+        if (n > most || n > size - at)
+            continue;
+        *deaths += input_apart(data + at, n, path, at);
+        *cases += turn[1].at;
+    }
+}
+
+int main(int argc, char **argv)
+{
+    long cases = 0, deaths = 0;
+    int opt;
+    while ((opt = getopt(argc, argv, "em:")) != -1) {
+        if (opt == 'e')
+            everything = true;
+        else if (opt == 'm')
+            most = strtoul(optarg, NULL, 10);
+        else
+            return 2;
+    }
+    turn = mmap(NULL, 2 * sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    if (turn == MAP_FAILED)
+        return 2;
+    oom_use(turn);
+    if (!everything)
+        LLVMFuzzerInitialize(&argc, &argv);
+    for (int i = optind; i < argc; i++)
+        file(argv[i], &cases, &deaths);
+    printf("in turn: %ld passed, %ld failed\n", cases - deaths, deaths);
+    return deaths != 0;
+}
