@@ -5,7 +5,7 @@
  * Whatever failed, there is a refusal with a reason or an answer: no crash, no hang, and under ASan no leak.
  *
  *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
- *   in_turn -e [-m BYTES] FILE|PACK…                    opened, asked everything and planned anew, by ckpt.h
+ *   in_turn -e [-m BYTES] FILE|PACK…              by ckpt.h: opened, asked everything, planned anew
  */
 #include <stdarg.h>
 #include <stdint.h>
@@ -68,7 +68,10 @@ void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t wa
     return oom_fails() ? NULL : __real_arena_grow(a, old, used, cap, want, size);
 }
 
-ckpt_str __wrap_arena_str(arena *a, ckpt_str s) { return oom_fails() ? (ckpt_str){0} : __real_arena_str(a, s); }
+ckpt_str __wrap_arena_str(arena *a, ckpt_str s)
+{
+    return oom_fails() ? (ckpt_str){0} : __real_arena_str(a, s);
+}
 
 ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
 {

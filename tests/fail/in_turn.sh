@@ -11,7 +11,8 @@ for pack in "$packs"/*.pack; do
     FUZZ_TARGET=${target%.pack} "$program" "$pack"
 done >"$work" 2>&1
 "$program" -e "$packs"/any.pack "$packs"/torch_*.pack "$packs"/safetensors.pack >>"$work" 2>&1
-find tests/corpus tests/data -type f -size -16 | sort | awk -v each="${EACH:-9}" 'NR % each == 0' >"$work.files"
+find tests/corpus tests/data -type f -size -16 | sort |
+    awk -v each="${EACH:-9}" 'NR % each == 0' >"$work.files"
 for target in salvage scan zip zip_patch zip_write; do
     FUZZ_TARGET=$target xargs "$program" -m 8000 <"$work.files" >>"$work" 2>&1
 done

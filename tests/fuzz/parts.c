@@ -284,7 +284,8 @@ static void zip_written(const uint8_t *data, size_t size)
         st = write_members(w, data, size, &err);
     reason(st, &err);
     zip_writer_free(w);
-    source *src = st == CKPT_OK ? memory((const uint8_t *)sink_mem_view(out).ptr, sink_mem_view(out).len) : NULL;
+    ckpt_str all = st == CKPT_OK ? sink_mem_view(out) : str_of("", 0);
+    source *src = st == CKPT_OK ? memory((const uint8_t *)all.ptr, all.len) : NULL;
     if (src) {
         st = zip_open(src, a, &z, &err);
         if (st == CKPT_OK)
