@@ -133,12 +133,15 @@ static int spool_open(void)
 static void spool_pass(int spool)
 {
     char block[16384];
+    off_t end = lseek(spool, 0, SEEK_END);
     ssize_t n;
-    for (off_t at = 0; (n = pread(spool, block, sizeof block, at)) != 0; at += n > 0 ? n : 0) {
+    for (off_t at = 0; at < end || end < 0; at += n > 0 ? n : 0) {
+        n = pread(spool, block, sizeof block, at);
         if (n > 0)
             fwrite(block, 1, (size_t)n, stdout);
-        else if (errno != EINTR)
-            exit(trouble_text(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s", strerror(errno)));
+        else if (n == 0 || errno != EINTR)
+            exit(trouble_text(CKPT_EIO, NULL, NULL, "the temporary file of a report: %s",
+                              n ? strerror(errno) : "it ends too early"));
     }
 }
 

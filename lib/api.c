@@ -390,8 +390,6 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         st = format_verify(path, &c, &f, err);
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
-    if (st == CKPT_OK && f)
-        st = file_unchanged(f, err);
     file_free(f);
     check_free(&c);
     fail_file(st == CKPT_OK ? NULL : err, path);
@@ -414,12 +412,13 @@ static ckpt_status big_header(struct doctor *d, uint64_t length, uint64_t size, 
 static ckpt_status diagnose(struct doctor *d, const char *path, const struct check *c, ckpt_file *f,
                             ckpt_error *err)
 {
-    uint64_t length = 0, size = 0;
+    uint64_t length = 0;
+    source *src = c->nwatched ? c->watched[0] : NULL;
     bool cut = d->symptoms[CHECK_TRUNCATED].n && !doctor_failed_save(c, f);
-    if (d->symptoms[CHECK_MALFORMED].n && doctor_big_header(path, &length, &size))
-        return big_header(d, length, size, err);
+    if (d->symptoms[CHECK_MALFORMED].n && doctor_big_header(src, &length))
+        return big_header(d, length, src->size, err);
     if (cut)
-        CKPT_TRY(doctor_truncated(d, path, f, err));
+        CKPT_TRY(doctor_truncated(d, src, f, err));
     CKPT_TRY(doctor_damage(d, c, f, err));
     if (d->result->problems || !f)
         return CKPT_OK;
@@ -454,12 +453,16 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     if (st == CKPT_OK && (!opts || !opts->quick))
         st = verify_data(&c, f, err);
     told = *err;
-    if (st == CKPT_OK)
+    if (check_unchanged(&c, err) != CKPT_OK) /* whatever it looked like */
+        st = err->status;
+    else if (st == CKPT_OK)
         st = diagnose(&d, path, &c, f, err);
     else if (is_no_checkpoint(st) && !(f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
-        st = doctor_foreign(&d, path, &told, err);
-    else if (st == CKPT_ECHANGED)
+        st = doctor_foreign(&d, c.nwatched ? c.watched[0] : NULL, &told, err);
+    else if (st == CKPT_ECHANGED && !c.nwatched)
         st = doctor_says(&d, "interrupted-edit", NULL, &told, err);
+    if (st == CKPT_OK)
+        st = check_unchanged(&c, err);
     result->format = seen.format;
     result->tensors = seen.tensors;
     result->bytes = seen.bytes;

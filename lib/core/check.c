@@ -52,6 +52,8 @@ void check_free(struct check *c)
         source_unref(c->records[i].src);
     for (size_t i = 0; i < c->nkept; i++)
         c->drop(c->kept[i]);
+    for (size_t i = 0; i < c->nwatched; i++)
+        source_unref(c->watched[i]);
     map_free(c->told);
     arena_free(c->a);
 }
@@ -120,6 +122,26 @@ ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *er
     }
     c->records = grown;
     grown[c->nrecords++] = *r;
+    return CKPT_OK;
+}
+
+ckpt_status check_watch(struct check *c, source *src, ckpt_error *err)
+{
+    source **grown = arena_grow(c->a, c->watched, c->nwatched, &c->cap_watched, c->nwatched + 1,
+                                sizeof *grown);
+    if (!grown) {
+        source_unref(src);
+        return fail_memory(err);
+    }
+    c->watched = grown;
+    grown[c->nwatched++] = src;
+    return CKPT_OK;
+}
+
+ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
+{
+    for (size_t i = 0; i < c->nwatched; i++)
+        CKPT_TRY(source_file_changed(c->watched[i], err));
     return CKPT_OK;
 }
 

@@ -31,6 +31,8 @@ struct check {
     map *told; /* texts of findings: the same fault may be met twice */
     struct record *records;
     size_t nrecords, cap_records;
+    source **watched; /* every file that was opened */
+    size_t nwatched, cap_watched;
     void **kept; /* by the format, until all is read */
     size_t nkept, cap_kept;
     void (*drop)(void *kept);
@@ -53,6 +55,11 @@ ckpt_status check_fault(struct check *c, const char *file, const ckpt_error *e, 
 /* check_finding - hands out F, whose error is whole. */
 ckpt_status check_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
 ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *err);
+/* check_watch - takes over SRC, a file that is checked. */
+ckpt_status check_watch(struct check *c, source *src, ckpt_error *err);
+/* check_unchanged - were all of them left alone, and no read of them failed? What was found
+ * says nothing of the files otherwise. */
+ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
 /* check_keep - KEPT goes to c->drop at the end. */
 ckpt_status check_keep(struct check *c, void *kept, ckpt_error *err);
 

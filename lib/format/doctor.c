@@ -46,22 +46,17 @@ static const char *const unread[] = {"a device, ", "directory without a checkpoi
 
 #define AGAIN "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
 
-ckpt_status doctor_foreign(struct doctor *d, const char *path, const ckpt_error *e, ckpt_error *err)
+ckpt_status doctor_foreign(struct doctor *d, source *src, const ckpt_error *e, ckpt_error *err)
 {
     unsigned char head[64] = {0};
-    source *src = NULL;
-    size_t n = 0;
+    size_t n = src && src->size < sizeof head ? (size_t)src->size : sizeof head;
     for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
         if (str_starts(str_c(e->what), str_c(unread[i]))) {
             *err = *e;
             return err->status;
         }
-    if (source_file_open(path, &src, NULL) == CKPT_OK) {
-        n = src->size < sizeof head ? (size_t)src->size : sizeof head;
-        if (source_read(src, 0, head, n, NULL) != CKPT_OK)
-            n = 0;
-        source_unref(src);
-    }
+    if (!src || source_read(src, 0, head, n, NULL) != CKPT_OK)
+        n = 0;
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         if (str_starts(str_of((const char *)head, n), str_c(heads[i].magic)))
             return doctor_says(d, heads[i].id, heads[i].fix, e, err);
@@ -90,14 +85,16 @@ static unsigned describes(const unsigned char *p, uint64_t length)
     return load_u64le(p + 8) == length ? DESCRIPTOR : 0;
 }
 
-/* described_end - behind the descriptor that tells how many bytes lie between DATA and it;
- * 0: there is none. */
-static uint64_t described_end(source *src, uint64_t data)
+/* described_end - *END is behind the descriptor that tells how many bytes lie between DATA and
+ * it; 0: there is none. */
+static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
 {
     reader r;
     uint64_t end = 0;
-    if (data >= src->size || reader_init(&r, src, data, src->size, NULL) != CKPT_OK)
-        return 0;
+    *out = 0;
+    if (data >= src->size)
+        return CKPT_OK;
+    CKPT_TRY(reader_init(&r, src, data, src->size, err));
     while (!end && reader_left(&r) >= DESCRIPTOR) {
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *p = reader_peek(&r, n);
@@ -110,30 +107,34 @@ static uint64_t described_end(source *src, uint64_t data)
         (void)reader_skip(&r, n - (DESCRIPTOR - 1));
     }
     reader_free(&r);
-    return end;
+    *out = end;
+    return CKPT_OK;
 }
 
-/* next_record - *AT moves from a local header behind its record; false: the record does not
+/* next_record - *AT moves from a local header behind its record; 0: the record does not
  * end. *NAME (of CAP bytes) is what the header calls it. */
-static bool next_record(source *src, uint64_t *at, char *name, size_t cap)
+static ckpt_status next_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
 {
     unsigned char h[LOCAL];
     uint64_t data, end = 0;
-    if (source_read(src, *at, h, sizeof h, NULL) != CKPT_OK)
-        return false;
+    uint64_t from = *at;
+    *at = 0;
+    if (src->size - from < sizeof h) /* bounded: FROM is inside the source */
+        return CKPT_OK;
+    CKPT_TRY(source_read(src, from, h, sizeof h, err));
     size_t n = load_u16le(h + 26) < cap - 1 ? load_u16le(h + 26) : cap - 1;
     /* bounded: the header was just read there */
-    if (source_read(src, *at + LOCAL, name, n, NULL) != CKPT_OK)
+    if (source_read(src, from + LOCAL, name, n, NULL) != CKPT_OK)
         n = 0;
     name[n] = 0;
     /* bounded: as above, and two lengths of 16 bits */
-    data = *at + LOCAL + load_u16le(h + 26) + load_u16le(h + 28);
+    data = from + LOCAL + load_u16le(h + 26) + load_u16le(h + 28);
     if (load_u16le(h + 6) & 8)
-        end = described_end(src, data);
+        CKPT_TRY(described_end(src, data, &end, err));
     else if (!checked_add(data, load_u32le(h + 18), &end))
-        return false;
-    *at = end;
-    return end && end <= src->size;
+        end = 0;
+    *at = end <= src->size ? end : 0;
+    return CKPT_OK;
 }
 
 /* cut_archive - how many records of it are whole, and which is not. */
@@ -145,7 +146,8 @@ static ckpt_status cut_archive(struct doctor *d, source *src, ckpt_error *err)
     unsigned long long whole = 0;
     while (source_read(src, at, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x04034B50) {
         begin = at;
-        if (!next_record(src, &at, name, sizeof name))
+        CKPT_TRY(next_record(src, &at, name, sizeof name, err));
+        if (!at)
             return doctor_tell(
                 d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
                 "cut off inside record %s, which begins at byte %llu; the %llu before it are whole", name,
@@ -157,38 +159,27 @@ static ckpt_status cut_archive(struct doctor *d, source *src, ckpt_error *err)
                        (unsigned long long)src->size, whole, name);
 }
 
-ckpt_status doctor_truncated(struct doctor *d, const char *path, const ckpt_file *f, ckpt_error *err)
+ckpt_status doctor_truncated(struct doctor *d, source *src, const ckpt_file *f, ckpt_error *err)
 {
     unsigned char head[8] = {0};
-    source *src = NULL;
     const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
-    bool opened = source_file_open(path, &src, NULL) == CKPT_OK;
-    bool archive = opened && source_read(src, 0, head, 4, NULL) == CKPT_OK && load_u32le(head) == 0x04034B50;
-    ckpt_status st;
+    bool archive = src && source_read(src, 0, head, 4, NULL) == CKPT_OK && load_u32le(head) == 0x04034B50;
     d->hint = s->first.hint;
     if (!f && archive && s->first.offset != CKPT_NO_OFFSET)
-        st = cut_archive(d, src, err);
-    else if (f && f->flat && f->src)
-        st = doctor_tell(d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
-                         "cut off: %llu of %llu tensors are lost; %s", (unsigned long long)s->n,
-                         (unsigned long long)(s->n + f->table.nrows), s->first.what);
-    else
-        st = doctor_says(d, "truncated", "ckpt salvage FILE -o OUT", &s->first, err);
-    source_unref(src);
-    return st;
+        return cut_archive(d, src, err);
+    if (f && f->flat && f->src)
+        return doctor_tell(d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
+                           "cut off: %llu of %llu tensors are lost; %s", (unsigned long long)s->n,
+                           (unsigned long long)(s->n + f->table.nrows), s->first.what);
+    return doctor_says(d, "truncated", "ckpt salvage FILE -o OUT", &s->first, err);
 }
 
 /* ---------------------------------------------------------------- safetensors */
 
-bool doctor_big_header(const char *path, uint64_t *length, uint64_t *size)
+bool doctor_big_header(source *src, uint64_t *length)
 {
     unsigned char head[9] = {0};
-    source *src = NULL;
-    if (source_file_open(path, &src, NULL) != CKPT_OK)
-        return false;
-    *size = src->size;
-    bool read = source_read(src, 0, head, sizeof head, NULL) == CKPT_OK;
-    source_unref(src);
+    bool read = src && source_read(src, 0, head, sizeof head, NULL) == CKPT_OK;
     *length = load_u64le(head);
     return read && head[8] == '{' && *length > SAFETENSORS_MAX_HEADER;
 }

@@ -4,12 +4,12 @@
 
 #include "core/doctor.h"
 
-/* doctor_foreign - PATH is no checkpoint, as E says. */
-ckpt_status doctor_foreign(struct doctor *d, const char *path, const ckpt_error *e, ckpt_error *err);
-/* doctor_truncated - PATH was cut off; F: what can still be opened of it, or NULL. */
-ckpt_status doctor_truncated(struct doctor *d, const char *path, const ckpt_file *f, ckpt_error *err);
-/* doctor_big_header - is PATH safetensors with a longer header than the format allows? */
-bool doctor_big_header(const char *path, uint64_t *length, uint64_t *size);
+/* doctor_foreign - SRC (NULL: it cannot be opened) is no checkpoint, as E says. */
+ckpt_status doctor_foreign(struct doctor *d, source *src, const ckpt_error *e, ckpt_error *err);
+/* doctor_truncated - SRC was cut off; F: what can still be opened of it, or NULL. */
+ckpt_status doctor_truncated(struct doctor *d, source *src, const ckpt_file *f, ckpt_error *err);
+/* doctor_big_header - is SRC safetensors with a longer header than the format allows? */
+bool doctor_big_header(source *src, uint64_t *length);
 /* doctor_name - PATH is called like another format than that of F. */
 ckpt_status doctor_name(struct doctor *d, const char *path, const ckpt_file *f, ckpt_error *err);
 

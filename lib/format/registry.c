@@ -174,9 +174,14 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     ckpt_error own, told;
     err = err ? err : &own;
     *out = NULL;
-    source *again = c && src ? source_ref(src) : NULL;
+    source *again = c ? src : NULL;
     uint64_t before = c ? c->result->findings : 0;
-    ckpt_status st = open_as(path, src, limits, NULL, c, false, out, err);
+    ckpt_status st = again ? check_watch(c, source_ref(again), err) : CKPT_OK;
+    if (st != CKPT_OK) {
+        source_unref(src);
+        return st;
+    }
+    st = open_as(path, src, limits, NULL, c, false, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
         fail_file(err, path);
         told = *err;
@@ -184,7 +189,6 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     }
     if (again && st == CKPT_OK)
         st = verify_records(path, again, before, c, err);
-    source_unref(again);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }

@@ -402,6 +402,7 @@ static ckpt_status go(struct job *j)
     CKPT_TRY(read_records(j));
     if (manifest && o->manifest)
         CKPT_TRY(manifest_check(j->c, j->f, j->digests, &j->manifest, j->err));
+    CKPT_TRY(check_unchanged(j->c, j->err));
     if (manifest && o->write_manifest && !j->c->result->findings)
         CKPT_TRY(manifest_write(j->c, j->f, j->digests, j->err));
     return CKPT_OK;

@@ -7,7 +7,7 @@
  *   meddle   the input cut, emptied, changed or replaced under its hands before each look at it
  *
  * What must hold: the folder is exactly as it was or exactly as it should become, owner, mode and
- * extended attributes included; exit 0 means the second; exit 2 comes with a line "ckpt: ..."; nothing
+ * extended attributes included; exit 0 (1 of a salvage) means the second; exit 2 comes with a line "ckpt: ..."; nothing
  * else lies about; no signal. After a SIGKILL a temporary or a journal may stay, and the next run must
  * make all of it good. Files that replace a set of shards take their places one by one: the old index
  * goes before the first, the new one comes behind the last.
@@ -42,6 +42,7 @@ enum {
     MANY = 4,     /* several files: each whole, the index last */
     READS = 8,    /* writes nothing */
     TALKS = 16,   /* of interest for its memory only */
+    LOSES = 32,   /* exits 1 when all goes well: its input is damaged */
 };
 
 struct job {
@@ -70,8 +71,7 @@ struct bench {
     const struct job *job;
     char dir[64];
     char *argv[WORDS], words[512];
-    int out, err;
-    int fine; /* exit code when nothing goes wrong: a scan may find something */
+    int out, err, done; /* DONE: what it exits with when nothing goes wrong */
     char printed[PRINTED], expect[PRINTED];
     struct folder old, new, now;
     struct trace t;
@@ -205,8 +205,9 @@ static bool bench_make(struct bench *b, const struct job *job)
     read_output(b->out, b->expect);
     read_output(b->err, b->printed);
     folder_take(&b->new, b->dir);
-    b->fine = strncmp(job->command, "scan", 4) == 0 && b->t.code == 1 ? 1 : 0;
-    if (b->t.code != b->fine ||
+    b->done = b->t.code;
+    int most = (job->flags & LOSES) || strncmp(job->command, "scan", 4) == 0;
+    if (b->done < 0 || b->done > most ||
         ((job->flags & READS) == 0 && folder_same(&b->old, &b->new, false) && !*b->expect)) {
         complain(b, "cannot be done at all (exit %d): %s", b->t.code, b->printed);
         return false;
@@ -312,7 +313,7 @@ static const char *make_good(struct bench *b)
     read_output(b->err, b->printed);
     if (code == 2 && strstr(b->printed, "may have been this one") && folder_same(&b->now, &b->new, true))
         return NULL; /* all was done when it was killed */
-    if (code != 0)
+    if (code != b->done)
         return "the next run fails";
     /* The index of a set may have gone before: the new one is then as new files are. */
     return folder_same(&b->now, &b->new, (b->job->flags & MANY) == 0) ? NULL
@@ -359,11 +360,11 @@ static const char *judge(struct bench *b, bool lasting)
     folder_take(&b->now, b->dir);
     if (b->t.signal)
         return "dies of a signal";
-    if (b->t.code == b->fine) {
+    if (b->t.code == b->done) {
         read_output(b->out, b->printed);
         if (strcmp(b->printed, b->expect) != 0)
-            return "prints something else and exits as if all were well";
-        return folder_same(&b->now, &b->new, attributes) ? NULL : "exits 0 without having done it";
+            return "prints something else and says that all is done";
+        return folder_same(&b->now, &b->new, attributes) ? NULL : "says that all is done, and it is not";
     }
     if (b->t.code != 2 && !finds(b))
         return "exits with another code";
@@ -530,9 +531,9 @@ static const char *after_meddling(struct bench *b, const char *input)
     folder_take(&b->now, b->dir);
     if (b->t.signal)
         return "dies of a signal";
-    if (b->t.code != 0 && b->t.code != 2 && !finds(b))
+    if (b->t.code != b->done && b->t.code != 2 && !finds(b))
         return "exits with another code";
-    if (b->t.code && !told(b))
+    if (b->t.code != b->done && !told(b))
         return "says nothing";
     for (size_t i = 0; i < b->now.n; i++) {
         const struct folder_file *f = &b->now.file[i], *will = folder_find(&b->new, f->name),
@@ -543,12 +544,12 @@ static const char *after_meddling(struct bench *b, const char *input)
             return "leaves a file";
         if (will && folder_same_file(f, will, true))
             continue;
-        if (b->t.code == 0 || !was || !folder_same_file(f, was, true))
+        if (b->t.code == b->done || !was || !folder_same_file(f, was, true))
             return "leaves a file made of what was and what came";
     }
     read_output(b->out, b->printed);
-    if (b->t.code == 0 && strcmp(b->printed, b->expect) != 0)
-        return "prints something else and exits 0";
+    if (b->t.code == b->done && strcmp(b->printed, b->expect) != 0)
+        return "prints something else and says that all is done";
     return NULL;
 }
 
@@ -557,7 +558,7 @@ static void each_meddling(struct bench *b)
     static const char *const ways[] = {"cut", "emptied", "grown", "changed", "replaced"};
     struct folder_meddling m = {.how = 0};
     size_t n, first = 0;
-    if ((b->job->flags & IN_PLACE) || !(m.was = folder_find(&b->old, "in")))
+    if (!(m.was = folder_find(&b->old, "in")))
         return;
     struct trace_call *calls = list_calls(b, &n);
     while (first < n && calls[first].nr != SYS_pread64) /* it is open by then */
@@ -622,13 +623,13 @@ static void each_allocation(struct bench *b)
 /* --------------------------------------------------------------------- main */
 
 static const struct {
-    int bit;
+    int bit, skip; /* SKIP: flags of those for which it tells nothing new */
     void (*each)(struct bench *b);
-} kind[] = {{KILL, each_kill},
-            {ERROR, each_error},
-            {FULL, each_full},
-            {MEDDLE, each_meddling},
-            {MEMORY, each_allocation}};
+} kind[] = {{KILL, TALKS | READS, each_kill},
+            {ERROR, TALKS, each_error},
+            {FULL, TALKS, each_full},
+            {MEDDLE, TALKS | NAMED | IN_PLACE, each_meddling},
+            {MEMORY, NAMED, each_allocation}};
 #define NKINDS (sizeof kind / sizeof *kind)
 
 static void work(void)
@@ -637,7 +638,7 @@ static void work(void)
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < NJOBS;) {
         if (bench_make(&b, &jobs[i]))
             for (size_t k = 0; k < NKINDS; k++)
-                if ((kinds & kind[k].bit) && (kind[k].bit == MEMORY || !(jobs[i].flags & TALKS)))
+                if ((kinds & kind[k].bit) && !(jobs[i].flags & kind[k].skip))
                     kind[k].each(&b);
         bench_free(&b);
     }

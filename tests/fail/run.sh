@@ -62,8 +62,8 @@ fi
 "$B/tests/fail/faults" "$CKPT" $seed >"$work/faults" || failed=$((failed + 1))
 cat "$work/faults"
 set -- $(sed -n 's/^faults: \([0-9]*\) passed, \([0-9]*\) failed.*/\1 \2/p' "$work/faults")
-# Allocations: each in the plain program, every fifth (OOM_STEP) under ASan, which looks for leaks, too.
-for oom in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-5} $B/asan/tests/fail/ckpt-oom"; do
+# Allocations: each in the plain program, every eleventh (OOM_STEP) under ASan, which looks for leaks, too.
+for oom in "-s 1 $B/tests/fail/ckpt-oom" "-s ${OOM_STEP:-11} $B/asan/tests/fail/ckpt-oom"; do
     [ -x "${oom##* }" ] || continue
     # shellcheck disable=SC2086
     ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 \
