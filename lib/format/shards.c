@@ -316,7 +316,9 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (!f->src)
         return read_folder(f, err);
     f->flat = true;
-    ckpt_status st = read_whole(&x, f->src);
+    ckpt_status st = read_whole(&x, f->src), later = source_file_changed(f->src, err);
+    if (later != CKPT_OK) /* a set that was replaced since */
+        st = later;
     for (size_t i = 0; i < x.nshards; i++) {
         map_free(x.shards[i].pair_of);
         map_free(x.shards[i].note_of);

@@ -22,6 +22,7 @@
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "format/shards.h"
+#include "format/shards_replace.h"
 #include "format/ties.h"
 #include "io/sink.h"
 
@@ -59,6 +60,7 @@ struct cut {
     uint64_t done;           /* bytes in the shards that are finished */
     struct sink_batch batch; /* whole, and not yet in their places */
     size_t placed;           /* files of the set that are in their places */
+    struct replaced *old;    /* the set that was there before; NULL: none, or it is still as it was */
 };
 
 #define WAITING_MOST 400u /* files of a set that wait, two descriptors each; of more, the first do not */
@@ -416,55 +418,39 @@ static int progress(void *user, uint64_t done, uint64_t total)
     return c->job->opts->progress(c->job->opts->user, c->done + done, c->total);
 }
 
-/* What is there already stays unless it may be replaced; asked before a byte
- * is written, so that no half of a set appears. */
-static ckpt_status check_free(const struct cut *c, ckpt_error *err)
+/* check_places - before a byte is written: what is there stays unless it may be replaced, and
+ * what is read always does. */
+static ckpt_status check_places(const struct cut *c, ckpt_error *err)
 {
-    for (uint32_t k = 0; !c->job->opts->force && k < c->nshards + (c->nshards > 1); k++) {
+    bool force = c->job->opts->force;
+    for (uint32_t k = 0; k < c->nshards + (c->nshards > 1); k++) {
         const char *path = full_name(c, k);
         if (!path)
             return fail_memory(err);
-        if (access(path, F_OK) == 0) {
-            (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "exists already; nothing written");
-            fail_hint(err, "-f replaces it");
-            fail_file(err, path);
-            return CKPT_EEXIST;
-        }
-    }
-    return CKPT_OK;
-}
-
-/* check_input - a set goes out shard by shard, so one that replaced its own input
- * would leave neither when it is stopped. */
-static ckpt_status check_input(const struct cut *c, ckpt_error *err)
-{
-    for (uint32_t k = 0; c->job->opts->force && k <= c->nshards; k++) {
-        const char *path = full_name(c, k);
-        if (!path)
-            return fail_memory(err);
-        if (!shards_hold(c->p->file, path))
+        if (force ? c->nshards == 1 || !shards_hold(c->p->file, path) : access(path, F_OK) != 0)
             continue;
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
-        fail_hint(err, "write the set into another folder, then move it");
+        (void)fail(err, force ? CKPT_EUSAGE : CKPT_EEXIST, CKPT_NO_OFFSET, "%s; nothing written",
+                   force ? "is part of the input" : "exists already");
+        fail_hint(err, force ? "write the set into another folder, then move it" : "-f replaces it");
         fail_file(err, path);
-        return CKPT_EUSAGE;
+        return err->status;
     }
     return CKPT_OK;
 }
 
-/* drop_index - the index of the set that is replaced goes before its first shard,
- * when all that is new is whole: nobody must read some shards of the old set with
- * some of the new. */
-static ckpt_status drop_index(const struct cut *c, ckpt_error *err)
+/* make_way - what is to be replaced gets out of the way, when all that is new is whole. */
+static ckpt_status make_way(struct cut *c, ckpt_error *err)
 {
-    const char *path = full_name(c, c->nshards);
-    if (!path)
-        return fail_memory(err);
-    if (c->job->opts->dry_run || !c->job->opts->force || unlink(path) == 0 || errno == ENOENT)
+    const ckpt_write_options *o = c->job->opts;
+    if (c->old || !o->force)
         return CKPT_OK;
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
-    fail_file(err, path);
-    return st;
+    const char **paths = arena_array(c->p->a, c->nshards + 1, sizeof *paths); /* bounded: MAX_SHARDS */
+    for (uint32_t k = 0; paths && k <= c->nshards; k++)
+        if (!(paths[k] = full_name(c, k)))
+            paths = NULL;
+    return paths ? replaced_begin(paths, c->nshards + 1, (const char *)c->stem.data,
+                                  (const char *)c->ext.data, !o->no_sync, &c->old, err)
+                 : fail_memory(err);
 }
 
 static ckpt_status make_folder(struct cut *c, ckpt_error *err)
@@ -484,25 +470,37 @@ static ckpt_status make_folder(struct cut *c, ckpt_error *err)
 static ckpt_status place(struct cut *c, ckpt_error *err)
 {
     size_t placed = 0;
-    ckpt_status st = drop_index(c, err);
+    ckpt_status st = make_way(c, err);
     if (st == CKPT_OK)
         st = sink_batch_commit(&c->batch, &placed, err);
     c->placed += placed; /* bounded: the files of this set */
     return st;
 }
 
-/* A set that is not whole is no checkpoint: shards that were put in free places
- * go again; what was replaced by force stays replaced. */
+/* finish - the set is in its place, though the disk may not have been waited for. */
+static void finish(struct cut *c)
+{
+    if (c->old)
+        replaced_done(c->old);
+    c->old = NULL;
+}
+
+/* A set that is not whole is no checkpoint: what was there before comes back. */
 static void take_back(struct cut *c, size_t from)
 {
-    size_t end = from + c->placed; /* bounded: as above */
+    size_t end = from + c->placed; /* bounded: the files of this set */
     end = end < c->p->noutputs ? end : c->p->noutputs;
     sink_batch_abort(&c->batch);
-    if (c->nshards > 1 && c->placed > c->nshards) /* the index, too: only the disk was not waited for */
+    if (c->nshards > 1 && c->placed > c->nshards) {
+        finish(c);
         return;
+    }
     for (size_t i = from; i < end; i++)
         if (!c->job->opts->force)
             (void)unlink(c->p->outputs[i]);
+    if (c->old)
+        replaced_undo(c->old, c->placed);
+    c->old = NULL;
     if (c->made_folder)
         (void)rmdir((const char *)c->folder.data);
     c->p->noutputs = from;
@@ -568,6 +566,8 @@ static ckpt_status write_set(struct cut *c, size_t aliases, ckpt_error *err)
         st = place(c, err);
     if (st != CKPT_OK)
         take_back(c, outputs);
+    else
+        finish(c);
     return st;
 }
 
@@ -638,9 +638,7 @@ static ckpt_status write_cut(struct cut *c, ckpt_error *err)
     if (st == CKPT_OK)
         st = make_units(c, err);
     if (st == CKPT_OK)
-        st = check_free(c, err);
-    if (st == CKPT_OK && c->nshards > 1)
-        st = check_input(c, err);
+        st = check_places(c, err);
     if (st == CKPT_OK && c->nshards > 1)
         st = write_set(c, aliases, err);
     plan_restore(p, &saved);

@@ -9,8 +9,7 @@
  * What must hold: the folder is exactly as it was or exactly as it should become, owner, mode and
  * extended attributes included; exit 0 (1 of a salvage) means the second; exit 2 comes with a line "ckpt: ..."; nothing
  * else lies about; no signal. After a SIGKILL a temporary or a journal may stay, and the next run must
- * make all of it good. Files that replace a set of shards take their places one by one: the old index
- * goes before the first, the new one comes behind the last.
+ * make all of it good; of a set of shards, a reader must find the old or the new one whole before that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,12 +36,13 @@
 
 enum { KILL = 1, ERROR = 2, FULL = 4, MEDDLE = 8, ALL = 15, MEMORY = 16 };
 enum {
-    IN_PLACE = 1, /* a journal may stay, and a reader must not take what it guards */
-    NAMED = 2,    /* no O_TMPFILE */
-    MANY = 4,     /* several files: each whole, the index last */
-    READS = 8,    /* writes nothing */
-    TALKS = 16,   /* of interest for its memory only */
-    LOSES = 32,   /* exits 1 when all goes well: its input is damaged */
+    IN_PLACE = 1,  /* a journal may stay, and a reader must not take what it guards */
+    NAMED = 2,     /* no O_TMPFILE */
+    MANY = 4,      /* a set of shards: read whole, by its index, at any time */
+    READS = 8,     /* writes nothing */
+    TALKS = 16,    /* of interest for its memory only */
+    NO_LINKS = 64, /* hard links are refused: of a set, the index goes while it is replaced */
+    LOSES = 32,    /* exits 1 when all goes well: its input is damaged */
 };
 
 struct job {
@@ -73,6 +73,7 @@ struct bench {
     char *argv[WORDS], words[512];
     int out, err, done; /* DONE: what it exits with when nothing goes wrong */
     char printed[PRINTED], expect[PRINTED];
+    char before[PRINTED], after[PRINTED]; /* what a reader says of a set; empty: there is none */
     struct folder old, new, now;
     struct trace t;
     int complaints;
@@ -131,6 +132,17 @@ static void read_output(int fd, char text[PRINTED])
 {
     ssize_t n = pread(fd, text, PRINTED - 1, 0);
     text[n > 0 ? n : 0] = '\0';
+}
+
+/* read_set - what a reader says of the set in the folder, to TEXT; its exit status. */
+static int read_set(struct bench *b, char text[PRINTED])
+{
+    static char hash[] = "hash", set[] = "out.safetensors.index.json";
+    char *argv[] = {b->argv[0], hash, set, NULL};
+    rewind_output(b);
+    int code = run_plainly(b->dir, b->out, b->err, argv);
+    read_output(b->out, text);
+    return code;
 }
 
 /* mark - the outputs get a mode, an owner and an attribute that no new file has. */
@@ -196,8 +208,11 @@ static bool bench_make(struct bench *b, const struct job *job)
     mark(b);
     split(b, job->command);
     folder_take(&b->old, b->dir);
+    (void)read_set(b, b->before);
     rewind_output(b);
-    b->t = (struct trace){.what = TRACE_ONLY, .no_unnamed = (job->flags & NAMED) != 0};
+    b->t = (struct trace){.what = TRACE_ONLY,
+                          .no_unnamed = (job->flags & NAMED) != 0,
+                          .no_links = (job->flags & NO_LINKS) != 0};
     if (kinds == MEMORY) /* LeakSanitizer cannot be traced */
         b->t.code = run_plainly(b->dir, b->out, b->err, b->argv);
     else if (!trace_run(b->argv, b->dir, b->out, b->err, &b->t))
@@ -205,6 +220,7 @@ static bool bench_make(struct bench *b, const struct job *job)
     read_output(b->out, b->expect);
     read_output(b->err, b->printed);
     folder_take(&b->new, b->dir);
+    (void)read_set(b, b->after);
     b->done = b->t.code;
     int most = (job->flags & LOSES) || strncmp(job->command, "scan", 4) == 0;
     if (b->done < 0 || b->done > most ||
@@ -232,8 +248,6 @@ static bool is_leftover(const struct bench *b, const char *name)
     return name[0] == '.' && strstr(name, ".ckpt-") != NULL;
 }
 
-static bool is_index(const char *name) { return strstr(name, ".index.json") != NULL; }
-
 /* each_whole - every file is an old or a new one, and none of the old is gone. */
 static const char *each_whole(struct bench *b, bool leftovers, bool attributes)
 {
@@ -249,8 +263,8 @@ static const char *each_whole(struct bench *b, bool leftovers, bool attributes)
             return "leaves a file that is neither old nor new";
     }
     for (size_t i = 0; i < b->old.n; i++)
-        if (!folder_find(&b->now, b->old.file[i].name) &&
-            !((b->job->flags & MANY) && is_index(b->old.file[i].name)))
+        if (!folder_find(&b->now, b->old.file[i].name) && folder_find(&b->new, b->old.file[i].name) &&
+            !((b->job->flags & NO_LINKS) && strstr(b->old.file[i].name, ".index.json")))
             return "removes a file";
     return NULL;
 }
@@ -267,7 +281,20 @@ static void set_leftovers_aside(struct bench *b)
     b->now.n = n;
 }
 
-/* old_or_new - the folder as a whole; of several files, the index says that all are new. */
+/* set_readable - a set that was being replaced is the old one or the new one to a reader, and where
+ * there was none, or no links, there may be none. */
+static const char *set_readable(struct bench *b)
+{
+    int code = read_set(b, b->printed);
+    if (code == 2 && (!*b->before || (b->job->flags & NO_LINKS)))
+        return NULL;
+    if (code != 0)
+        return "leaves no set";
+    return strcmp(b->printed, b->before) == 0 || strcmp(b->printed, b->after) == 0
+               ? NULL
+               : "leaves a set of old and new shards";
+}
+
 static const char *old_or_new(struct bench *b, bool leftovers, bool attributes)
 {
     const char *wrong = each_whole(b, leftovers, attributes);
@@ -277,14 +304,7 @@ static const char *old_or_new(struct bench *b, bool leftovers, bool attributes)
         set_leftovers_aside(b);
     if (folder_same(&b->now, &b->old, attributes) || folder_same(&b->now, &b->new, attributes))
         return NULL;
-    if (!(b->job->flags & MANY))
-        return "leaves something old and something new";
-    for (size_t i = 0; i < b->now.n; i++) {
-        const struct folder_file *f = &b->now.file[i], *was = folder_find(&b->old, f->name);
-        if (is_index(f->name) && !(was && folder_same_file(f, was, attributes)))
-            return "leaves a new index and not all of its files";
-    }
-    return NULL;
+    return b->job->flags & NO_LINKS ? set_readable(b) : "leaves something old and something new";
 }
 
 static const char *make_good(struct bench *b)
@@ -315,9 +335,10 @@ static const char *make_good(struct bench *b)
         return NULL; /* all was done when it was killed */
     if (code != b->done)
         return "the next run fails";
-    /* The index of a set may have gone before: the new one is then as new files are. */
-    return folder_same(&b->now, &b->new, (b->job->flags & MANY) == 0) ? NULL
-                                                                      : "the next run does not make it good";
+    /* Without links the index may have gone before: the new one is then as new files are. */
+    return folder_same(&b->now, &b->new, (b->job->flags & NO_LINKS) == 0)
+               ? NULL
+               : "the next run does not make it good";
 }
 
 static bool told(struct bench *b)
@@ -445,7 +466,9 @@ static void each_kill(struct bench *b)
         const char *wrong = NULL;
         if (b->t.signal != SIGKILL)
             break;
-        if (!(b->job->flags & IN_PLACE))
+        if (b->job->flags & MANY)
+            wrong = set_readable(b);
+        else if (!(b->job->flags & IN_PLACE))
             wrong = old_or_new(b, true, true);
         folder_take(&b->now, b->dir);
         if (!wrong && !(b->job->flags & READS))

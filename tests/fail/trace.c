@@ -93,6 +93,8 @@ static bool before(pid_t pid, struct trace *t, long *fail)
     size_t at = t->n - 1;
     if (t->no_unnamed && c.nr == SYS_openat && (c.arg[2] & O_TMPFILE) == O_TMPFILE)
         *fail = -EOPNOTSUPP;
+    if (t->no_links && c.nr == SYS_linkat)
+        *fail = -EPERM;
     if (t->what == TRACE_FULL && at >= t->at && writes(&c))
         *fail = -t->error;
     if (t->what == TRACE_ERROR && at == t->at)

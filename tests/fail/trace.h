@@ -24,6 +24,7 @@ struct trace {
     size_t at;
     int error;
     bool no_unnamed; /* O_TMPFILE is refused, always */
+    bool no_links;   /* so are hard links */
     void (*meddle)(void *user);
     void *user;
     /* What came of it. Calls are counted from the first rt_sigaction on: that is main(). */
