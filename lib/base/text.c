@@ -205,3 +205,57 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
     int c = str_compare(a, b); /* 1 and 01 are equal so far */
     return (c > 0) - (c < 0);
 }
+
+/* ------------------------------------------------------------ words of a shell */
+
+/* shown_as_is - would escaping leave S as it is? */
+static bool shown_as_is(ckpt_str s)
+{
+    char shown[SHELL_MOST];
+    text_fit(s, shown, sizeof shown);
+    return str_is(s, shown);
+}
+
+const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_MOST])
+{
+    static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
+    size_t n = 0;
+    bool quote = s.len == 0;
+    if (s.len >= SHELL_MOST / 4 * 3 || !shown_as_is(s))
+        return otherwise;
+    for (size_t i = 0; i < s.len; i++) {
+        if (strchr(unless, s.ptr[i]))
+            return otherwise;
+        quote |= !strchr(plain, s.ptr[i]);
+    }
+    if (quote)
+        out[n++] = '\'';
+    for (size_t i = 0; i < s.len; i++) {
+        bool end = s.ptr[i] == '\'';
+        if (n + 6 > SHELL_MOST)
+            return otherwise;
+        memcpy(out + n, end ? "'\\''" : s.ptr + i, end ? 4 : 1);
+        n += end ? 4 : 1; /* bounded: by the line above */
+    }
+    if (quote)
+        out[n++] = '\'';
+    out[n] = 0;
+    return out;
+}
+
+const char *shell_path(const char *path, char out[SHELL_MOST])
+{
+    char own[SHELL_MOST];
+    size_t n = strlen(path);
+    bool option = path[0] == '-' && path[1];
+    if (!option || n + 3 > sizeof own)
+        return shell_word(str_of(path, n), "", "FILE", out);
+    memcpy(own, "./", 2);
+    memcpy(own + 2, path, n + 1); /* bounded: by the lines above */
+    return shell_word(str_of(own, n + 2), "", "FILE", out); /* bounded: likewise */
+}
+
+const char *shell_glob(ckpt_str name, char out[SHELL_MOST])
+{
+    return shell_word(name, "*?[]{}!\\=,", "NAME", out);
+}

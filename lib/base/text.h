@@ -38,4 +38,15 @@ size_t text_end(struct text_sink *sink);
  * characters and the cut shown as "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);
 
+#define SHELL_MOST 160
+
+/* shell_word - S as one word of a command that a hint proposes, quoted where a shell needs it. One
+ * that holds a character of UNLESS, that would have to be escaped to be shown, or that is too long
+ * must not be copied: then OTHERWISE stands there. */
+const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_MOST]);
+/* shell_path - the same of a file, which is never an option: FILE otherwise. */
+const char *shell_path(const char *path, char out[SHELL_MOST]);
+/* shell_glob - the same of a tensor where patterns are taken: NAME otherwise. */
+const char *shell_glob(ckpt_str name, char out[SHELL_MOST]);
+
 #endif

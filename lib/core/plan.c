@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
+#include "base/text.h"
 #include "core/convert.h"
 #include "core/dtype.h"
 
@@ -369,8 +370,9 @@ ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *er
                STR_ARG(first->name), (unsigned long long)first->overflowed,
                (unsigned long long)first->elements, ckpt_dtype_name((ckpt_dtype)first->to), first->became,
                more);
-    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; without --strict they are written and listed",
-              STR_ARG(first->name), ckpt_dtype_name((ckpt_dtype)first->from));
+    char word[SHELL_MOST];
+    fail_hint(err, "--cast %s=%s leaves it as it is; without --strict they are written and listed",
+              shell_glob(first->name, word), ckpt_dtype_name((ckpt_dtype)first->from));
     return CKPT_ELOSSY;
 }
 

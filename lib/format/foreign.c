@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "format/format.h"
 
 #define READS "this version reads PyTorch and safetensors files"
@@ -60,7 +61,8 @@ static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
     else
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
                    "Git LFS pointer without its %s line, not a checkpoint", oid.len ? "size" : "oid");
-    fail_hint(err, "git lfs pull --include %s", p->path);
+    char word[SHELL_MOST]; /* --include takes patterns */
+    fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
 }
 

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "core/dtype.h"
@@ -78,7 +79,8 @@ static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry 
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s",
                STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
                t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
-    fail_hint(err, "--drop '%.*s' leaves it out; a .pth output keeps it", STR_ARG(first->name));
+    char word[SHELL_MOST];
+    fail_hint(err, "--drop %s leaves it out; a .pth output keeps it", shell_glob(first->name, word));
     return CKPT_ELOSSY;
 }
 

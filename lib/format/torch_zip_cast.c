@@ -6,6 +6,7 @@
  * pickles of merged shards name the storages of their own tables, which are
  * found by where their bytes lie.
  */
+#include "base/text.h"
 #include "core/convert.h"
 #include "core/dtype.h"
 #include "format/torch_zip.h"
@@ -41,7 +42,9 @@ static ckpt_status refuse_negated(const struct torch_writer *w, const struct pla
 {
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is a negated view, which torch has not of %s",
                STR_ARG(e->name), ckpt_dtype_name(plan_dtype(w->p, e->row)));
-    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; a .safetensors output can have it", STR_ARG(e->name),
+    char word[SHELL_MOST];
+    fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+              shell_glob(e->name, word),
               ckpt_dtype_name((ckpt_dtype)tensor_of(w, e)->dtype));
     return CKPT_ELOSSY;
 }

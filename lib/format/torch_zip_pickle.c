@@ -12,6 +12,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "codec/pickle_write.h"
 #include "core/dtype.h"
 #include "format/torch_graph.h"
@@ -283,8 +284,9 @@ static ckpt_status refuse_cast(const struct torch_writer *w, const struct storag
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                "\"%.*s\" cannot become %s: its bytes are used otherwise than as a plain tensor of %s",
                STR_ARG(c->first->name), ckpt_dtype_name(c->to), ckpt_dtype_name(c->from));
-    fail_hint(err, "--cast '%.*s=%s' leaves it as it is; a .safetensors output can have it",
-              STR_ARG(c->first->name), ckpt_dtype_name(c->from));
+    char word[SHELL_MOST];
+    fail_hint(err, "--cast %s=%s leaves it as it is; a .safetensors output can have it",
+              shell_glob(c->first->name, word), ckpt_dtype_name(c->from));
     return CKPT_ELOSSY;
 }
 
@@ -358,7 +360,8 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "tensor \"%.*s\" (%s, %s) %s; a torch file cannot hold it",
                STR_ARG(t->name), ckpt_kind_name((ckpt_kind)t->kind), ckpt_dtype_name((ckpt_dtype)t->dtype),
                lacks);
-    fail_hint(err, "--drop '%.*s' leaves it out", STR_ARG(t->name));
+    char word[SHELL_MOST];
+    fail_hint(err, "--drop %s leaves it out", shell_glob(t->name, word));
     return CKPT_ELOSSY;
 }
 

@@ -52,6 +52,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "base/text.h"
 #include "io/fd.h"
 
 #define MAGIC       "CKPTUNDO"
@@ -449,7 +450,9 @@ static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_err
     } else {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it",
                    e->journal);
-        fail_hint(err, "`ckpt strip --in-place --check --auto %.120s` undoes it, no more", path);
+        char word[SHELL_MOST];
+        fail_hint(err, "`ckpt strip --in-place --check --auto %s` undoes it, no more",
+                  shell_path(path, word));
     }
     fail_file(err, path);
     return CKPT_ECHANGED;

@@ -15,6 +15,7 @@
 
 #include "base/buf.h"
 #include "base/checked.h"
+#include "base/text.h"
 #include "io/sink.h"
 #include "op/hash_xxh3.h"
 #include "op/root.h"
@@ -258,13 +259,14 @@ static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name
                          const char *text)
 {
     ckpt_error e = {0};
-    char safe[512]; /* it is escaped already */
+    char word[SHELL_MOST], safe[512]; /* it is escaped already */
     int n = name.len < sizeof safe ? (int)name.len : (int)sizeof safe - 1;
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
     (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
     fail_where(&e, "%s", safe);
     if (m->below.len && rule == CHECK_MANIFEST_MISSING)
-        fail_hint(&e, "if the manifest is of the weights alone: --root %.*s", STR_ARG(m->below));
+        fail_hint(&e, "if the manifest is of the weights alone: --root %s",
+                  shell_word(m->below, "", "PATH", word));
     return check_tell(m->c, rule, m->f->path, &e, m->err);
 }
 

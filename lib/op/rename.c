@@ -1,6 +1,7 @@
 /* rename.c - strip, add, rename: each is a way to name keys, run by keys.c. */
 #include "op/rename.h"
 
+#include "base/text.h"
 #include "base/utf8.h"
 #include "op/keys.h"
 #include "op/prefix.h"
@@ -141,6 +142,7 @@ static void auto_end(struct naming *n, const struct group *g)
 ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
 {
     struct automatic x = {0};
+    char word[SHELL_MOST];
     struct naming n = {.p = plan, .key = auto_key, .begin = auto_begin, .end = auto_end, .user = &x};
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
@@ -152,7 +154,7 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
                     "%zu key%s still hold%s \"module.\" (%.*s), which may be a real submodule; if it is not: "
                     "ckpt strip --anywhere module. %s",
                     x.inner, x.inner == 1 ? "" : "s", x.inner == 1 ? "s" : "", STR_ARG(x.example),
-                    plan->file->path);
+                    shell_path(plan->file->path, word));
     return CKPT_OK;
 }
 

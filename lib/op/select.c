@@ -1,6 +1,7 @@
 /* select.c - which part of a file a plan writes: a root, and globs over names. */
 #include <stdio.h>
 
+#include "base/text.h"
 #include "core/plan.h"
 #include "op/weights.h"
 
@@ -42,7 +43,8 @@ static ckpt_status no_root(const ckpt_plan *p, const struct walk *w, const char 
     uint32_t shown = 0;
     if (file_find(p->file, str_c(path)) != CKPT_NO_TENSOR) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is a tensor, not a mapping", path);
-        fail_hint(err, "--keep '%s' writes one tensor", path);
+        char word[SHELL_MOST];
+        fail_hint(err, "--keep %s writes one tensor", shell_glob(str_c(path), word));
         return CKPT_EUSAGE;
     }
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is called \"%s\"", path);

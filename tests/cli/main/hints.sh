@@ -1,0 +1,27 @@
+# What a hint proposes can be copied into a shell, whatever the file or the tensor is called: the name is one word
+# of the command, or a word that stands for it.
+mkdir bin
+for tool in git ckpt; do printf '#!/bin/sh\nfor a; do printf "[%%s]" "$a"; done; echo\n' >bin/$tool; done
+chmod +x bin/*
+try()
+{
+    sed -n "s/^hint: //p; s/^ckpt: .*if it is not: //p" said | sed 's/^`\(.*\)` undoes.*/\1/; s/ leaves it.*//' >proposed
+    sed 's/^--/ckpt &/' proposed >run.sh
+    PATH=$PWD/bin:$PATH sh run.sh
+    [ ! -e ran ] || { echo "it ran"; rm ran; }
+}
+for name in plain 'two words' '$(touch ran)' '`touch ran`' 'a;touch ran' "';touch ran;'" '-f' '*' 'a|touch ran' "$(printf '\033[2J')" 'a
+touch ran'; do
+    printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 4\n' >"./$name"
+    ckpt ls -- "$name" 2>said
+    try
+    cp corpus/torch/t215/module_is_a_real_name.pt "./$name"
+    ckpt strip --auto -n -- "$name" >/dev/null 2>said
+    try
+    rm "./$name"
+    ckpt add -q -o g.pt -- "$name." corpus/torch/t215/module_is_a_real_name.pt
+    ckpt convert -n --root "$name.net.module.bias" g.pt -o x.pt 2>said
+    sed -i 's/ writes one.*//' said
+    try
+    rm g.pt
+done
