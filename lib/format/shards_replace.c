@@ -358,12 +358,11 @@ static ckpt_str first_name(ckpt_str name)
 /* is_ours - is NAME what a set of this stem calls a shard? */
 static bool is_ours(const struct replaced *r, ckpt_str name)
 {
-    ckpt_str digits = STR_LIT("-00000-of-00000");
-    if (name.len != r->stem.len + digits.len + r->ext.len || !str_starts(name, r->stem) ||
-        !str_ends(name, r->ext))
+    ckpt_str digits = STR_LIT("-00000-of-00000"), rest = str_skip(name, r->stem.len);
+    if (!str_starts(name, r->stem) || !str_ends(rest, r->ext) || rest.len - r->ext.len != digits.len)
         return false;
     for (size_t i = 0; i < digits.len; i++) {
-        char c = name.ptr[r->stem.len + i];
+        char c = rest.ptr[i];
         if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
             return false;
     }

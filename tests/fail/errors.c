@@ -55,3 +55,16 @@ bool errors_looks(const struct trace_call *c)
     return c->nr == SYS_pread64 || c->nr == SYS_read || c->nr == SYS_copy_file_range || c->nr == SYS_mmap ||
            c->nr == SYS_newfstatat || c->nr == SYS_fstat || c->nr == SYS_fallocate || c->nr == SYS_fsync;
 }
+
+bool errors_attributes(const struct trace_call *c)
+{
+    switch (c->nr) {
+    case SYS_fchown:
+    case SYS_fchmod:
+    case SYS_fsetxattr:
+    case SYS_getxattr:
+    case SYS_listxattr:
+    case SYS_mmap: return true;
+    default: return false;
+    }
+}

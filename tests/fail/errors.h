@@ -8,5 +8,7 @@
 const int *errors_of(const struct trace_call *c);
 /* errors_looks - does it read the input, or go by what was read? */
 bool errors_looks(const struct trace_call *c);
+/* errors_attributes - can a new file lack the old one's attributes when it fails? */
+bool errors_attributes(const struct trace_call *c);
 
 #endif

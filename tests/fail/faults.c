@@ -7,9 +7,10 @@
  *   meddle   the input cut, emptied, changed or replaced under its hands before each look at it
  *
  * What must hold: the folder is exactly as it was or exactly as it should become, owner, mode and
- * extended attributes included; exit 0 (1 of a salvage) means the second; exit 2 comes with a line "ckpt: ..."; nothing
- * else lies about; no signal. After a SIGKILL a temporary or a journal may stay, and the next run must
- * make all of it good; of a set of shards, a reader must find the old or the new one whole before that.
+ * extended attributes included; exit 0 (1 of a salvage) means the second; exit 2 comes with a line
+ * "ckpt: ..."; nothing else lies about; no signal. After a SIGKILL a temporary or a journal may stay,
+ * and the next run must make all of it good; of a set of shards, a reader must find the old or the new
+ * one whole before that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -106,21 +107,6 @@ static void split(struct bench *b, const char *command)
     b->argv[n] = NULL;
 }
 
-static int run_plainly(const char *dir, int out, int err, char *const argv[])
-{
-    int status = 0;
-    pid_t pid = fork();
-    if (pid == 0) {
-        if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
-            _exit(125);
-        execvp(argv[0], argv);
-        _exit(125);
-    }
-    if (pid < 0 || waitpid(pid, &status, 0) != pid)
-        die("fork");
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-}
-
 static void rewind_output(struct bench *b)
 {
     if (ftruncate(b->out, 0) != 0 || ftruncate(b->err, 0) != 0 || lseek(b->out, 0, SEEK_SET) != 0 ||
@@ -140,7 +126,7 @@ static int read_set(struct bench *b, char text[PRINTED])
     static char hash[] = "hash", set[] = "out.safetensors.index.json";
     char *argv[] = {b->argv[0], hash, set, NULL};
     rewind_output(b);
-    int code = run_plainly(b->dir, b->out, b->err, argv);
+    int code = trace_not(b->dir, b->out, b->err, argv);
     read_output(b->out, text);
     return code;
 }
@@ -200,7 +186,7 @@ static bool bench_make(struct bench *b, const struct job *job)
     b->err = memfd_create("err", MFD_CLOEXEC);
     static char shell[] = "sh", from_string[] = "-ec";
     char *sh[] = {shell, from_string, (char *)(size_t)job->setup, NULL};
-    if (run_plainly(b->dir, b->out, b->err, sh) != 0) {
+    if (trace_not(b->dir, b->out, b->err, sh) != 0) {
         read_output(b->err, b->printed);
         complain(b, "cannot be set up: %s", b->printed);
         return false;
@@ -214,7 +200,7 @@ static bool bench_make(struct bench *b, const struct job *job)
                           .no_unnamed = (job->flags & NAMED) != 0,
                           .no_links = (job->flags & NO_LINKS) != 0};
     if (kinds == MEMORY) /* LeakSanitizer cannot be traced */
-        b->t.code = run_plainly(b->dir, b->out, b->err, b->argv);
+        b->t.code = trace_not(b->dir, b->out, b->err, b->argv);
     else if (!trace_run(b->argv, b->dir, b->out, b->err, &b->t))
         die("trace");
     read_output(b->out, b->expect);
@@ -316,7 +302,7 @@ static const char *make_good(struct bench *b)
         const struct folder_file *f = folder_find(&b->now, "f");
         bool whole = f && (folder_same_file(f, folder_find(&b->old, "f"), false) ||
                            folder_same_file(f, folder_find(&b->new, "f"), false));
-        if (!whole && run_plainly(b->dir, b->out, b->err, ls) == 0)
+        if (!whole && trace_not(b->dir, b->out, b->err, ls) == 0)
             return "a reader took a half changed file";
     }
     size_t files = b->now.n; /* a journal beside it says that there is something to do */
@@ -327,7 +313,7 @@ static const char *make_good(struct bench *b)
     while (b->argv[n])
         n++;
     b->argv[n] = b->job->flags & MANY ? force : NULL; /* some of a new set may be there */
-    int code = run_plainly(b->dir, b->out, b->err, b->argv);
+    int code = trace_not(b->dir, b->out, b->err, b->argv);
     b->argv[n] = NULL;
     folder_take(&b->now, b->dir);
     read_output(b->err, b->printed);
@@ -361,23 +347,10 @@ static bool finds(const struct bench *b)
     return b->t.code == 1 && kinds != MEMORY && strncmp(b->job->command, "scan", 4) == 0;
 }
 
-static bool attribute_call(const struct trace *t)
-{
-    switch (t->at < t->n ? t->calls[t->at].nr : 0) {
-    case SYS_fchown:
-    case SYS_fchmod:
-    case SYS_fsetxattr:
-    case SYS_getxattr:
-    case SYS_listxattr:
-    case SYS_mmap: return true;
-    default: return false;
-    }
-}
-
 /* judge - after a run that was not killed. */
 static const char *judge(struct bench *b, bool lasting)
 {
-    bool attributes = !attribute_call(&b->t);
+    bool attributes = !(b->t.at < b->t.n && errors_attributes(&b->t.calls[b->t.at]));
     folder_take(&b->now, b->dir);
     if (b->t.signal)
         return "dies of a signal";
@@ -422,7 +395,7 @@ static const char *power_cut(struct bench *b, const struct folder_file *journal,
     folder_write(undo, journal->bytes, journal->size);
     folder_tear(path, old, new, torn);
     rewind_output(b);
-    int code = run_plainly(b->dir, b->out, b->err, recover);
+    int code = trace_not(b->dir, b->out, b->err, recover);
     folder_take(&b->now, b->dir);
     read_output(b->err, b->printed);
     if (code != 0)
@@ -625,7 +598,7 @@ static void each_allocation(struct bench *b)
             atomic_store(&o->count, 0);
             folder_put(&b->old, b->dir);
             rewind_output(b);
-            b->t.code = run_plainly(b->dir, b->out, b->err, b->argv);
+            b->t.code = trace_not(b->dir, b->out, b->err, b->argv);
             b->t.signal = b->t.code < 0;
             const char *wrong = judge(b, false);
             count(4);

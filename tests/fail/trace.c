@@ -165,6 +165,21 @@ bool trace_run(char *const argv[], const char *dir, int out, int err, struct tra
     return follow(pid, t);
 }
 
+int trace_not(const char *dir, int out, int err, char *const argv[])
+{
+    int status = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        if (chdir(dir) != 0 || dup2(out, 1) < 0 || dup2(err, 2) < 0)
+            _exit(CANNOT);
+        execvp(argv[0], argv);
+        _exit(CANNOT);
+    }
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return CANNOT;
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
 bool trace_can(void)
 {
 #ifdef __x86_64__

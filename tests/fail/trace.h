@@ -39,5 +39,7 @@ bool trace_can(void);
 
 /* trace_run - ARGV in folder DIR, its output to OUT and ERR; false: the tracing itself failed. */
 bool trace_run(char *const argv[], const char *dir, int out, int err, struct trace *t);
+/* trace_not - the same, left alone; its exit status, -1: a signal ended it. */
+int trace_not(const char *dir, int out, int err, char *const argv[]);
 
 #endif
