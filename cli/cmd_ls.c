@@ -411,6 +411,7 @@ static int list(const char *path, bool heading)
 static int run(int n, char **operand)
 {
     int status = YES;
+    mem_keep();
     for (int i = 0; i < n; i++) {
         if (as_text) {
             textconv(operand[i]);

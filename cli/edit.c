@@ -2,9 +2,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#ifdef __GLIBC__
-#include <malloc.h>
-#endif
 
 #include "progress.h"
 #include "renames.h"
@@ -14,19 +11,10 @@ struct writing writing;
 /* Where the report goes: standard output may be the checkpoint itself. */
 static FILE *report_to(void) { return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout; }
 
-/* Rewriting goes in steps that each want memory and give it back. glibc, left to
- * itself, soon keeps what is given back, full of holes. */
-static void return_memory_freed(void)
-{
-#ifdef __GLIBC__
-    (void)mallopt(M_MMAP_THRESHOLD, 128 * 1024);
-#endif
-}
-
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
     ckpt_error err;
-    return_memory_freed();
+    mem_return(); /* rewriting goes in steps that each want memory and give it back */
     *p = NULL;
     *f = open_input(input, writing.ignore_crc);
     if (!*f)

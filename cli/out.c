@@ -32,7 +32,7 @@ unsigned ui_jobs(void) { return ui.jobs < UINT_MAX ? (unsigned)ui.jobs : UINT_MA
 
 void ui_init(void)
 {
-    static char block[65536]; /* of its own accord stdout writes 4 KiB at a time */
+    static char block[131072]; /* of its own accord stdout writes 4 KiB at a time */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
@@ -266,12 +266,22 @@ static void line_begins(struct table *t, enum style mark)
     t->end = t->text.len;
 }
 
+/* is_fancy - does any of the text there is take fewer columns than bytes? */
+static bool is_fancy(const struct text *t) { return t->len && text_columns(t->ptr, t->len) != t->len; }
+
+/* forget_row - what was measured. */
+static void forget_row(struct table *t)
+{
+    t->fancy = t->fancy || is_fancy(&t->text);
+    text_clear(&t->text);
+}
+
 void table_row(struct table *t, enum style mark)
 {
     if (t->pass == TABLE_PRINTS)
         line_begins(t, mark);
     else if (t->pass == TABLE_MEASURES)
-        text_clear(&t->text);
+        forget_row(t);
     else if ((t->nrows & (t->nrows - 1)) == 0)
         t->mark = mem_grow(t->mark, t->nrows ? t->nrows * 2 : 1, sizeof *t->mark);
     if (t->pass == TABLE_COLLECTS)
@@ -281,11 +291,10 @@ void table_row(struct table *t, enum style mark)
     t->begun = t->text.len;
 }
 
-/* measure - the width of a column with a cell of N bytes at P in it. */
-static void measure(struct table *t, size_t *width, const char *p, size_t n)
+/* measure - a cell of N bytes at P, which are never fewer than its columns. */
+static void measure(size_t *width, const char *p, size_t n)
 {
-    size_t wide = text_columns(p, n);
-    t->fancy = t->fancy || wide != n;
+    size_t wide = n > *width ? text_columns(p, n) : 0;
     *width = wide > *width ? wide : *width;
 }
 
@@ -296,7 +305,7 @@ void table_cell(struct table *t)
     if (t->pass == TABLE_PRINTS)
         line_cell(t, c);
     else
-        measure(t, &t->width[c], t->text.ptr + t->begun, n);
+        measure(&t->width[c], t->text.ptr + t->begun, n);
     if (t->pass == TABLE_COLLECTS && t->ncells == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 64;
         t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
@@ -317,11 +326,11 @@ static void begin_lines(struct table *t, FILE *to, bool header)
         size_t left = ui.width > rest + least ? ui.width - rest : least;
         t->width[0] = left < t->width[0] ? left : t->width[0];
     }
+    t->fancy = t->fancy || is_fancy(&t->text);
     t->pass = TABLE_PRINTS;
     t->to = to;
     t->header = header;
     t->nrows = 0;
-    text_clear(&t->text);
 }
 
 static void end_lines(struct table *t)
@@ -337,8 +346,8 @@ void table_print(struct table *t, FILE *to, bool header)
     struct text all = t->text;
     const char *p = all.ptr;
     size_t rows = t->nrows, cell = 0;
-    t->text = (struct text){0};
     begin_lines(t, to, header);
+    t->text = (struct text){0};
     for (size_t r = 0; r < rows; r++) {
         table_row(t, t->mark[r]);
         for (unsigned c = 0; c < t->columns; c++, p += t->bytes[cell++]) {
@@ -356,6 +365,7 @@ void table_flow(struct table *t, void (*rows)(struct table *t, const void *user)
     t->pass = TABLE_MEASURES;
     rows(t, user);
     begin_lines(t, to, header);
+    text_clear(&t->text);
     rows(t, user);
     end_lines(t);
 }

@@ -73,7 +73,7 @@ struct table {
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* numbers stand right */
     size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
-    bool fancy; /* some cell takes fewer columns than bytes */
+    bool fancy; /* some row takes fewer columns than bytes */
     /* what is collected: */
     uint32_t *bytes;  /* of each cell */
     enum style *mark; /* of each row */

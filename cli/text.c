@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
 
 static void no_memory(void)
 {
@@ -29,6 +32,23 @@ void *mem_grow(void *p, size_t n, size_t size)
         no_memory();
     return q;
 }
+
+/* What is given back goes to the kernel only where it lies at the end, or was large enough
+ * to be mapped. glibc, left to itself, soon keeps it, full of holes. */
+static void mapped_from(int nbytes, int at_end)
+{
+#ifdef __GLIBC__
+    (void)mallopt(M_MMAP_THRESHOLD, nbytes);
+    (void)mallopt(M_TRIM_THRESHOLD, at_end);
+#else
+    (void)nbytes;
+    (void)at_end;
+#endif
+}
+
+void mem_keep(void) { mapped_from(4 << 20, 16 << 20); }
+
+void mem_return(void) { mapped_from(128 << 10, 128 << 10); }
 
 void text_free(struct text *t)
 {
@@ -335,16 +355,24 @@ static size_t one_char(const char *p, size_t n, size_t *columns)
     return len;
 }
 
+static uint64_t eight(const char *p)
+{
+    uint64_t x;
+    memcpy(&x, p, sizeof x);
+    return x;
+}
+
 static bool is_ascii(const char *p, size_t n)
 {
-    uint64_t eight, seen = 0;
-    for (; n >= sizeof eight; n -= sizeof eight, p += sizeof eight) {
-        memcpy(&eight, p, sizeof eight);
-        seen |= eight;
+    uint64_t seen = 0;
+    if (n < 8) {
+        while (n)
+            seen |= (unsigned char)p[--n];
+        return !(seen & 0x80);
     }
-    while (n)
-        seen |= (unsigned char)p[--n];
-    return !(seen & UINT64_C(0x8080808080808080));
+    for (size_t i = 0; i < n - 8; i += 8)
+        seen |= eight(p + i);
+    return !((seen | eight(p + n - 8)) & UINT64_C(0x8080808080808080));
 }
 
 size_t text_columns(const char *p, size_t n)

@@ -12,6 +12,10 @@ struct text {
 
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
+/* mem_keep - memory given back is kept and used again: a page from the kernel costs as much
+ * as a row of a listing. mem_return - it goes back to the kernel as soon as possible. */
+void mem_keep(void);
+void mem_return(void);
 void text_free(struct text *t);
 void text_clear(struct text *t);
 void text_bytes(struct text *t, const char *p, size_t n);

@@ -94,6 +94,8 @@ static size_t plain_run(ckpt_str s, size_t pos)
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
     while (left - n >= 8 && !suspect(load_u64le(p + n)))
         n += 8;
+    if (left >= 8 && left - n < 8 && !suspect(load_u64le(p + left - 8)))
+        return left;
     while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
         n++;
     return n;
@@ -165,7 +167,7 @@ static ckpt_str number(ckpt_str s, size_t *pos)
     return str_of(s.ptr + from, *pos - from);
 }
 
-/* Where comparing may begin: behind what both share, but not inside a number. */
+/* How many bytes both begin with. */
 static size_t shared(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
@@ -178,14 +180,17 @@ static size_t shared(ckpt_str a, ckpt_str b)
         i++;
     while (i < n && a.ptr[i] == b.ptr[i])
         i++;
-    while (i && digit(a, i - 1))
-        i--;
     return i;
 }
 
 int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 {
-    size_t i = shared(a, b), j = i;
+    size_t i = shared(a, b), j;
+    if (i < a.len && i < b.len && !digit(a, i) && !digit(b, i))
+        return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
+    while (i && digit(a, i - 1))
+        i--;
+    j = i;
     while (i < a.len && j < b.len) {
         if (digit(a, i) && digit(b, j)) {
             ckpt_str x = number(a, &i), y = number(b, &j);

@@ -15,6 +15,9 @@
 #define FIRST_SLAB   1024u
 #define LAST_SLAB    16384u
 #define FREE_SCRATCH ((uint64_t)64 << 20)
+#define BYTES_A_PUT  16u /* of a pickle, about */
+#define BYTES_A_CALL 64u
+#define LIKELY_MOST  ((size_t)1 << 19)
 #define DENSE_MEMO   1024u /* indexes below this, or below twice the puts so far, are an array */
 
 bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
@@ -143,6 +146,21 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     return true;
 }
 
+/* machine_begin - a malloc'ed array for one thing in EACH bytes of what is left to read: memory
+ * that is not touched costs nothing, an array that grows is copied. */
+static bool machine_begin(struct machine *m, void *array, size_t *cap, size_t size, unsigned each)
+{
+    uint64_t likely = machine_left(m) / each + 64;
+    size_t n = likely < LIKELY_MOST ? (size_t)likely : LIKELY_MOST;
+    void *at = malloc(n * size); /* bounded: by LIKELY_MOST */
+    if (!at)
+        m->status = fail_memory(m->err);
+    else
+        *cap = n;
+    memcpy(array, &at, sizeof at);
+    return at != NULL;
+}
+
 bool machine_mark(struct machine *m)
 {
     if (m->nmarks == m->cap_marks && !machine_grow(m, &m->marks, &m->cap_marks, sizeof *m->marks))
@@ -177,6 +195,8 @@ static bool memo_reach(struct machine *m, uint64_t index)
     uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
     if (index >= worth)
         return true;
+    if (!m->memo && !machine_begin(m, &m->memo, &m->memo_cap, sizeof *m->memo, BYTES_A_PUT))
+        return false;
     while (index >= m->memo_cap)
         if (!machine_grow(m, &m->memo, &m->memo_cap, sizeof *m->memo))
             return false;
@@ -365,6 +385,8 @@ bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap,
 {
     if (!m->noting)
         return true;
+    if (!*cap && !machine_begin(m, list, cap, sizeof **list, BYTES_A_CALL))
+        return false;
     if (*n == *cap && !machine_grow(m, list, cap, sizeof **list))
         return false;
     (*list)[(*n)++] = v;

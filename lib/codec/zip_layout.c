@@ -329,9 +329,19 @@ static ckpt_str fold(arena *a, ckpt_str s)
     return copy;
 }
 
+#define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
+
+/* has_capital - eight bytes at a time: the high bit of each that, without its own,
+ * is at least 'A' and at most 'Z', and had none. */
 static bool has_capital(ckpt_str s)
 {
-    for (size_t i = 0; i < s.len; i++)
+    size_t i = 0;
+    for (; s.len - i >= 8; i += 8) {
+        uint64_t x = load_u64le((const unsigned char *)s.ptr + i), low = x & EACH(0x7f);
+        if ((low + EACH(0x80 - 'A')) & ~(low + EACH(0x7f - 'Z')) & ~x & EACH(0x80))
+            return true;
+    }
+    for (; i < s.len; i++)
         if (s.ptr[i] >= 'A' && s.ptr[i] <= 'Z')
             return true;
     return false;

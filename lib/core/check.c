@@ -181,10 +181,10 @@ static uint64_t storage_place(const ckpt_file *f, uint32_t i)
 
 ckpt_status file_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
 {
-    struct row less = *r;
     ckpt_status st = table_row(&f->table, r, index, err);
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
+    struct row less = *r;
     if (err->offset == CKPT_NO_OFFSET)
         err->offset = storage_place(f, r->t.storage);
     CKPT_TRY(file_fault(f, st, err));

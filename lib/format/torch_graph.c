@@ -101,10 +101,22 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
 
 /* --------------------------------------------------------------- work list */
 
+#define FIRST_PENDING 64u
+#define MOST_PENDING  65536u
+
+/* expect_pending - N at once: an array that grows is copied. Only a hint. */
+static void expect_pending(struct walk *w, size_t n)
+{
+    w->cap = FIRST_PENDING + (n < MOST_PENDING ? n : MOST_PENDING);
+    w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MOST_PENDING */
+    if (!w->pending)
+        w->cap = 0;
+}
+
 static ckpt_status push(struct walk *w, const struct pending *p)
 {
     if (w->n == w->cap) {
-        size_t cap = w->cap ? w->cap * 2 : 64;
+        size_t cap = w->cap ? w->cap * 2 : FIRST_PENDING;
         struct pending *grown = realloc(w->pending, cap * sizeof *grown);
         if (!grown)
             return fail_memory(w->g.err);
@@ -575,6 +587,7 @@ ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_stora
     struct walk w = {.g = {.f = f, .st = storages, .err = err}};
     struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
     table_expect(&f->table, torch_expected(f));
+    expect_pending(&w, torch_expected(f));
     ckpt_status st = push(&w, &top);
     if (st == CKPT_OK)
         st = run(&w);
