@@ -27,6 +27,8 @@ static const struct opt options[] = {
      "least level that makes exit code 1 (default: warning)"},
     {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &sandbox,
      "a process without rights for each file (default: where it works)"},
+    {0, "sha256", NULL, OPT_FLAG, &scan_sums,
+     "with --json: SHA-256 of each file and member; reads every byte"},
     {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing of files that are fine"},
@@ -85,7 +87,8 @@ static int lock_in(void *user)
 
 static int scan_one(const struct scan_report *report, const char *path, bool locked, int *verdict)
 {
-    ckpt_scan_options opts = {.all_calls = all || report->calls, .opened = locked ? lock_in : NULL};
+    ckpt_scan_options opts = {
+        .all_calls = all || report->calls, .sha256 = scan_sums, .opened = locked ? lock_in : NULL};
     ckpt_scan_result result;
     ckpt_error err;
     report->begin(path);
@@ -247,6 +250,8 @@ static int run(int n, char **operand)
     uint64_t unread = 0;
     if (sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
+    if (scan_sums && !ui.json)
+        return usage_error("scan", "--sha256 is of the report --json");
     if (sandbox == SANDBOX_TEST)
         return sandbox_enter() && sandbox_try() ? YES
                                                 : trouble_text(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);

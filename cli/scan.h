@@ -31,6 +31,7 @@ const char *scan_verdict_name(int verdict);
 /* scan_sum - of a run with so many FILES of each verdict: their number, and what to do about those that are
  * not fine. */
 void scan_sum(const uint64_t files[SCAN_VERDICTS]);
+extern bool scan_sums; /* --sha256 */
 /* scan_every_call - the text report tells calls that are on the lists too. */
 void scan_every_call(void);
 

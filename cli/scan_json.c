@@ -1,6 +1,11 @@
 /* scan_json.c - one object per file: every call and finding, then what came of it. */
+#include <stdlib.h>
+
 #include "json.h"
+#include "out.h"
 #include "scan.h"
+
+bool scan_sums;
 
 static void begin(const char *path)
 {
@@ -38,9 +43,30 @@ static void callable(json *to, const ckpt_scan_record *r)
         json_u64(to, "before_error", r->error_offset);
 }
 
+static void sum(json *to, const char *key, const uint8_t *sha256)
+{
+    struct text hex = {0};
+    text_hex(&hex, sha256, CKPT_DIGEST_MAX);
+    json_text(to, key, hex.ptr);
+    text_free(&hex);
+}
+
+static void member(json *to, const ckpt_scan_record *r)
+{
+    json_u64(to, "bytes", r->bytes);
+    sum(to, "sha256", r->sha256);
+    if (!r->readers)
+        return;
+    json *readers = json_add_array(to, "readers");
+    if (r->readers & CKPT_SCAN_BY_DIRECTORY)
+        json_text(readers, NULL, "directory");
+    if (r->readers & CKPT_SCAN_BY_LOCAL)
+        json_text(readers, NULL, "local");
+}
+
 static void record(const ckpt_scan_record *r)
 {
-    static const char *const what[] = {"pickle", "call", "finding"};
+    static const char *const what[] = {"pickle", "call", "finding", "member"};
     json *row = json_object();
     json_text(row, "what", what[r->what]);
     if (r->rule) {
@@ -66,7 +92,28 @@ static void record(const ckpt_scan_record *r)
         json_bool(row, "plain", true);
     if (r->text.len)
         json_str(row, "text", r->text);
+    if (r->what == CKPT_SCAN_MEMBER)
+        member(row, r);
     json_row(row, stdout);
+}
+
+/* kinds - what the bytes are for, as far as they lie in the file as they are. */
+static void kinds(json *to, const ckpt_scan_result *r)
+{
+    json *by = json_add_object(to, "accounted_by");
+    uint64_t left = r->accounted;
+    const struct {
+        const char *key;
+        uint64_t n;
+    } kind[] = {{"pickles", r->in_pickles}, {"tensors", r->in_tensors}, {"text", r->in_text}};
+    for (size_t i = 0; i < sizeof kind / sizeof *kind; i++) {
+        uint64_t n = kind[i].n < left ? kind[i].n
+                                      : left; /* two readers may take the same bytes for two things */
+        json_u64(by, kind[i].key, n);
+        left -= n;
+    }
+    json_u64(by, "other", left);
+    json_u64(by, "unknown", r->bytes - r->accounted);
 }
 
 static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code)
@@ -84,7 +131,15 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     json_u64(tail, "calls", r->calls);
     json_u64(tail, "bytes", r->bytes);
     json_u64(tail, "accounted", r->accounted);
+    kinds(tail, r);
     json_bool(tail, "complete", !err && r->accounted == r->bytes && !r->found[CKPT_SCAN_INCOMPLETE]);
+    if (scan_sums && !err)
+        sum(tail, "sha256", r->sha256);
+    uint8_t lists[CKPT_DIGEST_MAX];
+    ckpt_error why;
+    if (ckpt_scan_lists(lists, &why) != CKPT_OK)
+        exit(trouble(&why, NULL));
+    sum(tail, "lists", lists);
     json_u64(tail, "exit", (uint64_t)code);
     json_end(tail, stdout);
 }

@@ -122,7 +122,8 @@ static void record(const ckpt_scan_record *r)
 {
     struct text key = {0};
     uint32_t *slot = NULL;
-    if (r->what == CKPT_SCAN_PICKLE || (!r->rule && !every_call) || (r->level == CKPT_SCAN_NOTE && ui.quiet))
+    if (r->what == CKPT_SCAN_PICKLE || r->what == CKPT_SCAN_MEMBER || (!r->rule && !every_call) ||
+        (r->level == CKPT_SCAN_NOTE && ui.quiet))
         return;
     text_add(&key, r->rule ? r->rule->id : "-");
     text_name(&key, r->where);

@@ -126,8 +126,8 @@ static ckpt_status strict_refuses(const ckpt_plan *p, const ckpt_sanitized *firs
         others += p->sanitized[i].lost && &p->sanitized[i] != first;
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu more", others);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s",
-               STR_ARG(first->path), STR_ARG(first->type), more);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s", STR_ARG(first->path),
+               STR_ARG(first->type), more);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;
 }
@@ -341,7 +341,16 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     return plan_rename_pairs(plan, n, from, to, err);
 }
 
-bool ckpt_scan_ready(void) { return unpack_archive_ready(); }
+bool ckpt_scan_ready(void)
+{
+    uint8_t sum[CKPT_DIGEST_MAX];
+    return (scan_lists_sha256(sum, NULL) == CKPT_OK) & unpack_archive_ready();
+}
+
+ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    return scan_lists_sha256(out, err);
+}
 
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result,
@@ -361,6 +370,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     if (st == CKPT_OK)
         st = format_scan(path, src, &s, err);
+    if (st == CKPT_OK && o.sha256)
+        st = scan_sha256(src, result->sha256, err);
     if (st == CKPT_OK)
         st = source_file_changed(src, err);
     if (s.failed.status != CKPT_OK) {

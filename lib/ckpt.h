@@ -640,8 +640,14 @@ CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i); /* NULL past the end
 typedef enum {
     CKPT_SCAN_PICKLE,  /* a pickle begins: everything up to the next one is of it */
     CKPT_SCAN_CALL,    /* a call, in order of execution; a finding too when rule is set */
-    CKPT_SCAN_FINDING  /* anything else */
+    CKPT_SCAN_FINDING, /* anything else */
+    CKPT_SCAN_MEMBER   /* one of an archive, with its sum; only if that is asked for */
 } ckpt_scan_what;
+
+enum {
+    CKPT_SCAN_BY_DIRECTORY = 1, /* readers of a zip that go by its directory: most, torch's too */
+    CKPT_SCAN_BY_LOCAL = 2      /* those that go by the headers before the members */
+};
 
 /* Lives until the callback returns. */
 typedef struct {
@@ -662,10 +668,14 @@ typedef struct {
     bool framed;                /* seen only by loaders that read by frames */
     bool plain;                 /* seen only by pickle.load, where joblib.load passes over an array */
     ckpt_str text;              /* in words, escaped; empty for most calls */
+    uint64_t bytes;             /* of a member, unpacked */
+    const uint8_t *sha256;      /* of a member: of these bytes, CKPT_DIGEST_MAX long; else NULL */
+    unsigned readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
 } ckpt_scan_record;
 
 typedef struct {
     bool all_calls;       /* tell calls that are on the lists too */
+    bool sha256;          /* of the file and of each member: all bytes are read */
     uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
     uint32_t max_depth;   /* of archives in archives: 4 */
     /* opened - the file is open and none of its bytes was read: from here on nothing else has to be
@@ -679,8 +689,13 @@ typedef struct {
     uint64_t pickles, calls, members; /* looked at */
     const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
     uint64_t bytes, accounted;        /* of the file; of those, known what they are for */
+    /* Of the latter, as far as they lie in the file as they are; the rest are headers and what is packed. */
+    uint64_t in_pickles, in_tensors, in_text;
+    uint8_t sha256[CKPT_DIGEST_MAX];  /* of the file, when asked for */
 } ckpt_scan_result;
 
+/* ckpt_scan_lists - the SHA-256 of the names that count as harmless. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 /* ckpt_scan_ready - loads what scanning may need later (libarchive): for a process that will not
  * be able to. False: archives that need it will be CKPT_SCAN_INCOMPLETE. */
 CKPT_API bool ckpt_scan_ready(void);

@@ -199,6 +199,9 @@ bool joblib_pass(struct tracer *t, trace_ref target, trace_ref state)
         return objects(t);
     if (bytes && t->out->array == UINT64_MAX)
         t->out->array = here(t);
+    uint64_t from = here(t);
     const unsigned char *pad = padded ? take(t, 1) : NULL;
-    return (!padded || (pad && tracer_skip(t, *pad, true))) && tracer_skip(t, bytes, true);
+    bool there = (!padded || (pad && tracer_skip(t, *pad, true))) && tracer_skip(t, bytes, true);
+    t->out->array_bytes += here(t) - from; /* bounded: it only moves on */
+    return there;
 }

@@ -324,7 +324,7 @@ static bool compare(struct zip_audit *z, struct zip_view *v, const unsigned char
 }
 
 /* second - the member as its local header has it, for those who go by that. */
-static bool second(struct zip_audit *z, const struct zip_view *v, const unsigned char *head, cursor extra)
+static bool second(struct zip_audit *z, struct zip_view *v, const unsigned char *head, cursor extra)
 {
     struct zip_view other = *v;
     uint64_t csize = load_u32le(head + 18), usize = load_u32le(head + 22);
@@ -338,7 +338,8 @@ static bool second(struct zip_audit *z, const struct zip_view *v, const unsigned
     other.reachable = range_within(other.data, other.csize, z->src->size);
     if (other.method == v->method && other.csize == v->csize)
         return true;
-    struct zip_view *at = add(z);
+    v->disputed = other.disputed = true;
+    struct zip_view *at = add(z); /* V may have moved */
     if (at)
         *at = other;
     return at != NULL;

@@ -17,6 +17,7 @@ struct zip_view {
     uint16_t method, flags;
     bool listed;    /* in the directory */
     bool reachable; /* its bytes lie in the file */
+    bool disputed;  /* another view of the same local header reads other bytes */
 };
 
 /* What two places, or two readers, disagree on. */

@@ -37,6 +37,8 @@ struct scan {
     /* suspect - a name that is known to run code: enough to take odd bytes for a pickle. */
     bool (*suspect)(const struct trace_global *g);
     void *judge;
+    /* sha256 - of all of SRC. */
+    ckpt_status (*sha256)(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 };
 
 /* scan_failed - is ST a lack of memory or disk, rather than a fault of the file? Kept, for who can

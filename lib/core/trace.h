@@ -78,6 +78,7 @@ struct trace_end {
     bool framed_differs; /* a loader that reads frame by frame sees other opcodes */
     uint64_t opcodes, calls;
     uint64_t arrays; /* of joblib, whose bytes were passed over */
+    uint64_t array_bytes;
     uint64_t array;  /* where those of the first array of numbers begin; UINT64_MAX: there is none */
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */
 };

@@ -25,6 +25,30 @@ ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name)
                         (int)(name.len > 4096 ? 4096 : name.len), name.ptr);
 }
 
+void scan_known(const source *src, uint64_t *kind, uint64_t n)
+{
+    if (source_pos(src, 0) != CKPT_NO_OFFSET && !checked_add(*kind, n, kind))
+        *kind = UINT64_MAX;
+}
+
+ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, ckpt_error *err)
+{
+    uint8_t sum[CKPT_DIGEST_MAX];
+    if (!x->s->opts->sha256)
+        return CKPT_OK;
+    CKPT_TRY(x->s->sha256(src, sum, err));
+    ckpt_scan_record r = {.what = CKPT_SCAN_MEMBER,
+                          .where = where,
+                          .offset = CKPT_NO_OFFSET,
+                          .file_offset = source_pos(src, 0),
+                          .error_offset = CKPT_NO_OFFSET,
+                          .weights_only = -1,
+                          .bytes = src->size,
+                          .sha256 = sum,
+                          .readers = readers};
+    return scan_record(x->s, &r) ? CKPT_OK : CKPT_ECANCELLED;
+}
+
 static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
 
 /* behind_last - the first byte behind all storages of F. */
@@ -171,8 +195,13 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
 {
     uint64_t before = x->s->result->found[CKPT_SCAN_WARNING];
     CKPT_TRY(scan_strict(x, src, where, "safetensors", NULL, err));
-    if (x->s->result->found[CKPT_SCAN_WARNING] == before)
+    if (x->s->result->found[CKPT_SCAN_WARNING] == before) {
+        unsigned char head[8];
+        if (scan_read(x->s, src, 0, head, sizeof head))
+            scan_known(src, &x->s->result->in_tensors,
+                       src->size - 8 - load_u64le(head)); /* bounded: checked */
         return all_of(x, src, "safetensors", known);
+    }
     return scan_is_pickle(x, src, 0, src->size, false) ? scan_pickles(x, src, where, known, err) : CKPT_OK;
 }
 
@@ -251,8 +280,10 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
     }
-    if (role == SCAN_STORAGE)
+    if (role == SCAN_STORAGE) {
+        scan_known(src, &x->s->result->in_tensors, src->size);
         return all_of(x, src, NULL, known);
+    }
     const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
     bool weak = kind && strcmp(kind, "zlib") == 0, lzma = kind && strcmp(kind, "lzma") == 0;
     if (kind && !(lzma && role == SCAN_VALUE) &&
@@ -272,6 +303,8 @@ ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_erro
     struct scanner x = {.s = s, .path = path, .a = arena_new((uint64_t)256 << 20)};
     uint64_t known = 0;
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
+    if (st == CKPT_OK && !scan_suffix(&x))
+        st = CKPT_ECANCELLED;
     s->result->format = x.format;
     s->result->bytes = src->size;
     s->result->accounted = known < src->size ? known : src->size;

@@ -46,6 +46,13 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
 /* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? By
  * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
+/* scan_suffix - holds the name of the file against what it turned out to be. False: stop. */
+bool scan_suffix(struct scanner *x);
+/* scan_known - N more bytes of SRC are of the kind that *KIND of the result counts, if they lie in the file
+ * as they are. */
+void scan_known(const source *src, uint64_t *kind, uint64_t n);
+/* scan_sum - tells the member SRC with its sum, if sums are wanted. */
+ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, ckpt_error *err);
 /* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
 ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
 /* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if

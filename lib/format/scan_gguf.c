@@ -249,6 +249,7 @@ static bool data(struct gguf *g)
     uint64_t filled = end;
     if (!filled_up(g, &filled) || filled < g->src->size)
         return bad(g, end, "%" PRIu64 " bytes follow the last tensor", g->src->size - end);
+    scan_known(g->src, &g->x->s->result->in_tensors, g->src->size - start); /* bounded: just read */
     return true;
 }
 

@@ -81,6 +81,7 @@ static ckpt_status numbers(struct scanner *x, source *src, ckpt_str where, uint6
 {
     uint64_t left = src->size - before, inside = 0; /* bounded: the header lies in the source */
     source *rest;
+    scan_known(src, &x->s->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *known += src->size; /* bounded: once */
         return size == left ? CKPT_OK

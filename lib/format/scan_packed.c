@@ -30,6 +30,7 @@ static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *e
         return fail_memory(err);
     x->s->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
+    CKPT_TRY(scan_sum(x, bytes, where, 0, err));
     x->depth++;
     ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known, err);
     x->depth--;
@@ -51,8 +52,8 @@ bool scan_is_zlib(struct scan *s, source *src)
     uint64_t used;
     ckpt_error why;
     spool *some = spool_new(64);
-    ckpt_status st =
-        some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why) : fail_memory(&why);
+    ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why)
+                          : fail_memory(&why);
     (void)scan_failed(s, st, &why);
     bool any = some && spool_size(some) > 0;
     spool_free(some);

@@ -282,6 +282,8 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         CKPT_TRY(as_pickle(f, &p, end.array, err));
         p.plain = false;
     }
+    scan_known(src, &x->s->result->in_tensors, end.array_bytes);
+    scan_known(src, &x->s->result->in_pickles, end.next - *pos - end.array_bytes); /* bounded: part of it */
     *pos = end.next;
     return open_payloads(f, &p, err);
 }
@@ -347,6 +349,7 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     if (end == 0)
         return CKPT_OK;
     end = end < pos ? pos : end;
-    *known += end - pos; /* bounded: both inside the source */
+    scan_known(src, &x->s->result->in_tensors, end - pos); /* bounded: not before */
+    *known += end - pos;                                   /* bounded: both inside the source */
     return end < src->size ? behind(x, src, where, end) : CKPT_OK;
 }

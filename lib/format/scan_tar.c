@@ -91,6 +91,7 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
 {
     source *part = NULL;
     uint64_t known = 0;
+    ckpt_status st;
     ckpt_str where = scan_join(x, outer, e->name), name = str_last(e->name, '/');
     if (!where.ptr)
         return fail_memory(err);
@@ -107,10 +108,12 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->s->result->members++;
+    st = scan_sum(x, part, where, 0, err);
     x->depth++;
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
-    ckpt_status st = torch && (storages || tensors) ? scan_numbered(x, part, where, tensors, &known, err)
-                                                    : scan_bytes(x, part, where, SCAN_MEMBER, &known, err);
+    if (st == CKPT_OK)
+        st = torch && (storages || tensors) ? scan_numbered(x, part, where, tensors, &known, err)
+                                            : scan_bytes(x, part, where, SCAN_MEMBER, &known, err);
     x->depth--;
     if (known >= part->size)
         *inside += e->size; /* bounded: inside the tar */

@@ -102,6 +102,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 {
     json_scan j;
     ckpt_error why;
+    scan_known(src, &x->s->result->in_text, src->size);
     if (!is_object(x->s, src) || src->size > LARGEST) {
         *known += src->size; /* bounded: once */
         return CKPT_OK;

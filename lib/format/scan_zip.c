@@ -179,6 +179,9 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
     enum scan_role role = role_of(r, v->name);
     uint64_t known = 0;
     x->s->result->members++;
+    unsigned readers = (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) |
+                       (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
+    CKPT_TRY(scan_sum(x, src, where, readers, err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
     x->depth++;

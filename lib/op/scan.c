@@ -446,6 +446,7 @@ ckpt_status judge_new(struct scan *s, struct judge **out, ckpt_error *err)
     s->end = end;
     s->suspect = suspect;
     s->judge = j;
+    s->sha256 = scan_sha256;
     *out = j;
     return CKPT_OK;
 }

@@ -26,6 +26,11 @@ static const struct allowed {
 #undef ALLOWED
 };
 
+const char *weights_only_name(size_t i)
+{
+    return i < sizeof allowed / sizeof *allowed ? allowed[i].name : NULL;
+}
+
 /* The opcodes that the machine knows, by their characters. */
 static const unsigned char opcodes[] = {
     0x80, '.', '(', 't', 0x85, 0x86, 0x87, ')', ']', '}', 0x8f, 'N', 0x88, 0x89, 'J', 'K', 'M',

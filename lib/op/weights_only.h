@@ -9,5 +9,7 @@
 ckpt_status weights_only_verdict(ckpt_file *f, int *verdict, ckpt_str *why, ckpt_error *err);
 /* weights_only_lists - is MODULE.NAME, as a pickle spells it, a name that torch 2.15 allows? */
 bool weights_only_lists(ckpt_str module, ckpt_str name);
+/* weights_only_name - the I-th of them, or NULL. */
+const char *weights_only_name(size_t i);
 
 #endif

@@ -9,3 +9,18 @@ printf 'PK\003\004 and no archive' >b.bin
 ckpt scan --json b.bin | tr ',' '\n' | grep verdict
 printf '\200\002N.some bytes' >c.pkl
 ckpt scan --json c.pkl | tr ',' '\n' | grep verdict
+# Sums, and who reads which bytes: of a member that directory and local header tell differently there are two.
+{
+    printf 'PK\003\004\012\000\000\000\000\000\000\000\041\000\000\000\000\000\005\000\000\000\005\000\000\000\005\000\000\000a.txthello'
+    printf 'PK\001\002\012\000\012\000\000\000\000\000\000\000\041\000\000\000\000\000\004\000\000\000\004\000\000\000\005\000\000\000'
+    printf '\000\000\000\000\000\000\000\000\000\000\000\000\000\000a.txt'
+    printf 'PK\005\006\000\000\000\000\001\000\001\000\063\000\000\000\050\000\000\000\000\000'
+} >two.zip
+ckpt scan --json --sha256 two.zip | tr '{' '\n' | grep -e '"member"' -e sha256
+sha256sum two.zip | cut -c 1-64
+for bytes in hello hell; do printf $bytes | sha256sum | cut -c 1-64; done
+ckpt scan --sha256 two.zip
+echo $?
+# A name that promises data alone, one that is only wrong, one that many use so.
+cp data/train.pt train.safetensors && cp data/train.pt train.npy && cp data/train.pt model_best.pth.tar
+ckpt scan train.safetensors train.npy model_best.pth.tar

@@ -1,0 +1,71 @@
+/*
+ * scan_suffix.c - does the name of a file say what it is? What a file is, its content tells; but some names
+ * promise that nothing in it runs, and whoever goes by the name hands a pickle to a loader, or keeps
+ * one from a scanner that chooses by names (CVE-2025-1889, -10155).
+ */
+#include "format/scan.h"
+
+#include "base/cursor.h"
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+static bool ends(ckpt_str path, const char *suffix)
+{
+    size_t n = strlen(suffix);
+    for (size_t i = 0; path.len > n && i < n; i++)
+        if (lower(path.ptr[path.len - n + i]) != suffix[i]) /* bounded: longer than the suffix */
+            return false;
+    return path.len > n;
+}
+
+/* within - is FORMAT one of the words of LIST? */
+static bool within(const char *format, const char *list)
+{
+    size_t n = strlen(format);
+    for (const char *at = strstr(list, format); at; at = strstr(at + n, format)) /* bounded: a list of ours */
+        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+            return true;
+    return false;
+}
+
+bool scan_suffix(struct scanner *x)
+{
+#define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"
+    static const struct {
+        const char *suffix, *formats;
+        bool data; /* nothing in such files runs */
+    } known[] = {
+        {".safetensors", "safetensors", true},
+        {".gguf", "gguf", true},
+        {".json", "text", true},
+        {".txt", "text", true},
+        {".md", "text", true},
+        {".csv", "text", true},
+        {".npy", "npy", false},
+        {".npz", "zip", false},
+        {".pt", TORCH, false},
+        {".pth", TORCH, false},
+        {".ckpt", TORCH, false},
+        {".pkl", TORCH " gzip bzip2 xz lzma zlib lz4", false},
+        {".pickle", TORCH " gzip bzip2 xz lzma zlib lz4", false},
+        {".joblib", "joblib pickle gzip bzip2 xz lzma zlib lz4", false},
+        {".zip", TORCH, false},
+        {".tar", "tar " TORCH, false}, /* model.pth.tar is what many call a plain torch.save */
+        {".gz", "gzip", false},
+        {".tgz", "gzip", false},
+        {".bz2", "bzip2", false},
+        {".xz", "xz", false},
+        {".zst", "zstd", false},
+        {".7z", "7-Zip", false},
+    };
+#undef TORCH
+    ckpt_str path = str_c(x->path);
+    for (size_t i = 0; x->format && i < sizeof known / sizeof *known; i++) {
+        if (!ends(path, known[i].suffix) || within(x->format, known[i].formats))
+            continue;
+        bool hides = known[i].data && x->s->result->pickles;
+        return scan_found(x->s, hides ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
+                          "the name ends in %s, the content is %s", known[i].suffix, x->format);
+    }
+    return true;
+}
