@@ -30,6 +30,42 @@ static inline void exercise_error(ckpt_status status, const ckpt_error *err)
         exercise_broken("an error without text");
 }
 
+/* What an error need not say: where in a file that is another thing altogether, or lacks another file. */
+enum { EXERCISE_NO_OFFSET = 1, EXERCISE_NO_WHERE = 2, EXERCISE_NO_HINT = 4, EXERCISE_NO_VALUE = 8 };
+static inline unsigned exercise_need_not(ckpt_status status)
+{
+    switch (status) {
+    case CKPT_EUNKNOWN: return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_VALUE;
+    case CKPT_EUNSUPPORTED:
+        return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT | EXERCISE_NO_VALUE;
+    case CKPT_ENOTFOUND: return EXERCISE_NO_OFFSET;
+    case CKPT_ELIMIT: return EXERCISE_NO_OFFSET | EXERCISE_NO_WHERE | EXERCISE_NO_HINT;
+    default: return EXERCISE_NO_HINT;
+    }
+}
+
+/* exercise_refusal - why SIZE bytes were not opened as NAME: the file, where in it and in what part, what was
+ * found and what is allowed (a number, a text or a type: all that a reason can name), what to do. */
+static inline void exercise_refusal(const ckpt_error *err, const char *name, size_t size)
+{
+    unsigned need_not = exercise_need_not(err->status);
+    char line[1600];
+    const char *lacks = strcmp(err->file, name) != 0 ? "its file"
+                        : err->offset == CKPT_NO_OFFSET && !(need_not & EXERCISE_NO_OFFSET) ? "an offset"
+                        : err->offset != CKPT_NO_OFFSET && err->offset > size ? "an offset within the file"
+                        : !err->where[0] && !(need_not & EXERCISE_NO_WHERE) ? "the part of the file"
+                        : !err->hint[0] && !(need_not & EXERCISE_NO_HINT) ? "what to do"
+                        : !strpbrk(err->what, "0123456789\"'") && !strstr(err->what, " must ") &&
+                                !(need_not & EXERCISE_NO_VALUE)
+                            ? "a value"
+                            : NULL;
+    if (!lacks)
+        return;
+    snprintf(line, sizeof line, "an error without %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
+             err->where, err->what);
+    exercise_broken(line);
+}
+
 static inline int exercise_count(void *user, const void *bytes, size_t n)
 {
     volatile unsigned char last = n ? ((const unsigned char *)bytes)[n - 1] : 0;
@@ -113,10 +149,12 @@ static inline ckpt_status exercise_memory(const void *data, size_t size, const c
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     ckpt_status status = ckpt_open_memory(data, size, name, NULL, &file, &err);
-    if (status != CKPT_OK)
+    if (status != CKPT_OK) {
         exercise_error(status, &err);
-    else
+        exercise_refusal(&err, name, size);
+    } else {
         exercise(file);
+    }
     ckpt_close(file);
     return status;
 }

@@ -189,10 +189,12 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     ckpt_status status = ckpt_open_memory(data, size, "case", NULL, &file, &err);
-    if (status != CKPT_OK)
+    if (status != CKPT_OK) {
         exercise_error(status, &err);
-    else
+        exercise_refusal(&err, "case", size);
+    } else {
         opened(file, cur);
+    }
     ckpt_close(file);
     return status;
 }

@@ -87,6 +87,16 @@ void fail_where(ckpt_error *err, const char *fmt, ...)
     text_fit(str_c(both), err->where, sizeof err->where);
 }
 
+void fail_near(ckpt_error *err, uint64_t offset, ckpt_str part)
+{
+    if (!err)
+        return;
+    if (err->offset == CKPT_NO_OFFSET)
+        err->offset = offset;
+    if (!err->where[0])
+        text_fit(part, err->where, sizeof err->where);
+}
+
 void fail_hint(ckpt_error *err, const char *fmt, ...)
 {
     if (!err || err->hint[0])

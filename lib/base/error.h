@@ -26,6 +26,8 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) C
 ckpt_status fail_memory(ckpt_error *err);
 /* fail_where - puts "TEXT: " in front of err->where (outer contexts last). */
 void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* fail_near - what is known of the place where nothing nearer was told: PART of the file, OFFSET. */
+void fail_near(ckpt_error *err, uint64_t offset, ckpt_str part);
 /* fail_hint - sets what to do next, unless a more specific hint is set already. */
 void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* fail_file - sets the path, unless one is set already. */

@@ -72,7 +72,7 @@ static bool stack_global(struct machine *m)
     ckpt_value *module = m->stack[m->top - 2], *name = m->stack[m->top - 1];
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
-        return bad(m, "takes the texts of a module and a name, found %s and %s", kind(module), kind(name));
+        return bad(m, "must have the texts of a module and a name, found %s and %s", kind(module), kind(name));
     if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
         return bad(m, "has a name of more than %u bytes", MACHINE_NAME);
     m->top -= 2;
@@ -489,7 +489,7 @@ static bool refill(struct machine *m)
     if (m->at < m->r.end)
         return machine_more(m, 1);
     m->op = 0;
-    return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends without STOP");
+    return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends after %" PRIu64 " bytes without STOP", m->at);
 }
 
 /* run - up to and with STOP; the result is the topmost item. */

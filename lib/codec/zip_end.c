@@ -79,9 +79,12 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
         at = locator - WIDE_SIZE;
     if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) ||
         load_u32le(rec) != 0x06064B50)
-        return fail(err, CKPT_EFORMAT, here(t, locator), "the zip64 locator points to no zip64 end record");
+        return fail(err, CKPT_EFORMAT, here(t, locator), "the zip64 locator points to %llu, where no zip64 end record is",
+                    (unsigned long long)load_u64le(loc + 8));
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
-        return fail(err, CKPT_EUNSUPPORTED, here(t, at), "the archive is split over several disks");
+        return fail(err, CKPT_EUNSUPPORTED, here(t, at),
+                    "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1", load_u32le(loc + 4),
+                    load_u32le(rec + 16), load_u32le(rec + 20), load_u32le(loc + 16));
     uint64_t n = load_u64le(rec + 32), size = load_u64le(rec + 40), off = load_u64le(rec + 48);
     if (!agree(e->n, 0xFFFF, n) || !agree(e->size, 0xFFFFFFFF, size) || !agree(e->offset, 0xFFFFFFFF, off))
         return fail(
@@ -149,7 +152,9 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     e->size = load_u32le(b + 12);
     e->offset = load_u32le(b + 16);
     if (load_u16le(b + 8) != e->n || (load_u16le(b + 4) | load_u16le(b + 6)) != 0)
-        return fail(err, CKPT_EUNSUPPORTED, here(t, at), "the archive is split over several disks");
+        return fail(err, CKPT_EUNSUPPORTED, here(t, at),
+                    "disk %u, directory on disk %u, %u of %llu entries there; one file is disk 0 and has all",
+                    load_u16le(b + 4), load_u16le(b + 6), load_u16le(b + 8), (unsigned long long)e->n);
     CKPT_TRY(wide_end(t, e, err));
     return place(t, e, err);
 }
@@ -215,7 +220,8 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
                    "the archive is cut inside its end record: %llu bytes are missing",
                    (unsigned long long)(want - size));
     else if (rfind(t, "PK\1\2", &at))
-        (void)fail(err, CKPT_ETRUNCATED, here(t, size), "the archive is cut inside its directory");
+        (void)fail(err, CKPT_ETRUNCATED, here(t, size), "the archive is cut inside its directory, after %llu bytes",
+                   (unsigned long long)size);
     else
         (void)fail(
             err, CKPT_ETRUNCATED, here(t, size),

@@ -100,6 +100,8 @@ static ckpt_status start(inflater *f, ckpt_error *err)
     if (!f->archive)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive: %s",
                   zip_error_strerror(&e));
+    if (st != CKPT_OK)
+        fail_near(err, 0, STR_LIT("zip archive"));
     zip_error_fini(&e);
     return st;
 }

@@ -69,17 +69,24 @@ static bool wide_fields(struct zip_entry *e, cursor extra)
     return true;
 }
 
-static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why,
-                             ckpt_error *err)
+/* in_entry - ST, in the words of ERR, is about E. */
+static ckpt_status in_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
-    ckpt_status st = fail(err, CKPT_EFORMAT, here(z, at), "%s", why);
     fail_where(err, "%.*s", STR_ARG(e->name));
+    fail_near(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
-static ckpt_status past_end(const zip *z, uint64_t at, ckpt_error *err)
+static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why,
+                             ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, here(z, at), "a directory entry runs past the end of the directory");
+    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at), "%s", why), err);
+}
+
+static ckpt_status past_end(const zip *z, uint64_t at, uint64_t need, uint64_t left, ckpt_error *err)
+{
+    return fail(err, CKPT_EFORMAT, here(z, at), "an entry needs %llu bytes, the directory has %llu left",
+                (unsigned long long)need, (unsigned long long)left);
 }
 
 /* read_entry - one entry at the reader, checked as far as it stands alone. */
@@ -89,10 +96,11 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     const unsigned char *h = reader_peek(r, left < CENTRAL ? (size_t)left : CENTRAL);
     if (!h)
         return r->status;
-    if (left < 4 || load_u32le(h) != 0x02014B50)
-        return fail(err, CKPT_EFORMAT, here(z, at), "no directory entry where one must be");
+    if (left >= 4 && load_u32le(h) != 0x02014B50)
+        return fail(err, CKPT_EFORMAT, here(z, at), "found %02x %02x %02x %02x, an entry begins 50 4b 01 02",
+                    h[0], h[1], h[2], h[3]);
     if (left < CENTRAL)
-        return past_end(z, at, err);
+        return past_end(z, at, CENTRAL, left, err);
     e->flags = load_u16le(h + 8);
     e->method = load_u16le(h + 10);
     e->crc = load_u32le(h + 16);
@@ -101,8 +109,10 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     uint16_t name = load_u16le(h + 28), extra = load_u16le(h + 30), comment = load_u16le(h + 32);
     uint16_t disk = load_u16le(h + 34);
     e->header = load_u32le(h + 42);
-    if (left - CENTRAL < (uint64_t)name + extra + comment)
-        return past_end(z, at, err);
+    /* bounded: three times 16 bits */
+    uint64_t rest = (uint64_t)name + extra + comment;
+    if (left - CENTRAL < rest)
+        return past_end(z, at, CENTRAL + rest, left, err);
     (void)reader_take(r, CENTRAL);
     h = reader_take(r, name);
     e->name = h ? arena_str(z->a, str_of((const char *)h, name)) : str_of(NULL, 0);
@@ -115,13 +125,17 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!wide_fields(e, ex))
         return bad_entry(z, at, e, "its zip64 extra field is too short for the fields it must hold", err);
     if (disk != 0 && disk != 0xFFFF)
-        return bad_entry(z, at, e, "it lies on another disk of a split archive", err);
+        return bad_entry(z, at, e, "it lies on another disk of a split archive than disk 0", err);
     if (!checked_add(e->header, z->shift, &e->header))
         return bad_entry(z, at, e, "its offset does not fit 64 bits", err);
     if (e->method == 0 && e->csize != e->usize && !(e->flags & 1))
-        return bad_entry(z, at, e, "it is stored, yet its two sizes differ", err);
+        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
+                                "stored as it is, yet its sizes are %llu and %llu",
+                                (unsigned long long)e->csize, (unsigned long long)e->usize), err);
     if (e->method == 8 && e->usize / DEFLATE_MAX > e->csize)
-        return bad_entry(z, at, e, "it claims to inflate to more than deflated bytes can hold", err);
+        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
+                                "%llu deflated bytes cannot hold the %llu that they are said to",
+                                (unsigned long long)e->csize, (unsigned long long)e->usize), err);
     return CKPT_OK;
 }
 
@@ -195,6 +209,17 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* entry_pos - where in the directory entry I stands. */
+static uint64_t entry_pos(const zip *z, size_t i)
+{
+    uint64_t at = z->directory;
+    unsigned char h[CENTRAL];
+    while (i-- > 0 && source_read(z->src, at, h, sizeof h, NULL) == CKPT_OK)
+        /* bounded: all of them were read there */
+        at += (uint64_t)CENTRAL + load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32);
+    return here(z, at);
+}
+
 /* check_extents - each entry between its header and what comes next, the
  * shortest local header assumed; zip_data looks again when it knows it. */
 static ckpt_status check_extents(zip *z, ckpt_error *err)
@@ -212,7 +237,7 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
         }
         if (limit == z->directory)
             (void)fail(
-                err, CKPT_EFORMAT, here(z, e->header),
+                err, CKPT_EFORMAT, entry_pos(z, z->order[i]),
                 "its %llu bytes with their header do not fit between offset %llu and the directory at %llu",
                 (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
         else
@@ -259,6 +284,7 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
     if (st == CKPT_OK)
         st = open_directory(z, err);
     if (st != CKPT_OK) {
+        fail_near(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
         zip_close(z);
         return st;
     }
@@ -437,23 +463,28 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
     uint64_t end;
     if (load_u32le(h) != 0x04034B50)
-        return bad_entry(z, e->header, e, "no local header where the directory says", err);
+        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
+                                "found %02x %02x %02x %02x, a local header begins 50 4b 03 04", h[0], h[1],
+                                h[2], h[3]), err);
     if (load_u16le(h + 8) != e->method)
         return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
     if ((load_u16le(h + 6) ^ e->flags) & 1)
-        return bad_entry(z, e->header, e, "local header and directory disagree on whether it is encrypted",
-                         err);
+        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
+                                "flags 0x%04x in its local header, 0x%04x in the directory: is it encrypted?",
+                                load_u16le(h + 6), e->flags), err);
     if (name != e->name.len || (name && memcmp(h + LOCAL, e->name.ptr, name) != 0)) {
         size_t shown = name < e->name.len ? name : e->name.len;
         (void)fail(err, CKPT_EFORMAT, here(z, e->header),
                    "its local header calls it \"%.*s\"; readers would disagree",
                    (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL);
-        fail_where(err, "%.*s", STR_ARG(e->name));
-        return CKPT_EFORMAT;
+        return in_entry(e, CKPT_EFORMAT, err);
     }
     uint64_t data = e->header + LOCAL + name + extra;
     if (!checked_add(data, e->csize, &end) || end > e->limit)
-        return bad_entry(z, e->header, e, "behind its local header it overlaps what comes next", err);
+        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
+                                "its %llu bytes from %llu on overlap what begins at %llu",
+                                (unsigned long long)e->csize, (unsigned long long)data,
+                                (unsigned long long)e->limit), err);
     CKPT_TRY(window_at(z, e->header, LOCAL + (size_t)name + extra, near, &h, err));
     CKPT_TRY(check_sizes(z, e, h, cursor_of(h + LOCAL + name, extra, 0), err));
     e->data = data;

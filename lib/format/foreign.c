@@ -128,8 +128,10 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
     if (saved)
         return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", READS);
     if (id) {
-        (void)fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET,
-                   "torch archive without data.pkl: what a torch.save that failed leaves behind");
+        (void)fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
+                   "torch archive of %zu records without data.pkl: what a torch.save that failed leaves",
+                   p->z->n);
+        fail_where(err, "zip directory");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
     }

@@ -68,12 +68,15 @@ static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     uint64_t next;
-    struct torch_storages st = {.find = no_storage, .stream = f->src};
+    struct torch_storages st = {.find = no_storage, .stream = f->src, .part = STR_LIT("pickle")};
     struct pickle_facts *facts = file_pickle(f, str_of("", 0));
     file_budget(f, f->src->size);
     if (!facts)
         return fail_memory(err);
-    CKPT_TRY(pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err));
+    ckpt_status status = pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err);
+    if (status != CKPT_OK)
+        fail_near(err, 0, st.part);
+    CKPT_TRY(status);
     if (next != f->src->size && !may_hold(f->root))
         return not_alone(f, next, err);
     if (next != f->src->size)

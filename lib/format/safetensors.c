@@ -82,7 +82,7 @@ static ckpt_status unexpected(struct header *h, enum json_event e, const char *w
 {
     if (e == JSON_ERROR)
         return h->err->status;
-    return json_fail(&h->j, "%s is not %s", what, allowed);
+    return json_fail(&h->j, "%s must be %s", what, allowed);
 }
 
 static ckpt_status read_dtype(struct header *h, struct entry *x)
@@ -301,7 +301,7 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 static ckpt_status read_metadata(struct header *h)
 {
     if (h->has_metadata)
-        return json_fail(&h->j, "the header has two __metadata__");
+        return json_fail(&h->j, "the header has two \"__metadata__\", one is allowed");
     h->has_metadata = true;
     enum json_event e = json_next(&h->j);
     if (e == JSON_NULL)
@@ -560,7 +560,7 @@ static ckpt_status describe(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------- read */
 
-static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
 {
     unsigned char bytes[8];
     CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
@@ -573,12 +573,20 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
                     LL(f->limits.max_header));
     if (!range_within(8, *n, f->src->size)) {
         (void)fail(err, CKPT_ETRUNCATED, 8,
-                   "the header needs %llu bytes, the file has %llu behind its length", LL(*n),
+                   "it needs %llu bytes, the file has %llu behind its length", LL(*n),
                    LL(f->src->size - 8));
         fail_hint(err, "the download or copy stopped early: get the file again");
         return CKPT_ETRUNCATED;
     }
     return CKPT_OK;
+}
+
+static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+{
+    ckpt_status st = read_length(f, n, err);
+    if (st != CKPT_OK)
+        fail_near(err, 0, STR_LIT("header"));
+    return st;
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
@@ -605,6 +613,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     if (st == CKPT_OK)
         st = add_rows(&h);
     free(h.entries);
+    if (st != CKPT_OK)
+        fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? describe(f, err) : st;
 }
 

@@ -223,7 +223,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
     enum json_event e = json_next(&x->j);
     uint32_t before;
     if (e != JSON_STRING)
-        return unexpected(x, e, "a value of weight_map is no file name");
+        return unexpected(x, e, "a value of \"weight_map\" must be the name of a file");
     struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
     if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
@@ -306,8 +306,11 @@ static ckpt_status read_whole(struct index *x, source *src)
         return fail_memory(x->err);
     CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
     json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
-    CKPT_TRY(read_index(x));
-    return shards_merge(x);
+    ckpt_status st = read_index(x);
+    if (st == CKPT_OK)
+        return shards_merge(x);
+    fail_near(x->err, 0, STR_LIT("index"));
+    return st;
 }
 
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)

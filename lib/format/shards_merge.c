@@ -115,6 +115,7 @@ static ckpt_status check_present(struct index *x)
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
+    fail_where(x->err, "weight_map");
     fail_hint(x->err, "put all shards into the folder of the index");
     return CKPT_ENOTFOUND;
 }

@@ -147,7 +147,7 @@ static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_er
     if (!e->duplicate)
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
-               "two records have this name; readers disagree on which one counts");
+               "2 records have this name, 1 may; readers disagree on which one counts");
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_EFORMAT;
 }
@@ -281,9 +281,12 @@ ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value 
     CKPT_TRY(zip_data(ta->z, i, err));
     CKPT_TRY(zip_member(ta->z, i, &s, err));
     CKPT_TRY(keep(ta, s, err));
+    ta->pickle = e;
     ckpt_status st = run_pickle(ta, e, s, root, err);
-    if (st != CKPT_OK)
-        fail_where(err, "%.*s", STR_ARG(e->name));
+    if (st == CKPT_OK)
+        return st;
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    fail_near(err, source_pos(ta->z->src, e->data), e->name);
     return st;
 }
 
@@ -388,7 +391,13 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
 
 struct torch_storages torch_archive_storages(struct torch_archive *ta)
 {
-    return (struct torch_storages){.user = ta, .find = find_storage, .big_endian = ta->big_endian};
+    struct torch_storages st = {.user = ta, .find = find_storage, .big_endian = ta->big_endian};
+    if (ta->nkept == 1) { /* else who knows which one a node is of */
+        st.stream = ta->kept[0];
+        st.packed_at = source_pos(ta->z->src, ta->pickle->data);
+        st.part = ta->pickle->name;
+    }
+    return st;
 }
 
 static ckpt_status resolve(ckpt_file *f, ckpt_error *err)

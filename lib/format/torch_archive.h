@@ -20,6 +20,7 @@ struct torch_archive {
     buf name;      /* the record looked up last */
     source **kept; /* pickles whose nodes hold spans of them */
     size_t nkept, cap_kept;
+    const struct zip_entry *pickle; /* the last of them */
 };
 
 /* torch_archive_top - the folder whose data.pkl is the checkpoint: that of the

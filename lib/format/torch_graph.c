@@ -45,6 +45,12 @@ struct walk {
     size_t first; /* of the node at hand's children in the list, still in their own order */
 };
 
+uint64_t graph_at(const struct graph *g, const ckpt_value *v)
+{
+    uint64_t at = v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
+    return at == CKPT_NO_OFFSET && g->st->packed_at ? g->st->packed_at : at;
+}
+
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
 {
     char text[256];
@@ -52,8 +58,7 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
     va_start(ap, fmt);
     (void)vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    return fail(g->err, CKPT_EFORMAT,
-                v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET, "%s", text);
+    return fail(g->err, CKPT_EFORMAT, graph_at(g, v), "%s", text);
 }
 
 /* ------------------------------------------------------------ small readers */
@@ -76,10 +81,12 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name)
 ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                        const uint64_t **out)
 {
+    char type[64];
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
         v = value_arg(v, 0);
     if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
-        return graph_fail(g, v, "%s is no tuple", what);
+        return graph_fail(g, v, "%s is a %s, it must be a tuple of integers", what,
+                          ckpt_value_type_name(v, type, sizeof type));
     struct sizes *known = &g->sizes[map_ptr(v) / sizeof *v % (sizeof g->sizes / sizeof *g->sizes)];
     *n = v ? value_count(v) : 0;
     *out = known->at;
@@ -90,8 +97,10 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
         return fail_memory(g->err);
     for (uint32_t i = 0; i < *n; i++) {
         int64_t k;
-        if (!value_integer(value_item(v, i), &k) || k < 0)
-            return graph_fail(g, v, "%s[%u] is no integer >= 0", what, i);
+        if (!value_integer(value_item(v, i), &k) || k < 0) {
+            (void)ckpt_value_text(value_item(v, i), 4, type, sizeof type);
+            return graph_fail(g, v, "%s[%u] is %s, it must be an integer >= 0", what, i, type);
+        }
         at[i] = (uint64_t)k;
     }
     *known = (struct sizes){v, at};
@@ -438,7 +447,7 @@ static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
         if (!k || !val)
-            return graph_fail(&w->g, v, "an OrderedDict is made of something else than pairs");
+            return graph_fail(&w->g, v, "item %u of what an OrderedDict is made of must be a pair", i);
         if (!value_put(w->g.f->a, v, k, val))
             return fail_memory(w->g.err);
     }
@@ -561,6 +570,7 @@ static ckpt_status run(struct walk *w)
         if (st != CKPT_OK) {
             if (w->g.err && !w->g.err->where[0])
                 where(w, &p);
+            fail_near(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
             CKPT_TRY(file_fault(w->g.f, st, w->g.err));
             w->n = w->first;
         }

@@ -30,6 +30,8 @@ struct torch_storages {
     bool (*object)(void *user, const ckpt_value *value, struct row *row);
     bool big_endian;
     source *stream; /* the pickle's own bytes, which node offsets count in */
+    uint64_t packed_at; /* where they are in the file, should they be packed there */
+    ckpt_str part;      /* what the file calls that pickle */
 };
 
 /* torch_graph - adds every tensor and leaf that ROOT reaches to F, in document

@@ -114,10 +114,13 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
 {
     ckpt_str text;
     unsigned char count[8];
+    char is[64] = "";
     uint64_t at = source_pos(l->src, *pos);
     uint32_t i = key && value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
+    if (i == MAP_NONE && key)
+        (void)ckpt_value_text(key, 4, is, sizeof is);
     if (i == MAP_NONE)
-        return fail(l->err, CKPT_EFORMAT, at, "the list of storages names one that nothing uses");
+        return fail(l->err, CKPT_EFORMAT, at, "the list of storages names %s, which nothing uses", is);
     struct legacy_storage *s = &l->storages[i];
     if (s->present)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes twice", STR_ARG(text));
@@ -138,9 +141,11 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
 
 static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)
 {
+    char type[64];
     if (keys->type != CKPT_V_LIST)
         return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
-                    "the fifth pickle is no list of storage keys");
+                    "the fifth pickle is a %s, it must be the list of storage keys",
+                    ckpt_value_type_name(keys, type, sizeof type));
     for (uint32_t i = 0; i < value_count(keys); i++) {
         ckpt_status st = place_storage(l, value_item(keys, i), &pos);
         if (st == CKPT_ETRUNCATED && l->f->salvage)
@@ -168,6 +173,16 @@ static ckpt_status one_pickle(struct legacy *l, const char *what, struct pickle_
     return st;
 }
 
+static ckpt_status wrong_version(const struct legacy *l, const ckpt_value *v)
+{
+    char is[64];
+    (void)ckpt_value_text(v, 4, is, sizeof is);
+    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is %s, torch writes %d", is,
+               PROTOCOL_VERSION);
+    fail_where(l->err, "protocol version");
+    return CKPT_EFORMAT;
+}
+
 static ckpt_status read_stream(struct legacy *l)
 {
     uint64_t pos = 0;
@@ -176,8 +191,7 @@ static ckpt_status read_stream(struct legacy *l)
     CKPT_TRY(one_pickle(l, "magic number", NULL, &pos, &v));
     CKPT_TRY(one_pickle(l, "protocol version", NULL, &pos, &v));
     if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
-        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "legacy protocol version is not %d",
-                    PROTOCOL_VERSION);
+        return wrong_version(l, v);
     CKPT_TRY(one_pickle(l, "system information", NULL, &pos, &v));
     CKPT_TRY(one_pickle(l, "main pickle", l->facts, &pos, &l->root));
     CKPT_TRY(one_pickle(l, "storage keys", NULL, &pos, &keys));
@@ -185,7 +199,10 @@ static ckpt_status read_stream(struct legacy *l)
     if (!l->keys)
         return fail_memory(l->err);
     CKPT_TRY(collect_pids(l));
-    return place_storages(l, keys, pos);
+    ckpt_status st = place_storages(l, keys, pos);
+    if (st != CKPT_OK)
+        fail_near(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+    return st;
 }
 
 static ckpt_status find(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
@@ -217,7 +234,7 @@ static bool has_module_ids(const struct pickle_facts *facts)
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     struct legacy l = {.f = f, .src = f->src, .err = err};
-    struct torch_storages st = {.user = &l, .find = find, .stream = f->src};
+    struct torch_storages st = {.user = &l, .find = find, .stream = f->src, .part = STR_LIT("main pickle")};
     file_budget(f, f->src->size);
     l.facts = file_pickle(f, str_of("", 0));
     if (!l.facts)

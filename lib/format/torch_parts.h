@@ -78,6 +78,8 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name);
 /* value_class - the class a CALL makes an instance of, or NULL. */
 const ckpt_value *value_class(const ckpt_value *v);
 
+/* graph_at - where node V was made. */
+uint64_t graph_at(const struct graph *g, const ckpt_value *v);
 /* graph_fail - malformed at node V. */
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
 

@@ -161,6 +161,8 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
     s.numel = pid->numel;
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
+    if (st != CKPT_OK)
+        fail_near(g->err, graph_at(g, v), str_of("", 0));
     if (st == CKPT_OK)
         st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
@@ -195,10 +197,12 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
 static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_str key, uint32_t *index)
 {
     source *bytes = NULL;
+    char type[64];
     struct storage s = {0};
     CKPT_TRY(value_bytes(g, value_arg(v, 0), &bytes));
     if (!bytes)
-        return graph_fail(g, v, "torch.storage._load_from_bytes is given something else than bytes");
+        return graph_fail(g, v, "torch.storage._load_from_bytes is given a %s, it must be bytes",
+                          ckpt_value_type_name(value_arg(v, 0), type, sizeof type));
     ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
@@ -223,6 +227,7 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
                           uint64_t *numel, uint64_t *view_offset)
 {
     struct torch_pid pid;
+    char type[64];
     *view_offset = 0;
     if (value_calls(v, "torch.storage", "_load_from_bytes", 1)) {
         CKPT_TRY(storage_in_bytes(g, v, index));
@@ -231,9 +236,10 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
         return CKPT_OK;
     }
     if (!torch_pid_parse(g->f, v, &pid))
-        return graph_fail(g, v, "a storage was expected, ('storage', class, key, location, numel)");
+        return graph_fail(g, v, "a %s stands where ('storage', class, key, location, numel) must",
+                          ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
-        return graph_fail(g, v, "unknown storage class \"%.*s\"", STR_ARG(pid.klass));
+        return graph_fail(g, v, "storage class \"%.*s\", which torch does not have", STR_ARG(pid.klass));
     CKPT_TRY(storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;
     *numel = pid.has_view ? pid.view_numel : pid.numel;

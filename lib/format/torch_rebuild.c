@@ -27,8 +27,11 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     uint32_t nstride;
     const uint64_t *shape, *stride;
     int64_t offset;
-    if (!value_integer(value_arg(call, first), &offset) || offset < 0)
-        return graph_fail(g, call, "the storage offset is no integer >= 0");
+    char is[64];
+    if (!value_integer(value_arg(call, first), &offset) || offset < 0) {
+        (void)ckpt_value_text(value_arg(call, first), 4, is, sizeof is);
+        return graph_fail(g, call, "the storage offset is %s, it must be an integer >= 0", is);
+    }
     CKPT_TRY(uint_tuple(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
     CKPT_TRY(uint_tuple(g, value_arg(call, first + 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
@@ -110,11 +113,19 @@ static ckpt_dtype dtype_value(const ckpt_value *v)
                                                                              : CKPT_DT_NONE;
 }
 
+static const char *type_text(const ckpt_value *v, char *out, size_t cap)
+{
+    (void)ckpt_value_text(v, 4, out, cap);
+    return out;
+}
+
 static ckpt_status tensor_v3(struct graph *g, const ckpt_value *call, struct meaning *m)
 {
+    char is[80];
     ckpt_dtype dtype = dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
-        return graph_fail(g, call, "unknown dtype in _rebuild_tensor_v3");
+        return graph_fail(g, call, "the dtype is %s, it must be one of torch's",
+                          type_text(value_arg(call, 6), is, sizeof is));
     m->row.t.requires_grad = truth(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
     return strided(g, call, dtype, m);
@@ -122,9 +133,11 @@ static ckpt_status tensor_v3(struct graph *g, const ckpt_value *call, struct mea
 
 static ckpt_status parameter(struct graph *g, const ckpt_value *call, struct meaning *m)
 {
+    char is[64];
     CKPT_TRY(torch_meaning(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_fail(g, call, "a Parameter of something that is no tensor");
+        return graph_fail(g, call, "a Parameter of a %s, it must be of a tensor",
+                          ckpt_value_type_name(value_arg(call, 0), is, sizeof is));
     m->row.t.parameter = true;
     m->row.t.requires_grad = truth(value_arg(call, 1));
     return CKPT_OK;
@@ -152,7 +165,8 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     m->row.t.requires_grad = truth(value_arg(call, 5));
     if (!q || q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
         return graph_fail(
-            g, call, "a quantizer is (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
+            g, call,
+            "a quantizer must be (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
     ckpt_str scheme = value_name(value_item(q, 0));
     if (str_starts(scheme, STR_LIT("per_channel"))) {
         m->parts[m->nparts++] = (struct part){"scales", value_item(q, 1)};
@@ -227,7 +241,7 @@ static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, co
     m->parts[2] = (struct part){"values", value_item(data, 2)};
     m->nparts = 3;
     if (value_item(data, 3) == NULL)
-        return graph_fail(g, call, "a compressed sparse tensor is (compressed, plain, values, size)");
+        return graph_fail(g, call, "a compressed sparse tensor must be (compressed, plain, values, size)");
     CKPT_TRY(uint_tuple(g, value_item(data, 3), "size", &m->row.t.ndim, &shape));
     m->row.t.shape = shape;
     return CKPT_OK;
@@ -266,8 +280,11 @@ static ckpt_status sparse(struct graph *g, const ckpt_value *call, struct meanin
 {
     const ckpt_value *data = value_arg(call, 1);
     ckpt_kind kind = layout_kind(value_arg(call, 0));
+    char is[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
-        return graph_fail(g, call, "unknown sparse layout");
+        return graph_fail(g, call, "layout %s with a %s, it must be a sparse one with a tuple",
+                          type_text(value_arg(call, 0), is, sizeof is),
+                          ckpt_value_type_name(data, type, sizeof type));
     m->is_tensor = m->row.t.has_shape = true;
     CKPT_TRY(kind == CKPT_SPARSE_COO ? sparse_coo(g, call, data, m)
                                      : sparse_compressed(g, call, data, kind, m));

@@ -161,7 +161,7 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
     return checked_add(root->offset, (uint64_t)offset, &o.offset)
                ? add(t, key, &o)
-               : fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "offset");
+               : fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "its offset does not fit 64 bits");
 }
 
 static ckpt_status read_storages(struct tar_file *t, source *s)
@@ -281,11 +281,13 @@ static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, co
 {
     source *s = NULL;
     if (!e)
-        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "tar archive without a member \"%s\"", name);
+        return fail(t->err, CKPT_EFORMAT, 0, "tar archive without a member \"%s\"", name);
     CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
     ckpt_status st = go(t, s);
-    if (st != CKPT_OK)
+    if (st != CKPT_OK) {
         fail_where(t->err, "%s", name);
+        fail_near(t->err, e->data, str_of("", 0));
+    }
     source_unref(s);
     return st;
 }
@@ -294,7 +296,8 @@ static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
     struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
-    struct torch_storages st = {.user = t, .find = no_storage, .object = object, .stream = s};
+    struct torch_storages st = {
+        .user = t, .find = no_storage, .object = object, .stream = s, .part = STR_LIT("pickle")};
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));

@@ -216,7 +216,7 @@ static const struct program refused[] = {
     {BYTES("(K\x01"
            "d."),
      NULL, CKPT_EFORMAT, "DICT finds 1 items above the MARK"},
-    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL takes the texts"},
+    {BYTES("K\x01U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL must have the texts"},
     {BYTES("U\x01mC\x01n\x93."), NULL, CKPT_EFORMAT, "found a str and bytes"},
     {BYTES("U\x00U\x01n\x93."), NULL, CKPT_EFORMAT, "STACK_GLOBAL names nothing"},
     {BYTES("c\nn\n."), NULL, CKPT_EFORMAT, "GLOBAL names nothing"},
@@ -316,7 +316,7 @@ static void an_empty_stack_is_underflow(void)
         CU_ASSERT_EQUAL(g.err.offset, 1000);
         CU_ASSERT(strncmp(g.err.what, o->name, strlen(o->name)) == 0);
         if (unmarker)
-            CU_ASSERT(says(&g, "MARK, and none is on the stack"));
+            CU_ASSERT(says(&g, "MARK, and none is among the 0 values on the stack"));
         graph_free(&g);
         /* Nothing reaches below a mark either. */
         if (!taker || op == '0' || strchr("hgj", (char)op))

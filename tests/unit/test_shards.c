@@ -161,7 +161,7 @@ static void an_index_that_lies_is_refused(void)
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" twice");
-    REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "no file name");
+    REFUSED("{\"weight_map\":{\"a\":1}}", CKPT_EFORMAT, "must be the name of a file");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\"}", CKPT_ETRUNCATED, "ends");
     REFUSED("{\"weight_map\":{\"a\":\"model.safetensors.index.json\"}}", CKPT_EFORMAT, "an index itself");
     drop_dir();

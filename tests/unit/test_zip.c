@@ -165,17 +165,17 @@ static void refuses_members_that_lie(void)
     refused(&(struct lie){.name = "a/s", .local_name = "a/t"}, CKPT_EFORMAT, "local header calls it");
     refused(&(struct lie){.name = "a/s", .local_name = "a/longer"}, CKPT_EFORMAT, "local header calls it");
     refused(&(struct lie){.name = "a/s", .local_method = 8}, CKPT_EFORMAT, "the method is 8");
-    refused(&(struct lie){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "two sizes differ");
+    refused(&(struct lie){.name = "a/s", .usize = 1}, CKPT_EFORMAT, "its sizes are 11 and 12");
     refused(&(struct lie){.name = "a/s", .usize = 5, .csize = 5}, CKPT_EFORMAT, "overlap");
     refused(&(struct lie){.name = "a/s", .usize = -1, .csize = -1}, CKPT_EFORMAT,
             "size is 11 in its local header");
     refused(&(struct lie){.name = "a/s", .usize = 0x7fffffff, .csize = 0x7fffffff}, CKPT_EFORMAT, "overlap");
     refused(&(struct lie){.name = "a/s", .offset = 0x7fffffff}, CKPT_EFORMAT, "do not fit between");
     refused(&(struct lie){.name = "a/s", .offset = -1}, CKPT_EFORMAT, "overlap");
-    refused(&(struct lie){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT, "claims to inflate");
+    refused(&(struct lie){.name = "a/s", .method = 8, .usize = 40000}, CKPT_EFORMAT, "cannot hold the 40011");
     refused(&(struct lie){.name = "a/s", .bad_local_crc = true}, CKPT_EFORMAT, "CRC-32 is");
     refused(&(struct lie){.name = "a/s", .flags = 0, .local_flags = 1}, CKPT_EFORMAT,
-            "whether it is encrypted");
+            "is it encrypted?");
 }
 
 static void refuses_what_it_cannot_read(void)
