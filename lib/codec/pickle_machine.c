@@ -173,7 +173,8 @@ bool machine_mark(struct machine *m)
 bool machine_unmark(struct machine *m, size_t *from)
 {
     if (m->nmarks == 0)
-        return machine_bad(m, CKPT_EFORMAT, "goes back to a MARK, and none is among the %zu values on the stack",
+        return machine_bad(m, CKPT_EFORMAT,
+                           "goes back to a MARK, and none is among the %zu values on the stack",
                            m->top);
     *from = m->marks[--m->nmarks];
     m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;

@@ -72,7 +72,8 @@ static bool stack_global(struct machine *m)
     ckpt_value *module = m->stack[m->top - 2], *name = m->stack[m->top - 1];
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
-        return bad(m, "must have the texts of a module and a name, found %s and %s", kind(module), kind(name));
+        return bad(m, "must have the texts of a module and a name, found %s and %s", kind(module),
+                   kind(name));
     if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
         return bad(m, "has a name of more than %u bytes", MACHINE_NAME);
     m->top -= 2;

@@ -98,7 +98,7 @@ static ckpt_status start(inflater *f, ckpt_error *err)
     }
     ckpt_status st = CKPT_OK;
     if (!f->archive)
-        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive: %s",
+        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive, '%s'",
                   zip_error_strerror(&e));
     if (st != CKPT_OK)
         fail_near(err, 0, STR_LIT("zip archive"));
