@@ -83,8 +83,8 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
                     (unsigned long long)load_u64le(loc + 8));
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
-                    "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1", load_u32le(loc + 4),
-                    load_u32le(rec + 16), load_u32le(rec + 20), load_u32le(loc + 16));
+                    "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1",
+                    load_u32le(loc + 4), load_u32le(rec + 16), load_u32le(rec + 20), load_u32le(loc + 16));
     uint64_t n = load_u64le(rec + 32), size = load_u64le(rec + 40), off = load_u64le(rec + 48);
     if (!agree(e->n, 0xFFFF, n) || !agree(e->size, 0xFFFFFFFF, size) || !agree(e->offset, 0xFFFFFFFF, off))
         return fail(
@@ -220,8 +220,8 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
                    "the archive is cut inside its end record: %llu bytes are missing",
                    (unsigned long long)(want - size));
     else if (rfind(t, "PK\1\2", &at))
-        (void)fail(err, CKPT_ETRUNCATED, here(t, size), "the archive is cut inside its directory, after %llu bytes",
-                   (unsigned long long)size);
+        (void)fail(err, CKPT_ETRUNCATED, here(t, size),
+                   "the archive is cut inside its directory, after %llu bytes", (unsigned long long)size);
     else
         (void)fail(
             err, CKPT_ETRUNCATED, here(t, size),
