@@ -79,7 +79,8 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
         at = locator - WIDE_SIZE;
     if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) ||
         load_u32le(rec) != 0x06064B50)
-        return fail(err, CKPT_EFORMAT, here(t, locator), "the zip64 locator points to %llu, where no zip64 end record is",
+        return fail(err, CKPT_EFORMAT, here(t, locator),
+                    "the zip64 locator points to %llu, where no zip64 end record is",
                     (unsigned long long)load_u64le(loc + 8));
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
