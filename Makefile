@@ -11,7 +11,7 @@ ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
 endif
 CORPUS_PUBLIC ?= ../shared/corpus/public
-FUZZ_SECONDS  ?= 100
+FUZZ_SECONDS  ?= 800
 
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
 CPPFLAGS += -Ilib -D_GNU_SOURCE $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
@@ -97,11 +97,12 @@ $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
 
 $(B)/tests/fuzz/open $(B)/tests/fuzz/scan $(B)/tests/fuzz/write: $(B)/obj/tests/fuzz/main.o
 # The readers one by one see the internals. With clang's libFuzzer in place of main.c: FUZZER=-fsanitize=fuzzer.
-$(B)/tests/fuzz/parts: $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
+FUZZ_PARTS = $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/fuzz/flows.o
+$(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(B)/obj/tests/outcome.o $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/threats/names.o \
+PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o
 
 -include $(DEPS)
@@ -140,7 +141,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 # The fuzz targets, but each call that can fail fails in turn.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
     map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read)
-$(B)/tests/fail/in_turn: $(B)/obj/tests/fail/in_turn.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fuzz/parts.o $(LIB_OBJ)
+$(B)/tests/fail/in_turn: $(B)/obj/tests/fail/in_turn.o $(B)/obj/tests/fail/oom.o $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
@@ -190,9 +191,9 @@ threats: all test-programs
 	+@$(SUB) $(ASAN) $(B)/asan/tests/robust
 	@$(ENV) sh tests/run.sh threats
 
-## fuzz: every reader and every round trip, FUZZ_SECONDS (100) each: by libFuzzer where clang has it
+## fuzz: every reader and every round trip, FUZZ_SECONDS (800) in all: by libFuzzer where clang has it
 fuzz:
-	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fuzz/write
+	+@$(SUB) $(ASAN) $(B)/asan/tests/fuzz/parts
 	+@echo 'int LLVMFuzzerTestOneInput(void) { return 0; }' | \
 	    clang -fsanitize=fuzzer,address -x c -o $(B)/asan/libfuzzer - 2>$(B)/asan/libfuzzer.log && \
 	    $(SUB) B=$(B)/fuzz CC=clang CFLAGS="-O1 -g" SAN="$(SANITIZE),fuzzer-no-link" FUZZER=-fsanitize=fuzzer \

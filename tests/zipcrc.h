@@ -8,11 +8,14 @@
 
 static inline uint32_t zipcrc_of(const unsigned char *p, size_t n)
 {
+    static const uint32_t of_nibble[16] = {
+        0x00000000, 0x1db71064, 0x3b6e20c8, 0x26d930ac, 0x76dc4190, 0x6b6b51f4, 0x4db26158, 0x5005713c,
+        0xedb88320, 0xf00f9344, 0xd6d6a3e8, 0xcb61b38c, 0x9b64c2b0, 0x86d3d2d4, 0xa00ae278, 0xbdbdf21c};
     uint32_t crc = 0xffffffffu;
     for (; n; p++, n--) {
         crc ^= *p;
-        for (int k = 0; k < 8; k++)
-            crc = crc & 1 ? 0xedb88320u ^ (crc >> 1) : crc >> 1;
+        crc = of_nibble[crc & 15] ^ crc >> 4;
+        crc = of_nibble[crc & 15] ^ crc >> 4;
     }
     return ~crc;
 }
@@ -37,7 +40,7 @@ static inline int zipcrc_fix(unsigned char *data, size_t size)
     int changed = 0;
     for (size_t at = 0; at + 46 <= size; at++) {
         unsigned char *c = data + at;
-        if (memcmp(c, "PK\1\2", 4) != 0 || zipcrc_get(c + 10, 2) != 0)
+        if (*c != 'P' || memcmp(c, "PK\1\2", 4) != 0 || zipcrc_get(c + 10, 2) != 0)
             continue;
         uint64_t local = zipcrc_get(c + 42, 4), length = zipcrc_get(c + 20, 4);
         if (local + 30 > size || memcmp(data + local, "PK\3\4", 4) != 0)

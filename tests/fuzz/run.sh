@@ -1,20 +1,37 @@
 #!/bin/sh
-# run.sh - fuzzing. FUZZ_SECONDS for each target, two at a time.
+# run.sh - fuzzing.
 #   run.sh          for `make check`: replays the kept inputs, mutates some for a while, with any compiler
-#   run.sh --long   for `make fuzz`: with libFuzzer where $B/fuzz has it; adds its totals to the LEDGER
-# Findings are kept in build/fuzz/found; one that is mended goes to tests/fuzz/corpus by a telling name.
+#   run.sh --long   for `make fuzz`: every target its share of FUZZ_SECONDS, as many at a time as there are
+#                   processors, by libFuzzer where $B/fuzz has it; a line of totals goes to the LEDGER
+#   run.sh --keep   after it: what it found that reaches more code goes to the packs, the smallest first
+# An input that fails is kept in tests/fuzz/found (build/fuzz/found by `make check`) and shown again by
+#   FUZZ_TARGET=TARGET build/asan/tests/fuzz/parts FILE
+# Once it is mended, it goes to tests/fuzz/corpus by a telling name, TARGET-what-was-wrong.
 set -u
 B=${B:-build}
 seconds=${FUZZ_SECONDS:-10}
-parts='any foreign json names pickle pickle_back safetensors scan tar text torch_legacy torch_tar torch_zip
-       trace zip'
-found=$B/fuzz/found
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
-mkdir -p "$found"
-ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=4:max_malloc_fill_size=0:malloc_context_size=8
-export ASAN_OPTIONS FUZZ_TARGET
+corpus=tests/fuzz/corpus
+
+# NAME SHARE of the time: more for what is slow or deep. In this order, so that the last ones are short.
+targets='scan 12 scan_zip 12 any 10 torch_legacy 9 torch_zip 9 trace 9 pickle 9 round 9 pickle_back 8 names 8
+         safetensors 8 zip 8 json 8 in_place 6 salvage 6 sanitize 6 scan_tar 6 scan_gguf 6 torch_tar 6
+         doctor 5 verify 5 scan_npy 5 packed 5 index 5 map 4 tar 4 foreign 4 text 4 journal 4 zip_patch 4
+         manifest 3 number 3 zip_write 2'
+targets=$(echo $targets)
+
+# packs TARGET - where its first inputs are: its own, and those of which it knows the format
+packs()
+{
+    case $1 in
+    doctor | in_place | round | sanitize | verify | salvage) echo "$corpus/any.pack" ;;
+    scan_tar) echo "$corpus/tar.pack $corpus/torch_tar.pack" ;;
+    scan_zip | zip_patch) echo "$corpus/zip.pack" ;;
+    zip_write) echo "$corpus/text.pack" ;;
+    esac
+    for f in "$corpus/$1.pack" "$corpus/$1"-*; do
+        [ ! -f "$f" ] || echo "$f"
+    done
+}
 
 # by_ours TARGET SECONDS - with main.c
 by_ours()
@@ -22,9 +39,9 @@ by_ours()
     case $1 in
     open | write | scan_file)
         program=${1%_file}
-        seeds='tests/corpus/torch tests/corpus/vectors tests/data tests/fuzz/corpus'
+        seeds="tests/corpus/torch tests/corpus/vectors tests/data $corpus"
         ;;
-    *) program=parts seeds="tests/fuzz/corpus/$1.pack" ;;
+    *) program=parts seeds=$(packs "$1") ;;
     esac
     # shellcheck disable=SC2086
     FUZZ_TARGET=$1 "$B/asan/tests/fuzz/$program" -t "$2" -s "${FUZZ_SEED:-1}" -o "$found" $seeds
@@ -33,48 +50,128 @@ by_ours()
 by_libfuzzer()
 {
     mkdir -p "$B/fuzz/corpus/$1" "$work/$1"
-    "$B/asan/tests/fuzz/parts" -u "$work/$1" "tests/fuzz/corpus/$1.pack" &&
-        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len=4096 -timeout=20 \
-            -artifact_prefix="$found/$1-" -dict=tests/fuzz/ckpt.dict -print_final_stats=1 -verbosity=0 \
-            "$B/fuzz/corpus/$1" "$work/$1"
+    # shellcheck disable=SC2046
+    "$B/asan/tests/fuzz/parts" -u "$work/$1" $(packs "$1") &&
+        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len=4096 -timeout=20 -entropic=0 \
+            -rss_limit_mb=1024 -artifact_prefix="$found/$1-" -dict=tests/fuzz/ckpt.dict -print_final_stats=1 \
+            -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
 }
 
-# target NAME - runs it, and leaves "NAME executions status" in the work folder
+# target NAME SECONDS - runs it, and leaves "NAME executions status" in the work folder
 target()
 {
     by=by_ours
     case $1 in open | write | scan_file) ;; *) [ -n "$fuzzer" ] && by=by_libfuzzer ;; esac
-    $by "$1" "$seconds" >"$work/$1.log" 2>&1
+    $by "$1" "$2" >"$work/$1.log" 2>&1
     code=$?
     runs=$(sed -n 's/.*number_of_executed_units: *//p; s/.* files, \([0-9]*\) runs.*/\1/p' "$work/$1.log")
     echo "$1 ${runs:-0} $code" >"$work/$1.result"
     [ $code -eq 0 ] || tail -n 40 "$work/$1.log"
 }
 
-fuzzer=
-[ "${1:-}" = --long ] && [ -x "$B/fuzz/tests/fuzz/parts" ] && fuzzer=libFuzzer
-begin=$(date +%s)
-if [ "${1:-}" = --long ]; then
-    for one in $parts write; do
-        target "$one" &
-        running=$((${running:-0} + 1))
-        [ $((running % 2)) -ne 0 ] || wait
-    done
-    wait
-else
-    for one in open scan_file write; do target "$one"; done
-    seconds=0
-    for one in $parts; do target "$one"; done
+# shares - a line "NAME SECONDS" for each target: what its share of all processors' time is
+shares()
+{
+    # shellcheck disable=SC2086
+    printf '%s %s\n' $targets |
+        awk -v all=$((seconds * jobs)) '{name[NR] = $1; share[NR] = $2; sum += $2}
+            END {for (i = 1; i <= NR; i++) printf "%s %d\n", name[i], all * share[i] / sum + 0.5}'
+}
+
+# long - a target begins whenever a processor is free
+long()
+{
+    jobs=$(nproc 2>/dev/null || echo 2)
+    shares >"$work/shares"
+    xargs -P "$jobs" -n 2 sh "$0" --one "$work" "${fuzzer:--}" <"$work/shares"
+}
+
+# what_was_run - date, commit (+: with changes), tool, seconds, total, findings, executions of each target
+what_was_run()
+{
+    commit=$(git rev-parse --short HEAD 2>/dev/null || echo '-')
+    [ -z "$(git status --porcelain --untracked-files=no -- lib cli Makefile 2>/dev/null)" ] || commit=$commit+
+    printf '%s  %s  %s  %d s  %d executions  %d findings:' "$(date -u +%Y-%m-%d)" "$commit" \
+        "${fuzzer:-main.c}" "$1" "$total" "$failed"
+    awk '{printf " %s %d", $1, $2} END {print ""}' "$work/all"
+}
+
+findings()
+{
+    echo "kept in $found:"
+    find "$found" -type f | sed 's/^/  /'
+    echo "look at one: FUZZ_TARGET=$(awk '$3 {print $1; exit}' "$work/all") $B/asan/tests/fuzz/parts FILE"
+    echo "mended: git mv it to $corpus/TARGET-what-was-wrong, which make check replays"
+}
+
+# keep TARGET - inputs of at most 150,000 bytes in all, what is kept already included
+keep()
+{
+    mkdir -p "$work/$1/old" "$work/$1/new" "$work/$1/pack" "$B/fuzz/corpus/$1"
+    # shellcheck disable=SC2046
+    "$B/asan/tests/fuzz/parts" -u "$work/$1/old" $(packs "$1") || return
+    own=0
+    if [ -f "$corpus/$1.pack" ]; then
+        "$B/asan/tests/fuzz/parts" -u "$work/$1/pack" "$corpus/$1.pack"
+        own=$(wc -c <"$corpus/$1.pack")
+    fi
+    cp -r "$work/$1/old" "$work/$1/all"
+    FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len=4096 -verbosity=0 "$work/$1/all" \
+        "$B/fuzz/corpus/$1" >"$work/$1.log" 2>&1 || return
+    for f in "$work/$1/all"/*; do
+        [ -f "$work/$1/old/${f##*/}" ] || echo "$(wc -c <"$f") $f"
+    done | sort -n | awk -v left=$((${FUZZ_KEEP:-150000} - own)) '(left -= $1 + 4) >= 0 {print $2}' |
+        while read -r f; do cp "$f" "$work/$1/pack/z${f##*/}"; done
+    [ -z "$(ls "$work/$1/pack")" ] || "$B/asan/tests/fuzz/parts" -p "$corpus/$1.pack" "$work/$1/pack"
+}
+
+ASAN_OPTIONS=allocator_may_return_null=1:quarantine_size_mb=4:max_malloc_fill_size=0:malloc_context_size=4
+export ASAN_OPTIONS FUZZ_TARGET FUZZ_FOLDER
+found=tests/fuzz/found
+if [ "${1:-}" = --one ]; then
+    work=$2 fuzzer=$3
+    [ "$fuzzer" != - ] || fuzzer=
+    FUZZ_FOLDER=$work
+    target "$4" "$5"
+    exit 0
 fi
+
+shm=/dev/shm
+[ -w $shm ] || shm=${TMPDIR:-/tmp}
+work=$(mktemp -d "$shm/ckpt-fuzz-XXXXXX") || exit 2
+FUZZ_FOLDER=$work
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+export B
+fuzzer=
+[ ! -x "$B/fuzz/tests/fuzz/parts" ] || [ -z "${1:-}" ] || fuzzer=libFuzzer
+begin=$(date +%s)
+case ${1:-} in
+--keep)
+    for one in $(echo "$targets" | tr -d 0-9); do keep "$one"; done
+    du -bc $corpus/*.pack | tail -n 1
+    exit
+    ;;
+--long)
+    mkdir -p "$found"
+    long
+    ;;
+*)
+    found=$B/fuzz/found
+    mkdir -p "$found"
+    for one in open scan_file write; do target "$one" "$seconds"; done
+    for one in $(echo "$targets" | tr -d 0-9); do target "$one" 0; done
+    ;;
+esac
 cat "$work"/*.result >"$work/all"
 awk '{printf "  %-14s %12d%s\n", $1, $2, $3 ? "  FAILED" : ""}' "$work/all"
 total=$(awk '{n += $2} END {printf "%d", n}' "$work/all")
 failed=$(awk '$3' "$work/all" | wc -l)
 echo "$total executions in $(($(date +%s) - begin)) s"
 if [ "${1:-}" = --long ]; then
-    printf '%s  %-9s %11d executions, %d of %d targets failed, %d s\n' "$(date -u +%Y-%m-%d)" \
-        "${fuzzer:-main.c}" "$total" "$failed" "$(wc -l <"$work/all")" $(($(date +%s) - begin)) \
-        >>tests/fuzz/LEDGER
+    what_was_run $(($(date +%s) - begin)) >>tests/fuzz/LEDGER
+    [ "$failed" -eq 0 ] || findings
+    rmdir "$found" 2>/dev/null
 fi
 echo "fuzz: $(($(wc -l <"$work/all") - failed)) passed, $((failed)) failed"
 [ "$failed" -eq 0 ]

@@ -1,0 +1,355 @@
+/*
+ * flows.c - fuzz targets that go from bytes to bytes: what is written reads back as what was read, what is
+ * mended is whole, what is refused has a reason. Those that need a file have one in a folder of their own.
+ */
+#include "parts.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32.h"
+#include "format/format.h"
+#include "io/journal.h"
+#include "op/weights_only.h"
+
+#define EDITED 1500u /* bytes of the file that journals are for */
+
+static struct {
+    char folder[200];
+    char in[256], out_pt[256], out_st[256], index[256], one[256], edited[256], journal[280];
+    int in_fd;
+    uint64_t inode; /* of the edited file */
+    unsigned char was[EDITED];
+    ckpt_file *file; /* ONE, opened */
+} here;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(2);
+}
+
+static void put_file(const char *path, const void *bytes, size_t n)
+{
+    int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0 || write(fd, bytes, n) != (ssize_t)n || close(fd) != 0)
+        die(path);
+}
+
+/* put_shard - a safetensors file with HEADER, which has fewer than 256 bytes, and N bytes of data. */
+static void put_shard(const char *path, const char *header, size_t n)
+{
+    char all[512] = {0};
+    size_t len = strlen(header);
+    all[0] = (char)len;
+    memcpy(all + 8, header, len);
+    put_file(path, all, 8 + len + n);
+}
+
+static void name_file(char *out, size_t cap, const char *name)
+{
+    if ((size_t)snprintf(out, cap, "%s/%s", here.folder, name) >= cap)
+        die("FUZZ_FOLDER");
+}
+
+static void clean_up(void)
+{
+    char path[256];
+    static const char *const names[] = {"in",
+                                        "out.pt",
+                                        "out.safetensors",
+                                        "a.safetensors",
+                                        "b.safetensors",
+                                        "edited",
+                                        ("edited" JOURNAL_SUFFIX)};
+    ckpt_close(here.file);
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        name_file(path, sizeof path, names[i]);
+        unlink(path);
+    }
+    rmdir(here.folder);
+}
+
+void flows_begin(void)
+{
+    const char *parent = getenv("FUZZ_FOLDER");
+    char path[256];
+    struct stat st;
+    snprintf(here.folder, sizeof here.folder, "%s/ckpt-fuzz-XXXXXX", parent ? parent : "/tmp");
+    if (!mkdtemp(here.folder))
+        die(here.folder);
+    name_file(here.in, sizeof here.in, "in");
+    name_file(here.out_pt, sizeof here.out_pt, "out.pt");
+    name_file(here.out_st, sizeof here.out_st, "out.safetensors");
+    name_file(here.index, sizeof here.index, "model.safetensors.index.json");
+    name_file(here.one, sizeof here.one, "a.safetensors");
+    name_file(here.edited, sizeof here.edited, "edited");
+    name_file(here.journal, sizeof here.journal, "edited" JOURNAL_SUFFIX);
+    put_shard(here.one,
+              "{\"a\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+              "\"b.weight\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[8,11]}}",
+              11);
+    name_file(path, sizeof path, "b.safetensors");
+    put_shard(path, "{\"c\":{\"dtype\":\"BF16\",\"shape\":[2,2],\"data_offsets\":[0,8]}}", 8);
+    for (size_t i = 0; i < EDITED; i++)
+        here.was[i] = (unsigned char)(i * 7 + i / 256);
+    put_file(here.edited, here.was, EDITED);
+    here.in_fd = open(here.in, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (here.in_fd < 0 || stat(here.edited, &st) != 0 ||
+        ckpt_open(here.one, NULL, &here.file, NULL) != CKPT_OK)
+        die(here.folder);
+    here.inode = st.st_ino;
+    atexit(clean_up);
+}
+
+/* given - the bytes as the file here.in. */
+static void given(const uint8_t *data, size_t size)
+{
+    if (ftruncate(here.in_fd, 0) != 0 || pwrite(here.in_fd, data, size, 0) != (ssize_t)size)
+        die(here.in);
+}
+
+/* --------------------------------------------------------------- write, read */
+
+static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
+{
+    const ckpt_tensor *t = ckpt_tensor_at(file, row);
+    return t->has_data && t->nbytes <= EXERCISE_STREAM &&
+           ckpt_digest_tensor(file, row, CKPT_XXH3, sum, NULL) == CKPT_OK;
+}
+
+/* same_tensors - every tensor of BACK with data that bears a name of FILE has the bytes that it had there. */
+static void same_tensors(ckpt_file *file, ckpt_file *back)
+{
+    for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < 64; i++) {
+        uint32_t row = ckpt_tensor_find(file, ckpt_tensor_at(back, i)->name);
+        uint8_t a[CKPT_DIGEST_MAX] = {0}, b[CKPT_DIGEST_MAX] = {0};
+        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_at(back, i)->name) != i)
+            continue;
+        if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
+            exercise_broken("a tensor was written with other bytes");
+    }
+}
+
+/* written - P at PATH, opened again; NULL: refused. */
+static ckpt_file *written(ckpt_plan *p, const char *path)
+{
+    ckpt_error err = {0};
+    ckpt_write_options opts = {.force = true, .no_sync = true, .threads = 1};
+    ckpt_write_result res = {0};
+    ckpt_file *back = NULL;
+    ckpt_status st = ckpt_plan_write(p, path, &opts, &res, &err);
+    reason(st, &err);
+    if (st != CKPT_OK)
+        return NULL;
+    if (ckpt_open(path, NULL, &back, &err) != CKPT_OK) {
+        fprintf(stderr, "%s\n", err.what);
+        exercise_broken("what we wrote we do not read");
+    }
+    if (res.tensors > ckpt_tensor_count(back))
+        exercise_broken("tensors were lost on the way");
+    return back;
+}
+
+/* flow_round - written as either format, and read back. */
+void flow_round(const uint8_t *data, size_t size)
+{
+    ckpt_file *f = NULL, *back;
+    ckpt_plan *p = NULL;
+    ckpt_error err = {0};
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
+        return;
+    ckpt_status st = ckpt_plan_new(f, &p, &err);
+    reason(st, &err);
+    for (int to = 0; st == CKPT_OK && to < 2; to++)
+        if ((back = written(p, to ? here.out_st : here.out_pt))) {
+            same_tensors(f, back);
+            ckpt_close(back);
+        }
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+/* flow_sanitize - what comes out, weights_only takes. */
+void flow_sanitize(const uint8_t *data, size_t size)
+{
+    ckpt_file *f = NULL, *back = NULL;
+    ckpt_plan *p = NULL;
+    ckpt_error err = {0};
+    ckpt_str why;
+    int verdict = 1;
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
+        return;
+    ckpt_status st = ckpt_plan_new(f, &p, &err);
+    if (st == CKPT_OK)
+        st = ckpt_plan_sanitize(p, "torch-zip", &err);
+    reason(st, &err);
+    if (st == CKPT_OK && (back = written(p, here.out_pt))) {
+        same_tensors(f, back);
+        reason(weights_only_verdict(back, &verdict, &why, &err), &err);
+        if (verdict != 1)
+            exercise_broken("weights_only refuses what was sanitized");
+        ckpt_close(back);
+    }
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+/* flow_in_place - patches lie in order inside the new file, and what it is then can be asked everything. */
+void flow_in_place(const uint8_t *data, size_t size)
+{
+    ckpt_file *f = NULL, *after = NULL;
+    ckpt_plan *p = NULL;
+    ckpt_error err = {0};
+    struct patches list = {0};
+    if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
+        return;
+    ckpt_status st = ckpt_plan_new(f, &p, &err);
+    if (st == CKPT_OK && (st = ckpt_plan_strip_auto(p, &err)) == CKPT_OK && ckpt_plan_rename_count(p) == 0)
+        st = ckpt_plan_add(p, "f.", &err);
+    if (st == CKPT_OK)
+        st = plan_entries(p, &err);
+    reason(st, &err);
+    if (st == CKPT_OK && f->src && f->format->in_place && p->nrenames) {
+        st = f->format->in_place(p, &list, &err);
+        reason(st, &err);
+        for (size_t i = 0; st == CKPT_OK && i < list.n; i++)
+            if ((i && list.at[i].at < list.at[i - 1].at + list.at[i - 1].bytes.len) ||
+                list.at[i].at > list.new_size || list.at[i].bytes.len > list.new_size - list.at[i].at)
+                exercise_broken("patches overlap, or lie beyond the file");
+        source *patched = st == CKPT_OK ? source_patched(f->src, &list) : NULL;
+        if (patched && (st = format_open("fuzz", patched, NULL, f->format, &after, &err)) == CKPT_OK)
+            for (uint32_t i = 0; i < ckpt_tensor_count(after) && i < 64; i++)
+                exercise_row(after, i);
+        reason(st, &err);
+    }
+    ckpt_close(st == CKPT_OK ? after : NULL);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+}
+
+/* ------------------------------------------------------------- damaged files */
+
+static int finding(void *user, const ckpt_finding *f)
+{
+    (void)user;
+    if (!f->id || !ckpt_finding_text(f->id))
+        exercise_broken("a finding without an id of the list");
+    return 0;
+}
+
+void flow_verify(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_verify_options o = {.finite = true, .how.threads = 1};
+    ckpt_verify_result r;
+    given(data, size);
+    reason(ckpt_verify(here.in, &o, finding, NULL, &r, &err), &err);
+}
+
+static int diagnosis(void *user, const ckpt_diagnosis *d)
+{
+    (void)user;
+    if (!d->id || !d->text || !d->text[0])
+        exercise_broken("a diagnosis without words");
+    return 0;
+}
+
+void flow_doctor(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_doctor_options o = {.how.threads = 1};
+    ckpt_doctor_result r;
+    given(data, size);
+    reason(ckpt_doctor(here.in, &o, diagnosis, NULL, &r, &err), &err);
+}
+
+/* ----------------------------------------------------- files beside the file */
+
+/* flow_index - names in it lead to two files that are there. */
+void flow_index(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    ckpt_status st = ckpt_open_memory(data, size, here.index, NULL, &f, &err);
+    reason(st, &err);
+    if (st != CKPT_OK)
+        return;
+    for (uint32_t i = 0; i < ckpt_tensor_count(f) && i < 64; i++)
+        exercise_row(f, i);
+    ckpt_close(f);
+}
+
+void flow_manifest(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_verify_options o = {.manifest = here.in, .how.threads = 1};
+    ckpt_verify_result r;
+    given(data, size);
+    reason(ckpt_verify(here.one, &o, finding, NULL, &r, &err), &err);
+}
+
+void flow_map(const uint8_t *data, size_t size)
+{
+    ckpt_error err = {0};
+    ckpt_plan *p = NULL;
+    ckpt_status st = ckpt_plan_new(here.file, &p, &err);
+    given(data, size);
+    if (st == CKPT_OK)
+        st = ckpt_plan_rename_map(p, here.in, &err);
+    reason(st, &err);
+    for (size_t i = 0; st == CKPT_OK && i < ckpt_plan_rename_count(p); i++)
+        if (ckpt_tensor_find(here.file, ckpt_plan_rename_at(p, i)->from) == CKPT_NO_TENSOR)
+            exercise_broken("a name was changed that no tensor has");
+    ckpt_plan_free(p);
+}
+
+static void put_le(unsigned char *at, uint64_t v, size_t n)
+{
+    for (size_t i = 0; i < n; i++, v >>= 8)
+        at[i] = (unsigned char)v;
+}
+
+static uint64_t get_le(const unsigned char *at)
+{
+    uint64_t v = 0;
+    for (size_t i = 8; i-- > 0;)
+        v = v << 8 | at[i];
+    return v;
+}
+
+/* flow_journal - bytes that begin as a journal does get this file's inode, their length and CRC. A file
+ * whose edit is not undone is as it was; one whose edit is has the size that the journal tells. */
+void flow_journal(const uint8_t *data, size_t size)
+{
+    unsigned char now[4096], all[4096 + 4];
+    struct journal_options o = {.no_sync = true};
+    ckpt_error err = {0};
+    ckpt_recovered what = CKPT_RECOVERED_NOTHING;
+    struct stat st;
+    size = size > 4096 ? 4096 : size;
+    memcpy(all, data, size);
+    if (size >= 48 && all[0] == 'C') {
+        put_le(all + 16, here.inode, 8);
+        put_le(all + 40, size + 4, 8);
+        put_le(all + size, crc32_update(0, all, size), 4);
+        size += 4;
+    }
+    put_file(here.journal, all, size);
+    reason(journal_recover(here.edited, &o, &what, &err), &err);
+    int fd = open(here.edited, O_RDWR | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        die(here.edited);
+    ssize_t n = read(fd, now, sizeof now);
+    bool same = n == EDITED && st.st_size == EDITED && memcmp(now, here.was, EDITED) == 0;
+    bool undone = what == CKPT_RECOVERED_OLD;
+    if (!same && !undone)
+        exercise_broken("a file was changed by a journal that does not fit it");
+    if (undone && (uint64_t)st.st_size != get_le(all + 24))
+        exercise_broken("an edit is undone, the size is not");
+    if (!same && (ftruncate(fd, 0) != 0 || pwrite(fd, here.was, EDITED, 0) != EDITED))
+        die(here.edited);
+    close(fd);
+    unlink(here.journal);
+}
