@@ -278,7 +278,7 @@ static bool instance(struct tracer *t, trace_ref klass)
         from++;
     }
     struct trace_node *args = node(t, TRACE_TUPLE, sizeof *args);
-    if (!args || !add(t, args, t->stack + from, t->top - from, KEEP_ARGS))
+    if (!args || !add(t, args, t->top > from ? t->stack + from : NULL, t->top - from, KEEP_ARGS))
         return false;
     t->top = t->op == PICKLE_OBJ ? from - 1 : from;
     return call(t, klass, ref_of(args), 0);
