@@ -115,7 +115,7 @@ static void flaw(void *user, const struct zip_flaw *f)
     else if (f->text)
         (void)fail(&e, CKPT_EFORMAT, f->at, "%s", f->text);
     else
-        (void)fail(&e, CKPT_EFORMAT, f->at, "%s is %llu here, %llu in the directory at byte %llu", f->what,
+        (void)fail(&e, CKPT_EFORMAT, f->at, "%s: %llu here, %llu in the directory at byte %llu", f->what,
                    (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     fail_where(&e, "%.*s", STR_ARG(f->name));
@@ -146,11 +146,13 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     if (!like_archive(src))
         return CKPT_OK;
     ckpt_status st = zip_open(src, c->a, &z, err);
-    if (st != CKPT_OK) /* told by whoever read it as a checkpoint, if it is an archive at all */
+    const char *kept = arena_str(c->a, str_c(path)).ptr;
+    if (st == CKPT_EFORMAT && kept) /* told by whoever read it as a checkpoint; not so the rest */
+        return audit(src, kept, c, err);
+    if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     c->drop = drop_zip;
     CKPT_TRY(check_keep(c, z, err));
-    const char *kept = arena_str(c->a, str_c(path)).ptr;
     if (!kept)
         return fail_memory(err);
     zip_locate(z);
