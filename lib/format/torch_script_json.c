@@ -11,6 +11,7 @@
  * so a tensor without dims has no dimension. Source: torch 1.0,
  * torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
  */
+#include "core/check.h"
 #include "core/dtype.h"
 #include "format/torch_script.h"
 #include "format/torch_tensors.h"
@@ -35,6 +36,7 @@ struct tensor {
 
 struct model {
     struct torch_archive *ta;
+    ckpt_str top;
     arena *a;
     json_scan j;
     struct module *modules; /* each before its submodules */
@@ -58,6 +60,14 @@ bool script_json_top(const zip *z, ckpt_str *top)
                 return true;
     }
     return false;
+}
+
+/* told - ST, unless it is a fault of a file that is being checked: then it is told, and reading goes on. */
+static ckpt_status told(struct model *m, ckpt_status st)
+{
+    if (m->ta->f->check && check_is_fault(st))
+        fail_where(m->err, "%.*smodel.json", STR_ARG(m->top));
+    return file_fault(m->ta->f, st, m->err);
 }
 
 static ckpt_status unexpected(struct model *m, enum json_event e, const char *text)
@@ -271,8 +281,12 @@ static ckpt_status read_tensor(struct model *m)
         CKPT_TRY(tensor_key(m, &x));
     if (e != JSON_OBJECT_END)
         return m->err->status;
-    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim))
-        return json_fail(&m->j, "tensor %zu lacks its data, its type or some of its strides", m->ntensors);
+    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
+        CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu lacks its data, its type or some of its strides",
+                                   m->ntensors)));
+        (void)json_forgive(&m->j); /* the text is whole */
+        x.record.ptr = NULL;       /* the others keep their numbers */
+    }
     if (!x.nstride)
         x.t.stride = NULL;
     x.t.ndim = x.ndim;
@@ -319,6 +333,8 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
         return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is tensor %llu of %zu", STR_ARG(p->name),
                     (unsigned long long)p->tensor, m->ntensors);
     const struct tensor *t = &m->tensors[p->tensor];
+    if (!t->record.ptr) /* told */
+        return CKPT_OK;
     ckpt_str record = arena_str(m->a, t->record);
     if (!name.ptr || !record.ptr)
         return fail_memory(m->err);
@@ -327,7 +343,7 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
 
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
 {
-    struct model m = {.a = f->a, .err = err};
+    struct model m = {.a = f->a, .top = top, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
     int64_t at = torch_archive_find(m.ta, "model.json");
@@ -344,7 +360,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     ckpt_status st = read_model(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
         for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
-            st = put(&m, &m.modules[i], &m.parameters[k]);
+            st = told(&m, put(&m, &m.modules[i], &m.parameters[k]));
     if (st != CKPT_OK)
         fail_where(err, "%.*smodel.json", STR_ARG(top));
     return st;

@@ -16,6 +16,7 @@
 #include "base/cursor.h"
 #include "codec/pickle_read.h"
 #include "codec/tar.h"
+#include "core/check.h"
 #include "core/dtype.h"
 #include "format/format.h"
 #include "format/torch_graph.h"
@@ -34,8 +35,16 @@ struct tar_file {
     map *keys; /* number -> index into objects */
     struct tar_object *objects;
     size_t n, cap;
+    bool lost; /* of a file that is being checked: not all of it was understood, and that was told */
     ckpt_error *err;
 };
+
+/* told - ST, unless it is a fault of a file that is being checked: then it is told, and reading goes on. */
+static ckpt_status told(struct tar_file *t, ckpt_status st)
+{
+    t->lost |= t->f->check && check_is_fault(st);
+    return file_fault(t->f, st, t->err);
+}
 
 static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
 {
@@ -153,6 +162,8 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
 {
     int64_t key, offset, numel;
     const struct tar_object *root = lookup(t, value_item(v, 1));
+    if (!root && t->lost)
+        return CKPT_OK;
     if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
         !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
@@ -173,7 +184,7 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
         CKPT_TRY(read_storage(t, s, &pos));
     CKPT_TRY(next_pickle(t, s, &pos, &views));
     for (uint32_t i = 0; i < value_count(views); i++)
-        CKPT_TRY(read_storage_view(t, s, value_item(views, i)));
+        CKPT_TRY(told(t, read_storage_view(t, s, value_item(views, i))));
     return CKPT_OK;
 }
 
@@ -221,10 +232,18 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     int64_t key;
     CKPT_TRY(next_pickle(t, s, pos, &v));
     const struct tar_object *of = lookup(t, value_item(v, 1));
-    if (!key_number(value_item(v, 0), &key) || !of || of->tensor)
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a tensor is (key, storage key, class)");
-    struct tar_object o = {.tensor = true, .storage = of->storage, .offset = of->offset};
+    bool known = key_number(value_item(v, 0), &key) && of && !of->tensor;
+    struct tar_object o = {.tensor = true};
+    if (known) {
+        o.storage = of->storage;
+        o.offset = of->offset;
+    }
     CKPT_TRY(read_geometry(t, s, pos, &o));
+    if (!known && !of && t->lost)
+        return CKPT_OK;
+    if (!known) /* what follows it can be read all the same */
+        return told(t, fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
+                            "a tensor is (key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
@@ -301,7 +320,8 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    return torch_graph(t->f, t->f->root, &st, t->err);
+    ckpt_status whole = torch_graph(t->f, t->f->root, &st, t->err);
+    return t->lost && check_is_fault(whole) ? CKPT_OK : whole; /* it names what is lost */
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -312,9 +332,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     ckpt_status st = t.keys ? tar_list(f->src, f->a, &list, &n, err) : fail_memory(err);
     file_budget(f, f->src->size);
     if (st == CKPT_OK)
-        st = with_member(&t, member(list, n, "storages"), "storages", read_storages);
+        st = told(&t, with_member(&t, member(list, n, "storages"), "storages", read_storages));
     if (st == CKPT_OK)
-        st = with_member(&t, member(list, n, "tensors"), "tensors", read_tensors);
+        st = told(&t, with_member(&t, member(list, n, "tensors"), "tensors", read_tensors));
     if (st == CKPT_OK)
         st = with_member(&t, member(list, n, "pickle"), "pickle", read_object);
     map_free(t.keys);

@@ -1,0 +1,24 @@
+# All that is wrong is told, not the first of it: a tar of torch 0.1, whose first tensor names a storage that is not
+# there and whose second is too long; an early TorchScript; an archive that contradicts itself in three places.
+edit() { printf "$3" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }
+find_in() { LC_ALL=C grep -abo "$2" "$1" | head -n 1 | cut -d: -f1; }
+cp corpus/torch/legexp/t_tar.pt tar.pt
+cp corpus/torch/t10/torchscript_trace.pt script.pt
+cp corpus/torch/t26/tied.pt zip.pt
+chmod u+w ./*.pt
+edit tar.pt 2571 z
+edit tar.pt 2676 '\11'
+ckpt verify tar.pt
+edit script.pt "$(find_in script.pt FLOAT)" FLOTA
+edit script.pt "$(($(find_in script.pt '"tensorId":"7"') + 12))" 9
+# its checksum is made to fit: gzip ends with the same CRC-32
+from=$(find_in script.pt '{"protoVersion') size=1943
+for at in $(LC_ALL=C grep -aboP '\x32\x95\xac\x71' script.pt | cut -d: -f1); do
+    tail -c +$((from + 1)) script.pt | head -c $size | gzip -c | tail -c 8 | head -c 4 |
+        dd of=script.pt bs=1 seek="$at" conv=notrunc 2>/dev/null
+done
+ckpt verify script.pt
+at=$(find_in zip.pt "$(printf 'PK\1\2')")
+edit zip.pt $((at + 24)) '\377'
+edit zip.pt $((at + 16)) '\0\0\0\0'
+ckpt verify zip.pt
