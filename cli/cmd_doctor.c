@@ -90,7 +90,10 @@ static bool can_run(const char *fix)
 static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis *d)
 {
     for (const char *p = d->fix; *p;) {
-        if (strncmp(p, "FILE", 4) == 0) {
+        if (strncmp(p, "FILE", 4) == 0 && strcmp(j->path, "-") == 0) {
+            text_add(to, "FILE"); /* what came from a pipe is gone */
+            p += 4;
+        } else if (strncmp(p, "FILE", 4) == 0) {
             if (j->path[0] == '-' && j->path[1])
                 text_add(to, "./"); /* no option */
             text_shell(to, j->path);

@@ -57,6 +57,10 @@ ckpt_status doctor_foreign(struct doctor *d, source *src, const ckpt_error *e, c
         }
     if (!src || source_read(src, 0, head, n, NULL) != CKPT_OK)
         n = 0;
+    if (str_starts(str_c(e->what), STR_LIT("PyTorch Distributed Checkpoint (DCP) directory, which")))
+        return doctor_tell(d, "dcp-folder", true,
+                           "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FILE OUT", ".pt",
+                           err, "%s; torch's own tool does, and runs what its .metadata names", e->what);
     for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
         if (str_starts(str_of((const char *)head, n), str_c(heads[i].magic)))
             return doctor_says(d, heads[i].id, heads[i].fix, e, err);
