@@ -12,6 +12,9 @@
  * far as the file does, and whoever knows how many bytes it must have sees whether
  * they are there. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
+ * A record whose local header is damaged, but listed in a sound directory, ends where the next
+ * one begins, with or without a descriptor between them: its checksum tells which.
+ *
  * Lies refused: a checksum that does not hold, a size that leaves the file. Of two
  * records of one name the first that is whole counts.
  */
@@ -43,6 +46,7 @@ struct walk {
     struct zip_entry *found;
     size_t n, cap;
     unsigned char *chunk;
+    uint64_t *places; /* of a sound directory: its local headers in order, itself last */
     ckpt_error *err;
 };
 
@@ -277,6 +281,57 @@ static ckpt_status check_member(struct walk *w, zip *z, size_t i, bool *whole)
     return CKPT_OK;
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static ckpt_status list_places(struct walk *w, const zip *z)
+{
+    w->places = arena_array(w->a, z->n + 1, sizeof *w->places); /* bounded: they are in memory */
+    if (!w->places)
+        return fail_memory(w->err);
+    for (size_t i = 0; i < z->n; i++)
+        w->places[i] = z->entries[i].header;
+    w->places[z->n] = z->directory;
+    qsort(w->places, z->n + 1, sizeof *w->places, by_number); /* bounded: as above */
+    return CKPT_OK;
+}
+
+/* by_neighbours - E, whose own header is damaged, by where the next record begins. */
+static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry *e)
+{
+    static const unsigned tails[] = {16, 24, 0};
+    size_t lo = 0, hi = z->n;
+    uint32_t crc;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (w->places[mid] <= e->header)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    uint64_t next = w->places[lo], room = next > e->header ? next - e->header : 0;
+    if (e->method != 0 || e->csize != e->usize || !e->crc || z->crc_none || next > w->src->size)
+        return CKPT_OK;
+    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+        uint64_t least = LOCAL + e->name.len + tails[i]; /* bounded: a name has 16 bits */
+        if (room < least || room - least < e->csize)
+            continue;
+        uint64_t data = next - tails[i] - e->csize; /* bounded: by the line above */
+        CKPT_TRY(crc_of(w, data, e->csize, &crc));
+        if (crc != e->crc)
+            continue;
+        e->data = data;
+        e->limit = data + e->csize; /* bounded: as above */
+        e->data_known = true;
+        e->fault = NULL;
+        break;
+    }
+    return CKPT_OK;
+}
+
 static ckpt_str folder(ckpt_str name)
 {
     size_t slash = str_find(name, STR_LIT("/"), 0);
@@ -285,7 +340,7 @@ static ckpt_str folder(ckpt_str name)
 
 /* mend - entry I of the directory by the record found whole in its place, or else under
  * its name. Of two names the one in the folder of its neighbour counts. */
-static void mend(const struct walk *w, zip *z, size_t i)
+static ckpt_status mend(struct walk *w, zip *z, size_t i)
 {
     struct zip_entry *e = &z->entries[i];
     const struct zip_entry *by = NULL;
@@ -295,13 +350,14 @@ static void mend(const struct walk *w, zip *z, size_t i)
             (w->found[k].header == e->header || str_eq(w->found[k].name, e->name)))
             by = &w->found[k];
     if (!by)
-        return;
+        return by_neighbours(w, z, e);
     ckpt_str name = e->name, top = z->n > 1 ? folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
     *e = *by;
     if (!str_eq(folder(name), top))
         (void)map_put(z->names, e->name, (uint32_t)i, NULL);
     else
         e->name = name;
+    return CKPT_OK;
 }
 
 /* add_unlisted - whole records whose names the directory does not have: damage to it. */
@@ -332,10 +388,12 @@ static ckpt_status check_directory(struct walk *w, zip *z)
         CKPT_TRY(check_member(w, z, i, &whole));
         if (whole)
             continue;
-        if (!walked)
+        if (!walked) {
+            CKPT_TRY(list_places(w, z));
             CKPT_TRY(walk_records(w));
+        }
         walked = true;
-        mend(w, z, i);
+        CKPT_TRY(mend(w, z, i));
     }
     return walked ? add_unlisted(w, z) : CKPT_OK;
 }

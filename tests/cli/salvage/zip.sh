@@ -14,3 +14,9 @@ at=$(ckpt ls --json $g | sed 's/.*"name":"t.0"[^}]*"file_offset":\([0-9]*\).*/\1
 { head -c $at $g; printf X; tail -c +$((at + 2)) $g; } >d.pt
 ckpt salvage d.pt -o e.pt; echo $?
 ckpt ls --values e.pt
+# local headers that are no longer there: the next record tells where theirs ends, the directory how long it is
+for name in data.pkl data/0; do
+    at=$(($(LC_ALL=C grep -abo "/$name" $f | head -n 1 | cut -d: -f1) - 40))
+    { head -c $at $f; printf 'XXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXXX'; tail -c +$((at + 36)) $f; } >h.pt
+    try h.pt
+done
