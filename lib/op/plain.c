@@ -29,44 +29,25 @@ struct plain_step {
 
 /* -------------------------------------------------------------- single nodes */
 
-struct word {
-    const char *module, *name;
-};
-
-static bool is_one_of(const ckpt_value *global, const struct word *words, size_t n)
+enum plain_name plain_named(const ckpt_value *global)
 {
-    for (size_t i = 0; i < n; i++)
-        if (value_is_global(global, words[i].module, words[i].name))
-            return true;
-    return false;
+    static const struct {
+        enum plain_name what;
+        const char *module, *name;
+    } names[] = {
+#define PLAIN(what, module, name) {PLAIN_##what, module, name},
+#include "op/plain.def"
+#undef PLAIN
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (value_is_global(global, names[i].module, names[i].name))
+            return names[i].what;
+    return PLAIN_OTHER;
 }
 
 bool plain_datum(const ckpt_value *v)
 {
-    static const struct word data[] = {
-        {"_codecs", "encode"},     {"torch", "Size"},
-        {"torch", "device"},       {"torch.serialization", "_get_layout"},
-        {"builtins", "complex"},   {"__builtin__", "complex"},
-        {"builtins", "bytearray"}, {"__builtin__", "bytearray"},
-    };
-    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE &&
-           is_one_of(v->u.call.callable, data, sizeof data / sizeof *data);
-}
-
-static bool makes_tensor(const ckpt_value *callable)
-{
-    static const struct word makers[] = {
-        {"torch._utils", "_rebuild_tensor"},
-        {"torch._utils", "_rebuild_tensor_v2"},
-        {"torch._utils", "_rebuild_tensor_v3"},
-        {"torch._utils", "_rebuild_parameter"},
-        {"torch._utils", "_rebuild_parameter_with_state"},
-        {"torch._utils", "_rebuild_qtensor"},
-        {"torch._utils", "_rebuild_sparse_tensor"},
-        {"torch._utils", "_rebuild_meta_tensor_no_storage"},
-        {"torch._tensor", "_rebuild_from_type_v2"},
-    };
-    return is_one_of(callable, makers, sizeof makers / sizeof *makers);
+    return v->type == CKPT_V_CALL && v->call == CALL_REDUCE && plain_named(v->u.call.callable) == PLAIN_DATUM;
 }
 
 bool plain_word(const ckpt_value *v)
@@ -99,7 +80,7 @@ static bool is_plain_call(const ckpt_value *v)
     const struct value_more *m = value_more_of(v);
     bool ordered = value_is_global(c->callable, "collections", "OrderedDict");
     bool set = is_builtin(c->callable, "set");
-    if (!ordered && !set && !plain_datum(v) && !makes_tensor(c->callable))
+    if (!ordered && !set && !plain_datum(v) && plain_named(c->callable) != PLAIN_TENSOR)
         return false;
     return v->call == CALL_REDUCE && c->args->type == CKPT_V_TUPLE && !m->kwargs && !m->nitems &&
            (ordered || (!m->npairs && !m->nstates)) &&
@@ -330,16 +311,12 @@ static ckpt_str join(arena *a, const ckpt_value *parts, char sep)
 /* is_path - by class, of parts that are texts and not long. */
 static bool is_path(const ckpt_value *v)
 {
-    static const struct word paths[] = {
-        {"pathlib", "PosixPath"},       {"pathlib._local", "PosixPath"},
-        {"pathlib", "PurePosixPath"},   {"pathlib._local", "PurePosixPath"},
-        {"pathlib", "WindowsPath"},     {"pathlib._local", "WindowsPath"},
-        {"pathlib", "PureWindowsPath"}, {"pathlib._local", "PureWindowsPath"},
-    };
     size_t left = PATH_MAX_BYTES;
     ckpt_str part;
-    if (v->type != CKPT_V_CALL || !value_nargs(v) ||
-        !is_one_of(v->u.call.callable, paths, sizeof paths / sizeof *paths))
+    if (v->type != CKPT_V_CALL || !value_nargs(v))
+        return false;
+    enum plain_name what = plain_named(v->u.call.callable);
+    if (what != PLAIN_POSIX && what != PLAIN_WINDOWS)
         return false;
     for (uint32_t i = 0; i < value_nargs(v); i++) {
         if (!value_text(value_arg(v, i), &part) || part.len >= left)
@@ -354,7 +331,7 @@ bool plain_path(arena *a, const ckpt_value *v, ckpt_value **out)
     *out = NULL;
     if (!is_path(v))
         return true;
-    bool windows = str_find(value_name(v->u.call.callable), STR_LIT("Windows"), 0) != SIZE_MAX;
+    bool windows = plain_named(v->u.call.callable) == PLAIN_WINDOWS;
     ckpt_str text = join(a, v->u.call.args, windows ? '\\' : '/');
     *out = text.ptr ? value_str(a, text) : NULL;
     return *out != NULL;

@@ -22,6 +22,10 @@ struct plain {
 ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err);
 void plain_free(struct plain *p);
 
+/* What a name stands for, as plain.def has it. */
+enum plain_name { PLAIN_OTHER, PLAIN_DATUM, PLAIN_TENSOR, PLAIN_POSIX, PLAIN_WINDOWS, PLAIN_FIELDS };
+
+enum plain_name plain_named(const ckpt_value *global);
 /* plain_datum - does V call what makes a value that is no tensor: torch.Size, complex … ? */
 bool plain_datum(const ckpt_value *v);
 /* plain_word - is V the name of a dtype or of a way to quantise? */

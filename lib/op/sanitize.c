@@ -301,7 +301,7 @@ static ckpt_status sequence(struct sanitize *s, struct child *c, bool arguments)
 static bool is_namespace(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v);
-    return value_is_global(k, "argparse", "Namespace") || value_is_global(k, "types", "SimpleNamespace");
+    return plain_named(k) == PLAIN_FIELDS;
 }
 
 /* is_no_bytes - bytes(), as Python 3 pickles b'' in protocol 2. */
