@@ -136,6 +136,29 @@ static void is_an_order(void)
         }
 }
 
+/* A shell reads back the very name, or the word that stands for it, and nothing else. */
+static void words_of_a_shell(void)
+{
+    char out[SHELL_MOST], name[256];
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a/b-c.pt"), "", "X", out), "a/b-c.pt");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT(""), "", "X", out), "''");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a b"), "", "X", out), "'a b'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("~"), "", "X", out), "'~'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("it's"), "", "X", out), "'it'\\''s'");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\nb"), "", "X", out), "X");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("a\0b"), "", "X", out), "X");
+    CU_ASSERT_STRING_EQUAL(shell_word(STR_LIT("\xff"), "", "X", out), "X");
+    CU_ASSERT_STRING_EQUAL(shell_path("-rf", out), "./-rf");
+    CU_ASSERT_STRING_EQUAL(shell_path("-", out), "-");
+    CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("fc.*"), out), "NAME");
+    CU_ASSERT_STRING_EQUAL(shell_glob(STR_LIT("a=b"), out), "NAME");
+    memset(name, '\'', sizeof name);
+    for (size_t n = 0; n <= sizeof name; n++) { /* all of it or nothing */
+        const char *word = shell_word(str_of(name, n), "", "X", out);
+        CU_ASSERT(strcmp(word, "X") == 0 || strlen(word) == 2 + 4 * n);
+    }
+}
+
 void suite_text(void)
 {
     UNIT(escapes_what_can_act);
@@ -145,4 +168,5 @@ void suite_text(void)
     UNIT(fits_and_says_so);
     UNIT(numbers_count_as_numbers);
     UNIT(is_an_order);
+    UNIT(words_of_a_shell);
 }
