@@ -252,6 +252,20 @@ void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, siz
     return at;
 }
 
+void arena_shrink(arena *a, void *at, size_t n)
+{
+    struct chunk **link = &a->own;
+    while (*link && (*link)->data != at)
+        link = &(*link)->next;
+    struct chunk *c = *link && (*link)->mapped && n < (*link)->size ? *link : NULL;
+    size_t had = c ? c->size : 0;
+    if (!c || !(c = chunk_resize(c, sizeof *c + n))) /* bounded: less than it had. It stays where it is */
+        return;
+    *link = c;
+    c->size = c->used = n;
+    a->used -= had - n;
+}
+
 ckpt_str arena_str(arena *a, ckpt_str s)
 {
     char *at = s.len < SIZE_MAX ? take(a, s.len + 1, 1, false) : NULL;

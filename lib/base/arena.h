@@ -26,6 +26,9 @@ void *arena_array(arena *a, uint64_t count, size_t size);
  * are void; what lies beyond USED is not zeroed. Returns OLD when it is large
  * enough; NULL when memory ran out. *CAP is updated. */
 void *arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
+/* arena_shrink - of what is at AT only the first N bytes are wanted any more; the
+ * memory of many others is given back. */
+void arena_shrink(arena *a, void *at, size_t n);
 /* arena_str - a NUL-terminated copy; .ptr is NULL when memory ran out. */
 ckpt_str arena_str(arena *a, ckpt_str s);
 /* arena_printf - formatted, NUL-terminated; .ptr NULL when memory ran out. */

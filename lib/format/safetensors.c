@@ -41,15 +41,26 @@ struct entry {
     bool bad; /* of a file that is being checked: told, and nothing to read */
 };
 
+/* Where its path is when it has become a row: nothing else needs the entry then. */
+union slot {
+    struct entry entry;
+    struct {
+        ckpt_path_elem path;
+        struct step step;
+    } place;
+};
+
 struct header {
     ckpt_file *f;
     json_scan j;
+    char *text;  /* of the header; … */
+    size_t kept; /* … so much of its beginning are texts that stay, each with a NUL */
     uint64_t data, ndata; /* where the data begin, and how many they are */
     uint64_t wanted;      /* as many as the entries describe */
-    struct entry *entries;
+    union slot *slots;
     size_t n, cap;
     map *names;
-    ckpt_str last_dtype; /* and what it stands for */
+    ckpt_str last_dtype; /* as the format spells it: what it stands for is */
     ckpt_dtype dtype;
     bool has_metadata;
     bool lost; /* an entry was told to be bad: where its data are is not known */
@@ -92,7 +103,7 @@ static ckpt_status read_dtype(struct header *h, struct entry *x)
         return unexpected(h, e, "dtype", "a text");
     if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the type of the one before */
         h->dtype = dtype_by_safetensors(h->j.str);
-        h->last_dtype = h->j.str;
+        h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
     }
     x->dtype = (uint16_t)h->dtype;
     if (x->dtype == CKPT_DT_NONE)
@@ -196,18 +207,33 @@ static uint64_t header_pos(const struct header *h)
     return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
 }
 
+/* keep - the text at hand, at the beginning of the header, which has been read: the quotes
+ * around it make room for a NUL. A header of very many names takes half of itself then. */
+static ckpt_str keep(struct header *h)
+{
+    char *at = h->text + h->kept; /* bounded: in front of what is read next */
+    size_t n = h->j.str.len;
+    if (n)
+        memmove(at, h->j.str.ptr, n);
+    at[n] = '\0';
+    h->kept += n + 1;
+    return str_of(at, n);
+}
+
 static struct entry *new_entry(struct header *h)
 {
-    if (h->n == h->cap) {
-        size_t cap = h->cap ? h->cap * 2 : 64; /* bounded by the header's length */
-        struct entry *grown = realloc(h->entries, cap * sizeof *grown);
-        if (!grown)
-            return NULL;
-        h->entries = grown;
-        h->cap = cap;
-    }
-    h->entries[h->n] = (struct entry){.order = (uint32_t)h->n};
-    return &h->entries[h->n++];
+    union slot *grown = arena_grow(h->f->a, h->slots, h->n, &h->cap, h->n + 1, sizeof *grown);
+    if (!grown)
+        return NULL;
+    h->slots = grown;
+    grown[h->n].entry = (struct entry){.order = (uint32_t)h->n};
+    return &grown[h->n++].entry;
+}
+
+static ckpt_str name_of(const void *user, uint32_t i)
+{
+    const struct header *h = user;
+    return h->slots[i].entry.name;
 }
 
 /* go_on - after a fault in an entry that began at DEPTH, when the file is being checked. */
@@ -259,15 +285,15 @@ static ckpt_status read_tensor(struct header *h)
     uint32_t before;
     if (!x)
         return fail_memory(h->err);
-    x->name = h->j.str;
     x->at = header_pos(h);
+    x->name = keep(h);
     if (!map_put(h->names, x->name, x->order, &before))
         return fail_memory(h->err);
     if (before != MAP_NONE)
         CKPT_TRY(given_twice(h, x, before));
     CKPT_TRY(read_entry(h, x));
     if (before != MAP_NONE) {
-        h->entries[before] = *x;
+        h->slots[before].entry = *x;
         h->n--;
     }
     return CKPT_OK;
@@ -290,10 +316,10 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 {
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = h->j.str;
+        ckpt_str key = keep(h);
         if ((e = json_next(&h->j)) != JSON_STRING)
             return unexpected(h, e, "a value of __metadata__", "a text");
-        CKPT_TRY(put_metadata(h, seen, key, h->j.str));
+        CKPT_TRY(put_metadata(h, seen, key, keep(h)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
 }
@@ -331,7 +357,7 @@ static ckpt_status read_header(struct header *h)
 
 static int by_offset(const void *pa, const void *pb)
 {
-    const struct entry *a = pa, *b = pb;
+    const struct entry *a = &((const union slot *)pa)->entry, *b = &((const union slot *)pb)->entry;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     if (a->end != b->end)
@@ -342,8 +368,8 @@ static int by_offset(const void *pa, const void *pb)
 static void sort_entries(struct header *h)
 {
     for (size_t i = 1; i < h->n; i++)
-        if (by_offset(&h->entries[i - 1], &h->entries[i]) > 0) {
-            qsort(h->entries, h->n, sizeof *h->entries, by_offset);
+        if (by_offset(&h->slots[i - 1], &h->slots[i]) > 0) {
+            qsort(h->slots, h->n, sizeof *h->slots, by_offset);
             return;
         }
 }
@@ -438,11 +464,13 @@ static ckpt_status check_entries(struct header *h)
 {
     const struct entry *prev = NULL;
     uint64_t end = 0;
+    for (size_t i = 0; i < h->n; i++) {
+        const struct entry *x = &h->slots[i].entry;
+        h->wanted = x->end > h->wanted && !x->bad ? x->end : h->wanted;
+    }
     for (size_t i = 0; i < h->n; i++)
-        h->wanted = h->entries[i].end > h->wanted && !h->entries[i].bad ? h->entries[i].end : h->wanted;
-    for (size_t i = 0; i < h->n; i++)
-        if (!h->entries[i].bad)
-            CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
+        if (!h->slots[i].entry.bad)
+            CKPT_TRY(check_entry(h, &h->slots[i].entry, &prev, &end));
     if (end >= h->ndata || h->lost || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < ndata */
@@ -495,33 +523,32 @@ static ckpt_status add_storage(const struct header *h, const struct entry *x, ui
     return table_storage(&h->f->table, &s, index, h->err);
 }
 
-static ckpt_status add_row(const struct header *h, const struct entry *x, ckpt_path_elem *path,
-                           struct step *step)
+/* add_row - of the entry in SLOT, with nodes for its key and itself. */
+static ckpt_status add_row(const struct header *h, union slot *slot, ckpt_value *nodes)
 {
     ckpt_file *f = h->f;
-    struct row r = {.steps = step};
-    ckpt_value *key = value_str(f->a, x->name), *val = value_new(f->a, CKPT_V_TENSOR, x->at);
-    /* The name lies in the header, which is ours and has been read: its closing
-     * quote makes room for a NUL. One with escapes is shorter than its buffer. */
-    ((char *)(uintptr_t)x->name.ptr)[x->name.len] = 0;
-    *path = (ckpt_path_elem){.str = x->name};
-    *step = (struct step){.node = f->root, .index = value_count(f->root)};
-    if (!key || !val || !value_put(f->a, f->root, key, val))
-        return fail_memory(h->err);
-    r.t = (ckpt_tensor){.name = x->name,
-                        .path = path,
+    const struct entry x = slot->entry;
+    ckpt_value *root = f->root, *key = &nodes[0], *val = &nodes[1];
+    *key = (ckpt_value){.type = CKPT_V_STR, .row = CKPT_NO_TENSOR, .u.str = x.name};
+    *val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = x.at};
+    slot->place.path = (ckpt_path_elem){.str = x.name};
+    slot->place.step = (struct step){.node = root, .index = root->u.dict.n};
+    root->u.dict.pairs[root->u.dict.n++] = (value_pair){key, val};
+    struct row r = {.steps = &slot->place.step};
+    r.t = (ckpt_tensor){.name = x.name,
+                        .path = &slot->place.path,
                         .npath = 1,
-                        .dtype = x->dtype,
+                        .dtype = x.dtype,
                         .kind = CKPT_DENSE,
-                        .ndim = x->ndim,
-                        .shape = x->shape,
+                        .ndim = x.ndim,
+                        .shape = x.shape,
                         .has_shape = true,
                         .has_data = true,
                         .part_of = CKPT_NO_TENSOR,
                         .value = val};
-    if (dtype_info((ckpt_dtype)x->dtype)->st_last_mul == 2)
-        CKPT_TRY(halve_last(h, x, &r.t.shape));
-    CKPT_TRY(add_storage(h, x, x->end - x->begin, &r.t.storage));
+    if (dtype_info((ckpt_dtype)x.dtype)->st_last_mul == 2)
+        CKPT_TRY(halve_last(h, &x, &r.t.shape));
+    CKPT_TRY(add_storage(h, &x, x.end - x.begin, &r.t.storage));
     r.t.has_data = f->table.storages[r.t.storage].src != NULL;
     return file_row(f, &r, &val->row, h->err);
 }
@@ -531,17 +558,20 @@ static ckpt_status add_rows(const struct header *h)
 {
     ckpt_file *f = h->f;
     struct table *t = &f->table;
-    ckpt_path_elem *paths = arena_array(f->a, h->n, sizeof *paths);
-    struct step *steps = arena_array(f->a, h->n, sizeof *steps);
+    ckpt_path_elem *none = ARENA_NEW(f->a, ckpt_path_elem);
+    ckpt_value *nodes = arena_array(f->a, h->n, 2 * sizeof *nodes);
+    value_pair *pairs = arena_array(f->a, h->n, sizeof *pairs);
     t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, h->n, sizeof *t->rows);
     t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, h->n, sizeof *t->storages);
     f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!paths || !steps || !f->root || (h->n && (!t->rows || !t->storages)))
+    if (!none || !nodes || !pairs || !f->root || (h->n && (!t->rows || !t->storages)))
         return fail_memory(h->err);
+    f->root->u.dict.pairs = pairs;
+    f->root->u.dict.cap = (uint32_t)h->n;
     for (size_t i = 0; i < h->n; i++)
-        if (!h->entries[i].bad)
-            CKPT_TRY(add_row(h, &h->entries[i], &paths[i], &steps[i]));
-    return h->n ? CKPT_OK : file_leaf(f, paths, 0, f->root, h->err);
+        if (!h->slots[i].entry.bad)
+            CKPT_TRY(add_row(h, &h->slots[i], &nodes[2 * i]));
+    return h->n ? CKPT_OK : file_leaf(f, none, 0, f->root, h->err);
 }
 
 /* What the metadata tell about the file as a whole. */
@@ -603,16 +633,17 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     h.data = 8 + n;
     h.ndata = f->src->size - h.data;
     json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
-    h.names = map_new((size_t)n / 128);
+    h.text = text;
+    h.names = map_index((size_t)n / 128, name_of, &h);
     ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
     map_free(h.names);
+    arena_shrink(f->a, text, h.kept);
     if (st == CKPT_OK) {
         sort_entries(&h);
         st = check_entries(&h);
     }
     if (st == CKPT_OK)
         st = add_rows(&h);
-    free(h.entries);
     if (st != CKPT_OK)
         fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? describe(f, err) : st;

@@ -142,6 +142,31 @@ many()
     rm -f "$tmp"/many.* "$tmp"/more.*
 }
 
+# ---------------------------------------------------------- long headers
+
+# long_text FILE - a safetensors header of 100,000,000 bytes, the most there may be: one tensor and a note
+long_text()
+{
+    {
+        printf '\000\341\365\005\000\000\000\000{"__metadata__":{"note":"'
+        head -c 99999919 /dev/zero | tr '\000' a
+        printf '"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000'
+    } >"$1"
+}
+
+# A header is never in memory twice, and half of it no longer when its tensors are rows: what a row, its storage, its
+# names and its nodes take is half of what the contract allows.
+long_headers()
+{
+    long_text "$tmp/long.safetensors"
+    measure 'ls of a header of 100 MB, one long text' "$ckpt" ls "$tmp/long.safetensors" &&
+        gate 'ls of a header of 100 MB, one long text: peak KiB' "$kib" $((150 * 1024))
+    make_file -n 893000 -b 4M --sparse -p module. "$tmp/long.safetensors" || exit 2
+    measure 'ls of a header of 100 MB, 893,000 tensors' "$ckpt" ls "$tmp/long.safetensors" &&
+        gate 'ls of a header of 100 MB, 893,000 tensors: peak KiB' "$kib" $((8192 + 893000 * 530 / 1024))
+    rm -f "$tmp/long.safetensors"
+}
+
 # ------------------------------------------------------------------- scan
 
 # counted_pickle N - a benign pickle of 8 N opcodes in 42 N bytes
@@ -225,6 +250,7 @@ huge pt
 huge safetensors
 many pt
 many safetensors
+long_headers
 opcodes
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.safetensors" || exit 2

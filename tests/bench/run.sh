@@ -136,7 +136,7 @@ on_disk() { prepare="rm -f $dir/out* && $mk -n 1000 -b 100G --sparse -p module. 
 # --------------------------------------------------------------------- files
 
 pt=$dir/$bytes.pt st=$dir/$bytes.safetensors same=$dir/$bytes.same.pt one=$dir/$bytes.changed.pt many=$dir/many
-huge=$dir/huge mk=$bin/mkckpt
+huge=$dir/huge long=$dir/long mk=$bin/mkckpt
 make_file() { eval "[ -s \"\${$#}\" ]" || "$mk" "$@" >/dev/null; }
 
 make_files()
@@ -149,6 +149,13 @@ make_files()
         make_file -n 20000 -b 80M -p module. "$many.$kind"
         make_file -n 1000 -b 100G --sparse -p module. "$huge.$kind"
     done
+    make_file -n 893000 -b 4M -p module. "$long.safetensors"
+    # a header of 100,000,000 bytes, the most there may be
+    [ -s "$long.text.safetensors" ] || {
+        printf '\000\341\365\005\000\000\000\000{"__metadata__":{"note":"'
+        head -c 99999919 /dev/zero | tr '\000' a
+        printf '"},"a":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}\000\000\000\000'
+    } >"$long.text.safetensors"
     # eight opcodes in 42 bytes, 375,000 times
     record='(U\031layer.weight.of.the.modelK\001K\002M\001\002J\001\002\003\004Nl'
     # shellcheck disable=SC2059
@@ -168,6 +175,10 @@ listing()
     peer ls "$many.pt"
     tensors=20000 row 'ls, 20000 tensors .pt' '1/40 peer' "zipinfo -1 $many.pt" "$ckpt" ls "$many.pt"
     tensors=20000 row 'ls, 20000 tensors .safetensors' - - "$ckpt" ls "$many.safetensors"
+    tensors=102400 row 'ls, 100 MB safetensors header, one text' '1000 ms' "cat $long.text.safetensors" \
+        "$ckpt" ls "$long.text.safetensors"
+    tensors=893000 row 'ls, 100 MB safetensors header, 893000 tensors' '1000 ms' "cat $long.safetensors" \
+        "$ckpt" ls "$long.safetensors"
     tensors=1000 row 'ls, 100 GB .pt (sparse)' '10 ms' - "$ckpt" ls "$huge.pt"
     tensors=1000 row 'ls, 100 GB .safetensors (sparse)' '10 ms' - "$ckpt" ls "$huge.safetensors"
     row "info, $size .pt" '10 ms' - "$ckpt" info "$pt"

@@ -180,6 +180,25 @@ static void trims_what_is_not_used(void)
     arena_free(a);
 }
 
+static void gives_back_the_end_of_a_large_piece(void)
+{
+    arena *a = arena_new((uint64_t)16 << 20);
+    const size_t n = (size_t)10 << 20;
+    unsigned char *small = arena_alloc(a, 100), *large = arena_alloc(a, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+    memset(large, 0xab, n);
+    arena_shrink(a, small, 1); /* shares its chunk: stays */
+    CU_ASSERT_EQUAL(arena_used(a), n + 100);
+    CU_ASSERT_PTR_NULL(arena_alloc(a, n));
+    arena_shrink(a, large, 70000);
+    CU_ASSERT_EQUAL(arena_used(a), 70100);
+    CU_ASSERT(large[0] == 0xab && large[69999] == 0xab);
+    unsigned char *again = arena_alloc(a, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(again);
+    CU_ASSERT(again[0] == 0 && again[n - 1] == 0);
+    arena_free(a);
+}
+
 static void can_be_made_to_fail(void)
 {
     arena *a = arena_new(10000);
@@ -205,5 +224,6 @@ void suite_arena(void)
     UNIT(grows_up_to_the_ceiling_itself);
     UNIT(copies_text);
     UNIT(trims_what_is_not_used);
+    UNIT(gives_back_the_end_of_a_large_piece);
     UNIT(can_be_made_to_fail);
 }

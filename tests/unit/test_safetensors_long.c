@@ -1,0 +1,62 @@
+/* A long safetensors header: its texts stay, the rest of it goes. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "core/file.h"
+#include "unit.h"
+
+enum { N = 50000, NOTE = 100000 };
+
+static ckpt_error err;
+
+/* N tensors of one byte, names with an escape, and a note of NOTE bytes and a quote. */
+static void make(buf *b)
+{
+    static char note[NOTE + 1];
+    memset(note, 'x', NOTE);
+    buf_init(b, SIZE_MAX);
+    buf_printf(b, "%8s{\"__metadata__\":{\"k\\n\":\"%s\\\"\"}", "", note);
+    for (int i = 0; i < N; i++)
+        buf_printf(b, ",\"t\\u00e4.%d\":{\"shape\":[1],\"dtype\":\"%s\",\"data_offsets\":[%d,%d]}", i,
+                   i % 2 ? "U8" : "I8", i, i + 1);
+    buf_byte(b, '}');
+    for (int i = 0; i < 8; i++)
+        b->data[i] = (unsigned char)((uint64_t)(b->len - 8) >> 8 * i);
+}
+
+static bool is_itself(const ckpt_file *f, uint32_t i)
+{
+    char name[64];
+    uint32_t n;
+    const ckpt_tensor *t = ckpt_tensor_at(f, i);
+    ckpt_str key = value_pairs(f->root, &n)[i].key->u.str;
+    snprintf(name, sizeof name, "t\xc3\xa4.%u", i);
+    return strcmp(t->name.ptr, name) == 0 && t->name.len == strlen(name) && t->npath == 1 &&
+           t->path[0].str.ptr == t->name.ptr && !t->path[0].is_int && key.ptr == t->name.ptr &&
+           key.len == t->name.len && t->dtype == (i % 2 ? CKPT_DT_U8 : CKPT_DT_I8) && t->shape[0] == 1;
+}
+
+static void texts_stay_when_the_header_goes(void)
+{
+    buf b;
+    ckpt_file *f;
+    ckpt_str note;
+    static char data[N];
+    make(&b);
+    buf_put(&b, data, N);
+    CU_ASSERT_FATAL(buf_ok(&b));
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(b.data, b.len, "x", NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), N);
+    for (uint32_t i = 0; i < N; i++)
+        if (!is_itself(f, i))
+            CU_FAIL_FATAL("a row is not its own");
+    CU_ASSERT_FATAL(value_text(value_get(f->metadata, "k\n"), &note));
+    CU_ASSERT_EQUAL(note.len, NOTE + 1);
+    CU_ASSERT_EQUAL(note.ptr[NOTE], '"');
+    CU_ASSERT(arena_used(f->a) < (uint64_t)N * 560 + 2 * NOTE);
+    ckpt_close(f);
+    buf_free(&b);
+}
+
+void suite_safetensors_long(void) { UNIT(texts_stay_when_the_header_goes); }
