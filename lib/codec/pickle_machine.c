@@ -387,7 +387,8 @@ bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap,
 {
     if (!m->noting)
         return true;
-    if (!*cap && !machine_begin(m, list, cap, sizeof **list, BYTES_A_CALL))
+    if (!*cap && list != &m->facts->globals && /* those are few */
+        !machine_begin(m, list, cap, sizeof **list, BYTES_A_CALL))
         return false;
     if (*n == *cap && !machine_grow(m, list, cap, sizeof **list))
         return false;
