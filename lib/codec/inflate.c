@@ -31,7 +31,7 @@ static bool again(struct work *w, enum inflate_kind kind)
     unsigned char magic[2];
     uint64_t at = w->pos - w->z.avail_in; /* bounded: as much was read before */
     return kind == INFLATE_GZIP && w->end - at >= 18 && source_read(w->src, at, magic, 2, NULL) == CKPT_OK &&
-           magic[0] == 0x1f && magic[1] == 0x8b && inflateReset(&w->z) == Z_OK;
+           magic[0] == 0x1f && magic[1] == 0x8b;
 }
 
 static ckpt_status run(struct work *w, enum inflate_kind kind, spool *to, ckpt_error *err)
@@ -45,6 +45,8 @@ static ckpt_status run(struct work *w, enum inflate_kind kind, spool *to, ckpt_e
         CKPT_TRY(spool_write(to, w->out, BLOCK - w->z.avail_out, err));
         if (code == Z_STREAM_END && !again(w, kind))
             return CKPT_OK;
+        if (code == Z_STREAM_END)
+            (void)inflateReset(&w->z); /* as its state is sound, it cannot fail */
         if (code == Z_BUF_ERROR || (code == Z_OK && w->z.avail_in == 0 && w->pos == w->end && w->z.avail_out))
             return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end), "the deflated bytes end too early");
         if (code != Z_OK && code != Z_STREAM_END)

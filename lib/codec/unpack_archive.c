@@ -11,6 +11,7 @@
 #include <archive_entry.h>
 #include <dlfcn.h>
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #define BLOCK 65536u
@@ -49,6 +50,15 @@ struct functions {
 #undef X
 };
 
+static const struct {
+    const char *name;
+    size_t place;
+} wanted[] = {
+#define X(name) {#name, offsetof(struct functions, name)},
+    FUNCTIONS
+#undef X
+};
+
 static bool load(struct functions *f)
 {
     static const char *const names[] = {"libarchive.so.13", "libarchive.so", "libarchive.13.dylib"};
@@ -57,13 +67,12 @@ static bool load(struct functions *f)
         lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return false;
-#define X(name)                                                                                              \
-    at = dlsym(lib, #name);                                                                                  \
-    if (!at)                                                                                                 \
-        return false;                                                                                        \
-    memcpy(&f->name, &at, sizeof at); /* bounded: a pointer to a pointer; ISO C has no cast */
-    FUNCTIONS
-#undef X
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        at = dlsym(lib, wanted[i].name);
+        if (!at)
+            return false;
+        memcpy((char *)f + wanted[i].place, &at, sizeof at); /* bounded: a pointer to a pointer */
+    }
     return true; /* and stays loaded */
 }
 

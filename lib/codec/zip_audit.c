@@ -400,16 +400,17 @@ static ckpt_status hidden(struct zip_audit *z, uint64_t from, uint64_t end, stru
         (void)reader_skip(&r, (uint64_t)(p - w) + 4);
         if (!local(z, at, head, b->name, b->extra))
             continue;
+        uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28);
         struct zip_view *v = add(z);
-        if (!v) {
+        ckpt_str name = arena_str(z->a, str_of(b->name, nname));
+        if (!v || !name.ptr) {
             reader_free(&r);
             return fail_memory(err);
         }
-        uint16_t nname = load_u16le(head + 26), nextra = load_u16le(head + 28);
         z->first = at < z->first ? at : z->first;
         *v = (struct zip_view){.at = at,
                                .from = at,
-                               .name = arena_str(z->a, str_of(b->name, nname)),
+                               .name = name,
                                .flags = load_u16le(head + 6),
                                .method = load_u16le(head + 8),
                                .crc = load_u32le(head + 14),
@@ -421,8 +422,7 @@ static ckpt_status hidden(struct zip_audit *z, uint64_t from, uint64_t end, stru
             v->csize = end - v->data; /* sizes behind the data: all that is there */
         v->reachable = range_within(v->data, v->csize, z->src->size);
         *found = true;
-        says(z, v->name.ptr ? v->name : str_of("", 0), at,
-             "is in the file, not in the directory; stored bytes:", v->csize);
+        says(z, v->name, at, "is in the file, not in the directory; stored bytes:", v->csize);
         uint64_t next = v->reachable ? v->data + v->csize : v->data; /* bounded: reachable, or just read */
         if (next > r.pos)
             (void)reader_skip(&r, next < end ? next - r.pos : end - r.pos);

@@ -130,10 +130,132 @@ static void survives_every_cut(void)
     buf_free(&b);
 }
 
+/* refused_with - the error of an archive of B, and its offset. */
+static void refused_with(const buf *b, ckpt_status want, uint64_t at, const char *what)
+{
+    struct listed l = list(b->data, b->len);
+    if (l.st != want || !strstr(l.err.what, what))
+        printf("\n    %s: %d, %s", what, l.st, l.err.what);
+    CU_ASSERT(l.st == want && l.err.offset == at && strstr(l.err.what, what));
+    drop(&l);
+}
+
+static void says_what_is_wrong(void)
+{
+    static const struct {
+        const char *size, *payload, *what;
+        ckpt_status st;
+        char type;
+    } cases[] = {
+        {"77777777777", "x", "8589934591 bytes, of which the file has 512", CKPT_ETRUNCATED, '0'},
+        {"\xc0\0\0\0\0\0\0\0\0\0\0\1", "x", "no number", CKPT_EFORMAT, '0'},
+        {"\x80\1", "x", "no number", CKPT_EFORMAT, '0'}, /* 2^80 */
+        {"0000000000x", "x", "no number", CKPT_EFORMAT, '0'},
+        {"00000000007", "9 a=\n\n\n\n", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'}, /* its end is not that of a line */
+        {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},  /* no '=' */
+        {"00000000014", "12 size=1x2\n", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000013", "000000011 a", "pax record", CKPT_EFORMAT, 'x'}, /* a length of nine digits */
+        {"00000000002", "12", "pax record", CKPT_EFORMAT, 'x'},          /* nothing behind it */
+        {"00000000003", "x=1", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000003", "3=1", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000003", "2 =", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000004", "9 a=", "pax record", CKPT_EFORMAT, 'x'},
+        {"00000000003", "/ =", "pax record", CKPT_EFORMAT, 'x'},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        put(&b, "first", "", '0', "0", STR_LIT(""));
+        put(&b, "m", "", cases[i].type, "", str_c(cases[i].payload));
+        size_t n = strlen(cases[i].size);
+        memcpy(b.data + 512 + 124, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
+        seal(b.data + 512);
+        refused_with(&b, cases[i].st, 512, cases[i].what);
+        buf_free(&b);
+    }
+}
+
+static void limits_names(void)
+{
+    buf b;
+    buf_init(&b, 4 << 20);
+    put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT(""));
+    for (int i = 0; i < (1 << 20) + 512; i++)
+        buf_byte(&b, 'n');
+    refused_with(&b, CKPT_EFORMAT, 0, "more than 1 MiB");
+    buf_free(&b);
+}
+
+/* Sizes as they were written: blanks before and behind, no end, none; sums of signed characters; a name of
+ * its own for each dialect. */
+static void takes_old_headers(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    put(&b, "blanks", "", '0', "   3 ", STR_LIT("abc"));
+    put(&b, "full", "", '0', "000000000003", STR_LIT("abc"));
+    put(&b, "\xe9t\xe9", "", '\0', "3", STR_LIT("abc"));
+    unsigned char *h = b.data + b.len - 1024;
+    unsigned sum = 0;
+    memset(h + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += (unsigned)(signed char)h[i];
+    snprintf((char *)h + 148, 8, "%06o", sum & 0777777);
+    put(&b, "gnu", "no prefix", '0', "3", STR_LIT("abc"));
+    memcpy(b.data + b.len - 1024 + 257, "ustar  ", 8);
+    seal(b.data + b.len - 1024);
+    put(&b, "pax", "", 'x', "00000000030", STR_LIT("8 size=\n16 comment=any.\n"));
+    put(&b, "kept", "", '0', "3", STR_LIT("abc"));
+    put(&b, "linkname", "", 'K', "5", STR_LIT("long."));
+    put(&b, "globals", "", 'g', "5", STR_LIT("any.."));
+    put(&b, "last", "", '7', "3", STR_LIT("abc"));
+    static const char *const names[] = {"blanks", "full", "\xe9t\xe9", "gnu", "kept", "last"};
+    struct listed l = list(b.data, b.len);
+    CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 6);
+    for (size_t i = 0; i < 6; i++)
+        CU_ASSERT(str_is(l.e[i].name, names[i]) && l.e[i].size == 3 &&
+                  memcmp(l.bytes + l.e[i].data, "abc", 3) == 0);
+    CU_ASSERT(l.e[2].type == '0' && l.e[5].type == '7');
+    drop(&l);
+    buf_free(&b);
+}
+
+/* A GNU sparse member: blocks of its map come between header and payload. */
+static void passes_sparse_maps(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    put(&b, "sparse", "", 'S', "3", STR_LIT(""));
+    b.data[482] = 1;
+    seal(b.data);
+    for (int i = 0; i < 2 * 512; i++)
+        buf_byte(&b, i == 504); /* the first block has one behind it */
+    refused_with(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
+    buf_text(&b, "abc");
+    while (b.len % 512)
+        buf_byte(&b, 0);
+    put(&b, "next", "", 'S', "0", STR_LIT(""));
+    struct listed l = list(b.data, b.len);
+    CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 2);
+    CU_ASSERT(l.e[0].data == 3 * 512 && l.e[0].size == 3 && l.e[1].data == b.len);
+    drop(&l);
+    b.data[2 * 512 + 504] = 1; /* a map without an end leaves the file */
+    b.len = 3 * 512;
+    struct listed cut = list(b.data, b.len);
+    CU_ASSERT(cut.st == CKPT_ETRUNCATED && cut.err.offset == 3 * 512);
+    drop(&cut);
+    buf_free(&b);
+}
+
 void suite_tar(void)
 {
     UNIT(lists_every_dialect);
     UNIT(refuses_sizes_that_lie);
     UNIT(refuses_a_wrong_checksum);
     UNIT(survives_every_cut);
+    UNIT(says_what_is_wrong);
+    UNIT(limits_names);
+    UNIT(takes_old_headers);
+    UNIT(passes_sparse_maps);
 }

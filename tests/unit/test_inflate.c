@@ -1,0 +1,137 @@
+/* Deflated bytes of which no directory vouches: several gzip members are one stream; what is cut, broken or
+ * in want of a dictionary is refused, at its offset. The streams are stored blocks, laid by hand. */
+#include "base/buf.h"
+#include "base/crc32.h"
+#include "codec/inflate.h"
+#include "unit.h"
+
+static void put_stored(buf *b, ckpt_str text)
+{
+    buf_byte(b, 1); /* the last block, stored */
+    buf_u16le(b, (uint16_t)text.len);
+    buf_u16le(b, (uint16_t)~text.len);
+    buf_str(b, text);
+}
+
+static void put_gzip(buf *b, ckpt_str text)
+{
+    buf_put(b, "\x1f\x8b\x08\0\0\0\0\0\0\xff", 10);
+    put_stored(b, text);
+    buf_u32le(b, crc32_update(0, text.ptr, text.len));
+    buf_u32le(b, (uint32_t)text.len);
+}
+
+struct unpacked {
+    ckpt_status st;
+    ckpt_error err;
+    uint64_t used, size;
+    char text[64];
+};
+
+/* unpack - all of B but the first SKIP bytes, into room for MAX. */
+static struct unpacked unpack(const buf *b, enum inflate_kind kind, size_t skip, uint64_t max)
+{
+    struct unpacked u = {0};
+    unsigned char *bytes = unit_guard(b->data, b->len);
+    source *src = source_mem(bytes, b->len, 0);
+    spool *to = spool_new(max);
+    u.st = inflate_into(src, skip, b->len - skip, kind, to, &u.used, &u.err);
+    u.size = spool_size(to);
+    source *out = spool_source(to);
+    CU_ASSERT_EQUAL(source_read(out, 0, u.text, u.size < 63 ? (size_t)u.size : 63, NULL), CKPT_OK);
+    source_unref(out);
+    source_unref(src);
+    unit_guard_free(bytes, b->len);
+    return u;
+}
+
+static void gives_what_was_packed(void)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    buf_text(&b, "before");
+    put_stored(&b, STR_LIT("bare"));
+    buf_text(&b, "behind");
+    struct unpacked u = unpack(&b, INFLATE_RAW, 6, 100);
+    CU_ASSERT(u.st == CKPT_OK && u.used == 9 && strcmp(u.text, "bare") == 0);
+    b.len = 0;
+    buf_put(&b, "\x78\x01", 2);
+    put_stored(&b, STR_LIT("zlib"));
+    buf_put(&b, "\x04\x64\x01\xb2", 4); /* Adler-32 of "zlib" */
+    u = unpack(&b, INFLATE_ZLIB, 0, 100);
+    CU_ASSERT(u.st == CKPT_OK && u.used == b.len && strcmp(u.text, "zlib") == 0);
+    b.data[b.len - 1] ^= 1;
+    u = unpack(&b, INFLATE_ZLIB, 0, 100);
+    CU_ASSERT(u.st == CKPT_EFORMAT && u.err.offset == b.len && strstr(u.err.what, "incorrect data check"));
+    buf_free(&b);
+}
+
+/* Only a whole second member, by its two first bytes, belongs to the first. */
+static void joins_members_of_gzip(void)
+{
+    static const struct {
+        const char *behind;
+        const char *text;
+    } cases[] = {
+        {"", "one"},
+        {"short", "one"},
+        {"something else of 18 bytes or more", "one"},
+        {"\x1fsomething else of 18 bytes or more", "one"},
+    };
+    buf b;
+    buf_init(&b, 1 << 16);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        b.len = 0;
+        put_gzip(&b, STR_LIT("one"));
+        uint64_t whole = b.len;
+        buf_text(&b, cases[i].behind);
+        struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+        CU_ASSERT(u.st == CKPT_OK && u.used == whole && strcmp(u.text, cases[i].text) == 0);
+    }
+    b.len = 0;
+    put_gzip(&b, STR_LIT("one"));
+    put_gzip(&b, STR_LIT(" two"));
+    struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+    CU_ASSERT(u.st == CKPT_OK && u.used == b.len && strcmp(u.text, "one two") == 0);
+    u = unpack(&b, INFLATE_GZIP, 0, 5);
+    CU_ASSERT(u.st == CKPT_ELIMIT && u.size <= 5);
+    b.data[b.len - 17] = 7; /* the second one's block is of no type */
+    u = unpack(&b, INFLATE_GZIP, 0, 100);
+    CU_ASSERT(u.st == CKPT_EFORMAT && strncmp(u.text, "one", 3) == 0);
+    buf_free(&b);
+}
+
+static void refuses_every_cut(void)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    put_gzip(&b, STR_LIT("all of it"));
+    size_t whole = b.len;
+    for (b.len = 1; b.len < whole; b.len++) {
+        struct unpacked u = unpack(&b, INFLATE_GZIP, 0, 100);
+        CU_ASSERT(u.st == CKPT_ETRUNCATED && u.err.offset == b.len && strstr(u.err.what, "end too early"));
+    }
+    buf_free(&b);
+}
+
+static void refuses_what_is_broken(void)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    buf_put(&b, "\x07\0\0\0\0", 5);
+    struct unpacked u = unpack(&b, INFLATE_RAW, 0, 100);
+    CU_ASSERT(u.st == CKPT_EFORMAT && strstr(u.err.what, "broken deflated bytes: invalid block type"));
+    b.len = 0;
+    buf_put(&b, "\x78\xbb\0\0\0\1\1\0\0\xff\xff", 11); /* FDICT: it goes by a dictionary */
+    u = unpack(&b, INFLATE_ZLIB, 0, 100);
+    CU_ASSERT(u.st == CKPT_EFORMAT && strstr(u.err.what, "a dictionary is needed"));
+    buf_free(&b);
+}
+
+void suite_inflate(void)
+{
+    UNIT(gives_what_was_packed);
+    UNIT(joins_members_of_gzip);
+    UNIT(refuses_every_cut);
+    UNIT(refuses_what_is_broken);
+}

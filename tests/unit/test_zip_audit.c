@@ -1,0 +1,348 @@
+/* The audit: archives laid by hand, sound but for one thing, which it names with its place and its values. */
+#include <stdio.h>
+
+#include "base/buf.h"
+#include "base/crc32.h"
+#include "codec/zip_audit.h"
+#include "unit.h"
+
+/* What is not as it should be; zero: sound. Members "a" (AAAA) and "b" (BBBB), or so called. */
+struct odd {
+    const char *name, *second; /* other names */
+    ckpt_str local, central;   /* extra fields of the first */
+    const char *comment;       /* of the first entry */
+    ckpt_str end_comment;      /* of the archive */
+    const char *before, *between, *last,
+        *behind;                 /* bytes in front, between members, before the directory … */
+    const char *later;           /* flag 8 and this behind the first payload; "" for the true one */
+    bool wide_later, bare_later; /* the true one in 64 bits; without its mark */
+    unsigned at, n;              /* N bytes at AT of the archive become VALUE */
+    uint64_t value;
+};
+
+static void put_header(buf *b, const struct odd *o, int i, ckpt_str extra, bool local)
+{
+    const char *name = i ? o->second ? o->second : "b" : o->name ? o->name : "a";
+    bool later = !i && o->later;
+    buf_u16le(b, 10);
+    buf_u16le(b, later ? 8 : 0);
+    buf_u16le(b, 0);
+    buf_u32le(b, 0);
+    buf_u32le(b, later && local ? 0 : crc32_update(0, i ? "BBBB" : "AAAA", 4));
+    buf_u32le(b, later && local ? 0 : 4);
+    buf_u32le(b, later && local ? 0 : 4);
+    buf_u16le(b, (uint16_t)strlen(name));
+    buf_u16le(b, (uint16_t)extra.len);
+    if (!local) {
+        buf_u16le(b, (uint16_t)(!i && o->comment ? strlen(o->comment) : 0));
+        buf_put(b, "\0\0\0\0\0\0\0", 8);
+    }
+}
+
+static void put_later(buf *b, const struct odd *o)
+{
+    if (!o->later)
+        return;
+    if (o->later[0]) {
+        buf_text(b, o->later);
+        return;
+    }
+    if (!o->bare_later)
+        buf_u32le(b, 0x08074B50);
+    buf_u32le(b, crc32_update(0, "AAAA", 4));
+    for (int k = 0; k < 2; k++) {
+        buf_u32le(b, 4);
+        if (o->wide_later)
+            buf_u32le(b, 0);
+    }
+}
+
+static void text(buf *b, const char *z) { buf_text(b, z ? z : ""); }
+
+static void make(buf *b, const struct odd *o)
+{
+    uint32_t at[2], dir;
+    buf_init(b, 1 << 20);
+    text(b, o->before);
+    for (int i = 0; i < 2; i++) {
+        at[i] = (uint32_t)b->len;
+        buf_u32le(b, 0x04034B50);
+        put_header(b, o, i, i ? str_of("", 0) : o->local, true);
+        text(b, i ? o->second ? o->second : "b" : o->name ? o->name : "a");
+        if (!i)
+            buf_str(b, o->local);
+        text(b, i ? "BBBB" : "AAAA");
+        if (!i)
+            put_later(b, o);
+        text(b, i ? o->last : o->between);
+    }
+    dir = (uint32_t)b->len;
+    for (int i = 0; i < 2; i++) {
+        buf_u32le(b, 0x02014B50);
+        buf_u16le(b, 10);
+        put_header(b, o, i, i ? str_of("", 0) : o->central, false);
+        buf_u32le(b, at[i]);
+        text(b, i ? o->second ? o->second : "b" : o->name ? o->name : "a");
+        if (!i)
+            buf_str(b, o->central);
+        text(b, i ? NULL : o->comment);
+    }
+    uint32_t end = (uint32_t)b->len;
+    buf_u32le(b, 0x06054B50);
+    buf_u32le(b, 0);
+    buf_u16le(b, 2);
+    buf_u16le(b, 2);
+    buf_u32le(b, end - dir);
+    buf_u32le(b, dir);
+    buf_u16le(b, (uint16_t)o->end_comment.len);
+    buf_str(b, o->end_comment);
+    text(b, o->behind);
+    for (unsigned k = 0; k < o->n; k++)
+        b->data[o->at + k] = (unsigned char)(o->value >> (8 * k));
+}
+
+/* What the audit told: a line for each flaw, "member: text at/other value/other". */
+struct told {
+    char lines[4096];
+    size_t views;
+};
+
+static void hear(void *user, const struct zip_flaw *f)
+{
+    struct told *t = user;
+    size_t n = strlen(t->lines);
+    snprintf(t->lines + n, sizeof t->lines - n, "%.*s: %s @%lld/%lld =%llu/%llu\n", (int)f->name.len,
+             f->name.ptr, f->text ? f->text : f->what, (long long)f->at, (long long)f->other,
+             (unsigned long long)f->value, (unsigned long long)f->other_value);
+}
+
+static struct told audit(const struct odd *o)
+{
+    struct told t = {{0}, 0};
+    ckpt_error err;
+    buf b;
+    make(&b, o);
+    unsigned char *bytes = unit_guard(b.data, b.len);
+    source *src = source_mem(bytes, b.len, 0);
+    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = hear, .user = &t};
+    CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
+    t.views = z.n;
+    arena_free(z.a);
+    source_unref(src);
+    unit_guard_free(bytes, b.len);
+    buf_free(&b);
+    return t;
+}
+
+/* One thing wrong, and one line that must be told of it. */
+struct lie {
+    struct odd odd;
+    const char *line;
+};
+
+static void check(const struct lie *lies, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        struct told t = audit(&lies[i].odd);
+        if (!strstr(t.lines, lies[i].line)) {
+            printf("\n    case %zu: not told: %s\n    but\n%s", i, lies[i].line, t.lines);
+            CU_FAIL("a flaw is not told");
+        }
+    }
+}
+#define CHECK(lies) check(lies, sizeof(lies) / sizeof *(lies))
+
+static void is_content_with_sound_ones(void)
+{
+    static const struct odd sound[] = {
+        {.name = NULL},
+        {.name = "folder/.hidden", .second = "folder/..name"},
+        {.name = "x", .second = "a.."},
+        {.later = ""},
+        {.later = "", .bare_later = true},
+        {.later = "", .wide_later = true},
+        {.later = "", .wide_later = true, .bare_later = true},
+    };
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        struct told t = audit(&sound[i]);
+        CU_ASSERT(t.views == 2 && !t.lines[0]);
+    }
+}
+
+/* a: 0, b: 35, its entry: 70, b's: 117, end record: 164 */
+static void tells_what_two_headers_differ_in(void)
+{
+    static const struct lie lies[] = {
+        {{.at = 70 + 10, .n = 2, .value = 8}, "a: the method @0/70 =0/8\n"},
+        {{.at = 70 + 8, .n = 2, .value = 2}, "a: the flags @0/70 =0/2\n"},
+        {{.at = 70 + 12, .n = 4, .value = 7}, "a: the time @0/70 =0/7\n"},
+        {{.at = 70 + 16, .n = 4, .value = 9}, "a: the CRC-32 @0/70"},
+        {{.at = 70 + 20, .n = 4, .value = 3}, "a: the stored size @0/70 =4/3\n"},
+        {{.at = 70 + 20, .n = 4, .value = 3}, "a: stored, yet its two sizes are @0/70 =3/4\n"},
+        {{.at = 70 + 24, .n = 4, .value = 3}, "a: the size @0/70 =4/3\n"},
+        {{.at = 35 + 30, .n = 1, .value = 'c'}, "b: is called \"c\" by its local header @35/-1"},
+        {{.at = 117 + 42, .n = 4, .value = 36},
+         "b: has no local header where the directory says @117/-1 =36/0"},
+        {{.at = 117 + 42, .n = 4, .value = 170},
+         "b: has no local header where the directory says @117/-1 =170/0"},
+        {{.at = 35 + 28, .n = 2, .value = 60000},
+         "b: has no local header where the directory says @117/-1 =35/0"},
+        {{.at = 117 + 20, .n = 4, .value = 60000}, "b: reaches beyond the end of the file @117/-1 =60000/0"},
+        {{.at = 164 + 8, .n = 4, .value = 0x10001}, ": the number of entries @164/70 =1/2\n"},
+    };
+    CHECK(lies);
+}
+
+static void tells_odd_entries(void)
+{
+    static const struct lie lies[] = {
+        {{.at = 70 + 34, .n = 2, .value = 2}, "a: is on another disk, number @70/-1 =2/0"},
+        {{.at = 70 + 38, .n = 4, .value = 0xA1FF0000}, "a: is a symbolic link @70/-1"},
+        {{.comment = "hidden"}, "a: has a comment, in which bytes can hide: @70/-1 =6/0"},
+        {{.end_comment = {"hidden", 6}},
+         ": the archive has a comment, in which bytes can hide: @164/-1 =6/0"},
+        {{.behind = "hidden"}, ": bytes behind the archive: @186/-1 =6/0"},
+        {{.name = "\xff", .at = 70 + 8, .n = 2, .value = 0x800},
+         ": its name is said to be UTF-8 and is not @70/-1"},
+        {{.at = 117, .n = 1, .value = 'Q'}, ": bytes of the directory that are no entries: @117/-1 =47/0"},
+        {{.at = 117 + 28, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
+        {{.at = 117 + 30, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
+        {{.at = 117 + 32, .n = 2, .value = 60000}, ": the directory ends inside an entry @70/-1"},
+    };
+    CHECK(lies);
+}
+
+#define NOTHING "\0\0\0\0\0\0\0\0"
+/* An end record in the comment counts when it leads to a directory, or to none for no entry. */
+static void tells_second_end_records(void)
+{
+    static const struct lie lies[] = {
+        {{.end_comment = {"PK\5\6" NOTHING NOTHING "\1\0.", 23}},
+         ": is a second end record; the archive's is at byte"},
+        {{.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x46\0\0\0\7\0.", 23}},
+         ": is a second end record; the archive's is at byte @186/-1 =164/0"},
+    };
+    static const struct odd leads_nowhere[] = {
+        {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\x23\0\0\0\7\0.", 23}},
+        {.end_comment = {"PK\5\6\0\0\0\0\1\0\1\0\x2f\0\0\0\xff\xff\0\0\7\0.", 23}},
+    };
+    CHECK(lies);
+    for (size_t i = 0; i < 2; i++) {
+        struct told t = audit(&leads_nowhere[i]);
+        CU_ASSERT(!strstr(t.lines, "second"));
+    }
+}
+
+static void tells_odd_names(void)
+{
+    static const struct lie lies[] = {
+        {{.name = "/etc"}, "/etc: is an absolute path"},
+        {{.name = "\\x"}, "\\x: is an absolute path"},
+        {{.name = "c:x"}, "c:x: is an absolute path"},
+        {{.name = ".."}, "..: leads out of its folder"},
+        {{.name = "a/../b"}, "a/../b: leads out of its folder"},
+        {{.name = "a\\..\\b"}, "a\\..\\b: leads out of its folder"},
+        {{.name = "a\x1b"}, "a\x1b: has a control character"},
+        {{.name = "a\x7f"}, "a\x7f: has a control character"},
+        {{.name = ""}, ": has no name"},
+        {{.name = "b"}, "b: has the name of another member, that of the entry at @117/-1 =70/0"},
+        {{.name = "B"}, "b: has the name of another but for case or slashes, at @117/-1 =70/0"},
+        {{.name = "x/y", .second = "X\\y"}, "X\\y: has the name of another but for case or slashes"},
+    };
+    CHECK(lies);
+}
+
+static void tells_odd_extra_fields(void)
+{
+    static const struct lie lies[] = {
+        {{.central = {"\x75\x70\1\0x", 5}}, "a: has another name in an extra field"},
+        {{.local = {"\x75\x70\1\0x", 5}},
+         "a: has another name in an extra field, which some readers prefer @0/-1"},
+        {{.central = {"\2\0\5\0x", 5}}, "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+        {{.central = {"\1\0\5\0x", 5}}, "a: an extra field reaches beyond its header, by bytes: @70/-1 =4/0"},
+        {{.central = {"\2\0\0\0xyz", 7}}, "a: bytes behind the last extra field: @70/-1 =3/0"},
+        {{.central = {"\1\0\3\0xyz", 7}},
+         "a: a zip64 field for numbers that fit without it, bytes: @70/-1 =3/0"},
+    };
+    static const struct odd disk = {.central = {"\1\0\4\0\0\0\0\0", 8}};
+    CHECK(lies);
+    struct told t = audit(&disk);
+    CU_ASSERT(!t.lines[0]);
+}
+
+/* Each number of an entry, full, stands in its zip64 field, in their order. */
+static void reads_numbers_of_64_bits(void)
+{
+    static const struct lie lies[] = {
+        {{.central = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12}, .at = 70 + 24, .n = 4, .value = UINT32_MAX}, ""},
+        {{.central = {"\1\0\10\0\4\0\0\0\0\0\0\0", 12}, .at = 70 + 20, .n = 4, .value = UINT32_MAX}, ""},
+        {{.central = {"\1\0\10\0\0\0\0\0\0\0\0\0", 12}, .at = 70 + 42, .n = 4, .value = UINT32_MAX}, ""},
+    };
+    for (size_t i = 0; i < 3; i++) {
+        struct told t = audit(&lies[i].odd);
+        CU_ASSERT(!t.lines[0]);
+    }
+}
+
+static void tells_what_lies_between(void)
+{
+    static const struct lie lies[] = {
+        {{.before = "before"}, ": bytes before the first member: @0/-1 =6/0"},
+        {{.between = "between"}, ": bytes between members that belong to none: @35/-1 =7/0"},
+        {{.last = "last"}, ": bytes between members that belong to none: @70/-1 =4/0"},
+        {{.last = "a longer piece of text without any mark"},
+         ": bytes between members that belong to none: @70"},
+        {{.at = 117 + 42, .n = 4, .value = 0}, "lies over the member before it, which ends at"},
+        {{.later = "xxxxxxxxxxxxxxxx"}, "a: no data descriptor follows, as flag 8 says @35/"},
+        {{.later = "PK\7\10xxxxxxxxxxxx"}, "a: the CRC-32 in the data descriptor @35/"},
+        {{.later = "PK\7\10\xf1\x08\x0d\x9bxxxxxxxx"}, "a: the data descriptor states other sizes @35/"},
+    };
+    CHECK(lies);
+}
+
+/* A member that no directory lists is found and can be read; false marks are passed. */
+static void find_unlisted(bool later)
+{
+    buf b, whole;
+    struct told t = {{0}, 0};
+    ckpt_error err;
+    make(&b, &(struct odd){.name = "hidden", .later = later ? "" : NULL});
+    b.len = 40; /* the first member alone, up to its payload's end */
+    buf_init(&whole, 1 << 20);
+    buf_text(&whole, "PK\3\4 begins like a header, and goes on with words");
+    uint64_t at = whole.len;
+    buf_str(&whole, buf_view(&b));
+    source *src = source_mem(whole.data, whole.len, 0);
+    struct zip_audit z = {.src = src, .a = arena_new(1 << 24), .flaw = hear, .user = &t};
+    CU_ASSERT_EQUAL(zip_audit(&z, &err), CKPT_OK);
+    char line[100];
+    snprintf(line, sizeof line, "hidden: is in the file, not in the directory; stored bytes: @%d/-1 =4/0",
+             (int)at);
+    CU_ASSERT(strstr(t.lines, line) != NULL);
+    CU_ASSERT_FATAL(z.n == 1);
+    CU_ASSERT(str_is(z.views[0].name, "hidden") && z.views[0].data == at + 36 && z.views[0].reachable);
+    arena_free(z.a);
+    source_unref(src);
+    buf_free(&whole);
+    buf_free(&b);
+}
+
+/* Its size may stand behind it: then it is all that is there. */
+static void finds_members_that_are_not_listed(void)
+{
+    find_unlisted(false);
+    find_unlisted(true);
+}
+
+void suite_zip_audit(void)
+{
+    UNIT(is_content_with_sound_ones);
+    UNIT(tells_what_two_headers_differ_in);
+    UNIT(tells_odd_entries);
+    UNIT(tells_second_end_records);
+    UNIT(tells_odd_names);
+    UNIT(tells_odd_extra_fields);
+    UNIT(reads_numbers_of_64_bits);
+    UNIT(tells_what_lies_between);
+    UNIT(finds_members_that_are_not_listed);
+}
