@@ -225,8 +225,6 @@ static ckpt_status keep(inflated *m, ckpt_error *err)
 static ckpt_status inflated_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     inflated *m = (inflated *)s;
-    if (n == 0)
-        return CKPT_OK;
     if (s->size <= KEEP) {
         CKPT_TRY(keep(m, err));
         /* bounded: source_read checked [off, off + n) */

@@ -3,6 +3,7 @@
 
 #include "codec/zip.h"
 #include "codec/zip_write.h"
+#include "io/sink_ops.h"
 #include "unit.h"
 
 static sink *make(uint32_t align, size_t big, ckpt_error *err)
@@ -167,6 +168,107 @@ static void places_like_those_they_come_from(void)
     sink_abort(out);
 }
 
+/* A sink for archives of any size: what is written is kept, where it belongs is known, what is skipped is
+ * not there. */
+struct endless {
+    sink s;
+    buf kept;
+    uint64_t at; /* of the first byte that was kept last without a gap */
+};
+
+static ckpt_status endless_write(sink *s, const void *bytes, size_t n, ckpt_error *err)
+{
+    struct endless *e = (struct endless *)s;
+    (void)err;
+    if (e->at + e->kept.len != s->len) {
+        e->at = s->len;
+        e->kept.len = 0;
+    }
+    buf_put(&e->kept, bytes, n);
+    return CKPT_OK;
+}
+
+static ckpt_status endless_skip(sink *s, uint64_t n, ckpt_error *err)
+{
+    (void)s;
+    (void)n;
+    (void)err;
+    return CKPT_OK;
+}
+
+static const struct sink_ops endless_ops = {.write = endless_write, .skip = endless_skip};
+
+/* An archive of 11 GiB, of which only headers are made: they are read byte by byte. */
+static void writes_zip64_fields(void)
+{
+    static const unsigned char extra[] = {1, 0, 24, 0};
+    struct zip_spot spots[2] = {{.name = "wide", .size = (uint64_t)5 << 30, .like = CKPT_NO_OFFSET, .crc = 7},
+                                {.name = "far", .size = (uint64_t)6 << 30, .like = 100, .crc = 8}};
+    struct endless e = {.s = {.ops = &endless_ops}};
+    zip_writer *w;
+    buf header;
+    ckpt_error err;
+    buf_init(&e.kept, 1 << 20);
+    buf_init(&header, 1 << 20);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", 64, &w, &err), CKPT_OK);
+    for (int i = 0; i < 2; i++) {
+        header.len = 0;
+        CU_ASSERT_EQUAL(zip_writer_skip(w, &spots[i], &err), CKPT_OK);
+        CU_ASSERT_EQUAL(zip_spot_header(w, &spots[i], &header, &err), CKPT_OK);
+        CU_ASSERT(header.len == spots[i].data - spots[i].header && spots[i].data % 64 == 0);
+        /* version, both sizes full, the zip64 field first and with both */
+        CU_ASSERT(header.data[4] == 45 &&
+                  memcmp(header.data + 18, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) == 0);
+        const unsigned char *x = header.data + 30 + 2 + strlen(spots[i].name);
+        CU_ASSERT(memcmp(x, "\1\0\20\0", 4) == 0 && memcmp(x + 4, x + 12, 8) == 0 && x[8] == 1);
+    }
+    CU_ASSERT_EQUAL(zip_writer_member(w, "tail", STR_LIT("bytes"), &err), CKPT_OK);
+    struct zip_spot late = spots[0];
+    CU_ASSERT_EQUAL(zip_writer_skip(w, &late, &err), CKPT_EUSAGE);
+    CU_ASSERT(strstr(err.what, "is skipped apart from the others") != NULL);
+    uint64_t tail = spots[1].data + spots[1].size;
+    CU_ASSERT_EQUAL(zip_writer_finish(w, tell, spots, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(e.at, tail);
+    /* the second entry: 46 + 6 + 20 bytes behind the first, its place in the field, too */
+    size_t first = 0;
+    while (first + 4 < e.kept.len && memcmp(e.kept.data + first, "PK\1\2", 4) != 0)
+        first++;
+    const unsigned char *far = e.kept.data + first + 46 + 6 + 20;
+    CU_ASSERT_FATAL(first + 46 + 6 + 20 + 46 + 5 + 28 < e.kept.len);
+    CU_ASSERT(memcmp(far, "PK\1\2", 4) == 0 && far[6] == 45 && far[16] == 8);
+    CU_ASSERT(memcmp(far + 42, "\xff\xff\xff\xff", 4) == 0 && memcmp(far + 46 + 5, extra, 4) == 0);
+    uint64_t place = 0;
+    for (int i = 8; i-- > 0;)
+        place = place << 8 | far[46 + 5 + 4 + 16 + i];
+    CU_ASSERT_EQUAL(place, spots[1].header);
+    zip_writer_free(w);
+    buf_free(&e.kept);
+    buf_free(&header);
+}
+
+/* Names and places that no archive has room for. */
+static void refuses_what_does_not_fit(void)
+{
+    static char name[70000];
+    struct endless e = {.s = {.ops = &endless_ops}};
+    struct zip_spot spot = {.name = "n", .size = 1, .like = CKPT_NO_OFFSET};
+    zip_writer *w;
+    ckpt_error err;
+    memset(name, 'n', sizeof name - 1);
+    buf_init(&e.kept, 1 << 20);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(&e.s, "a", 64, &w, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_begin(w, name, 1, &err), CKPT_ELIMIT);
+    e.s.len = UINT64_MAX - 10;
+    CU_ASSERT_EQUAL(zip_writer_begin(w, "n", 1, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(zip_writer_skip(w, &spot, &err), CKPT_ELIMIT);
+    CU_ASSERT(strstr(err.what, "\"n\" does not fit into a zip archive") != NULL);
+    e.s.len = UINT64_MAX - 36; /* room for the header, not for the name */
+    CU_ASSERT_EQUAL(zip_writer_begin(w, "name", 1, &err), CKPT_ELIMIT);
+    zip_writer_free(w);
+    zip_writer_free(NULL);
+    buf_free(&e.kept);
+}
+
 void suite_zip_write(void)
 {
     UNIT(aligns_every_payload);
@@ -175,4 +277,6 @@ void suite_zip_write(void)
     UNIT(holds_members_to_their_size);
     UNIT(counts_zip64_fields);
     UNIT(places_like_those_they_come_from);
+    UNIT(writes_zip64_fields);
+    UNIT(refuses_what_does_not_fit);
 }
