@@ -1,0 +1,91 @@
+/* Archives that libarchive opens: what members are told, in which order, and what is refused and why. */
+#include <stdio.h>
+
+#include "codec/unpack_archive.h"
+#include "unit.h"
+
+/* A 7-Zip by libarchive's writer, stored: "folder/a" (the first), "b" (the second), the folder "folder". */
+static const unsigned char seven[] =
+    "\x37\x7a\xbc\xaf\x27\x1c\x00\x03\x92\x51\x61\x64\x13\x00\x00\x00\x00\x00\x00\x00\x62\x00\x00\x00\x00\x00"
+    "\x00\x00\x4f\x85\xfe\xe2"
+    "the firstthe second"
+    "\x01\x04\x06\x00\x02\x09\x09\x0a\x00\x07\x0b\x02\x00\x01\x01\x00\x01\x01\x00\x0c\x09\x0a\x00\x08\x0a\x01"
+    "\x47\x42\x39\xc2\xa1\x49\xf8\xab\x00\x00\x05\x03\x0e\x01\x20\x11\x25\x00\x66\x00\x6f\x00\x6c\x00\x64\x00"
+    "\x65\x00\x72\x00\x2f\x00\x61\x00\x00\x00\x62\x00\x00\x00\x66\x00\x6f\x00\x6c\x00\x64\x00\x65\x00\x72\x00"
+    "\x00\x00\x15\x0e\x01\x00\x20\x80\xa4\x81\x20\x80\xa4\x81\x10\x80\xa4\x41\x00\x00";
+#define SEVEN (sizeof seven - 1)
+
+struct told {
+    char text[256];
+    ckpt_status answer;
+};
+
+static ckpt_status hear(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+{
+    struct told *t = user;
+    char got[64] = {0};
+    size_t n = strlen(t->text);
+    CU_ASSERT_EQUAL(source_read(bytes, 0, got, bytes->size < 63 ? (size_t)bytes->size : 63, err), CKPT_OK);
+    snprintf(t->text + n, sizeof t->text - n, "%.*s=%s;", (int)name.len, name.ptr, got);
+    return t->answer == CKPT_OK ? CKPT_OK : fail(err, t->answer, 7, "enough");
+}
+
+static ckpt_status unpack(const unsigned char *bytes, size_t n, uint64_t max, struct told *t, ckpt_error *err)
+{
+    unsigned char *at = unit_guard(bytes, n);
+    source *src = source_mem(at, n, 0);
+    struct unpack u = {.max = max, .member = hear, .user = t};
+    *err = (ckpt_error){0};
+    ckpt_status st = unpack_archive(src, &u, err);
+    source_unref(src);
+    unit_guard_free(at, n);
+    return st;
+}
+
+static void tells_every_member(void)
+{
+    struct told t = {{0}, CKPT_OK};
+    ckpt_error err;
+    if (!unpack_archive_ready())
+        return;
+    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 100, &t, &err), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the second;"); /* folders are none */
+}
+
+static void stops_when_told_to(void)
+{
+    struct told t = {{0}, CKPT_ECANCELLED};
+    ckpt_error err;
+    if (!unpack_archive_ready())
+        return;
+    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 100, &t, &err), CKPT_ECANCELLED);
+    CU_ASSERT(strcmp(t.text, "folder/a=the first;") == 0 && err.offset == 7 &&
+              strcmp(err.what, "enough") == 0);
+    t = (struct told){{0}, CKPT_OK};
+    CU_ASSERT_EQUAL(unpack(seven, SEVEN, 12, &t, &err), CKPT_ELIMIT); /* the second is cut there */
+    CU_ASSERT_STRING_EQUAL(t.text, "folder/a=the first;b=the;");
+}
+
+/* Every cut and every changed byte: refused with a reason, or the members are told. */
+static void survives_damage(void)
+{
+    unsigned char hurt[SEVEN];
+    ckpt_error err;
+    if (!unpack_archive_ready())
+        return;
+    for (size_t i = 0; i < SEVEN; i++)
+        for (int how = 0; how < 3; how++) {
+            struct told t = {{0}, CKPT_OK};
+            memcpy(hurt, seven, SEVEN);
+            hurt[i] ^= how == 1 ? 0x80 : 0xff;
+            ckpt_status st = unpack(how ? hurt : seven, how ? SEVEN : i, 1000, &t, &err);
+            CU_ASSERT(st == CKPT_OK || (err.status == st && err.what[0]));
+        }
+}
+
+void suite_unpack_archive(void)
+{
+    UNIT(tells_every_member);
+    UNIT(stops_when_told_to);
+    UNIT(survives_damage);
+}
