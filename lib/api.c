@@ -141,7 +141,6 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     struct write_job job = {.path = path, .opts = opts ? opts : &plain, .result = &result};
     CKPT_TRY(target_format(p, path, job.opts->format, &f, err));
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
-    CKPT_TRY(plan_entries(p, err));
     ckpt_status st = file_unchanged(p->file, err);
     if (plan_root_is_module(p))
         plan_module_notice(p);

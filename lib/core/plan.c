@@ -106,11 +106,18 @@ static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_ele
     return true;
 }
 
+/* kept - is row I an entry? *PATH and *CHANGED are as by edited_path. */
+static bool kept(const ckpt_plan *p, size_t i, ckpt_path_elem *path, bool *changed)
+{
+    const struct row *row = &p->file->table.rows[i];
+    return p->keep[i] && plan_below_root(p, row->t.path, row->t.npath) && edited_path(p, row, path, changed);
+}
+
 static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckpt_error *err)
 {
     const struct row *row = &p->file->table.rows[i];
     bool changed;
-    if (!p->keep[i] || !plan_below_root(p, row->t.path, row->t.npath) || !edited_path(p, row, path, &changed))
+    if (!kept(p, i, path, &changed))
         return CKPT_OK;
     uint32_t n = row->t.npath - p->root_depth;
     ckpt_str name = !changed ? row->t.name : n == 1 && !path->is_int ? path->str : path_join(p->a, path, n);
@@ -120,17 +127,36 @@ static ckpt_status add_entry(ckpt_plan *p, uint32_t i, ckpt_path_elem *path, ckp
     return CKPT_OK;
 }
 
+/* path_room - for the longest path of the file; NULL: no memory. */
+static ckpt_path_elem *path_room(const ckpt_plan *p)
+{
+    size_t deepest = 1;
+    for (size_t i = 0; i < p->file->table.nrows; i++)
+        if (p->file->table.rows[i].t.npath > deepest)
+            deepest = p->file->table.rows[i].t.npath;
+    return calloc(deepest, sizeof(ckpt_path_elem));
+}
+
+ckpt_status plan_count(const ckpt_plan *p, size_t *n, ckpt_error *err)
+{
+    bool changed;
+    ckpt_path_elem *path = p->entries_stale ? path_room(p) : NULL;
+    *n = p->entries_stale ? 0 : p->nentries;
+    for (size_t i = 0; path && i < p->file->table.nrows; i++)
+        *n += kept(p, i, path, &changed);
+    bool ok = path || !p->entries_stale;
+    free(path);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
 ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
 {
     if (!p->entries_stale)
         return CKPT_OK;
-    size_t nrows = p->file->table.nrows, deepest = 1;
-    for (size_t i = 0; i < nrows; i++)
-        if (p->file->table.rows[i].t.npath > deepest)
-            deepest = p->file->table.rows[i].t.npath;
+    size_t nrows = p->file->table.nrows;
     if (!p->entries)
         p->entries = arena_array(p->a, nrows, sizeof *p->entries);
-    ckpt_path_elem *path = calloc(deepest, sizeof *path);
+    ckpt_path_elem *path = path_room(p);
     ckpt_status st = p->entries && path ? CKPT_OK : fail_memory(err);
     p->nentries = 0;
     for (size_t i = 0; st == CKPT_OK && i < nrows; i++)
@@ -193,10 +219,10 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan)
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *p)
 {
-    ckpt_plan *p = (ckpt_plan *)(uintptr_t)plan; /* entries are a cache */
-    return plan_entries(p, NULL) == CKPT_OK ? p->nentries : 0;
+    size_t n;
+    return plan_count(p, &n, NULL) == CKPT_OK ? n : 0;
 }
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...)

@@ -30,7 +30,7 @@ struct torch_writer {
     ckpt_plan *p;
     const ckpt_write_options *opts;
     struct sink_batch *batch;
-    map *storage_of; /* PERSID (or _load_from_bytes) node -> index into found */
+    map *storage_of; /* node -> index into found, where its key does not tell */
     struct torch_found *found;
     size_t nfound, cap_found;
     struct storage **items; /* by their numbers in the archive */

@@ -162,6 +162,7 @@ ckpt_status torch_zip_casts(struct torch_writer *w, ckpt_error *err)
     size_t n = f->table.nstorages;
     if (!w->p->cast)
         return CKPT_OK;
+    CKPT_TRY(plan_entries(w->p, err));
     const struct plan_entry **first = arena_array(w->p->a, n, sizeof *first);
     w->casts = arena_array(w->p->a, n, sizeof *w->casts);
     if (!first || !w->casts)

@@ -32,10 +32,29 @@ static ckpt_status note_storage(struct torch_writer *w, const ckpt_value *node, 
     return CKPT_OK;
 }
 
+/* keyed - does node V of F say by the text of its key alone which storage it is? The pickles
+ * of shards have keys of their own. */
+static bool keyed(const ckpt_file *f, const ckpt_value *v)
+{
+    ckpt_str key;
+    const ckpt_value *pid = v->type == CKPT_V_PERSID ? v->u.pid : NULL;
+    return !f->nparts && f->storage_keys && pid && pid->type == CKPT_V_TUPLE &&
+           value_text(value_item(pid, 2), &key);
+}
+
+static struct storage *storage_by_key(ckpt_file *f, const ckpt_value *v)
+{
+    struct torch_pid pid;
+    uint32_t at = torch_pid_parse(f, v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+    return at == MAP_NONE ? NULL : &f->table.storages[at];
+}
+
 static struct storage *storage_of(const struct torch_writer *w, const ckpt_value *node)
 {
     uint32_t i = map_get_num(w->storage_of, map_ptr(node));
-    return i == MAP_NONE ? NULL : w->found[i].s;
+    if (i != MAP_NONE)
+        return w->found[i].s;
+    return keyed(w->p->file, node) ? storage_by_key(w->p->file, node) : NULL;
 }
 
 /* cast_node - a node for storage S, to be found as what it becomes; NULL: no memory. */
@@ -56,11 +75,10 @@ static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struc
                                ckpt_error *err)
 {
     for (size_t i = 0; f->storage_keys && i < facts->npersids; i++) {
-        struct torch_pid pid;
-        uint32_t at = torch_pid_parse(f, facts->persids[i], &pid) ? map_get(f->storage_keys, pid.key)
-                                                                  : MAP_NONE;
-        if (at != MAP_NONE)
-            CKPT_TRY(note_storage(w, facts->persids[i], &f->table.storages[at], false, err));
+        const ckpt_value *v = facts->persids[i];
+        struct storage *s = keyed(w->p->file, v) ? NULL : storage_by_key(f, v);
+        if (s)
+            CKPT_TRY(note_storage(w, v, s, false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
         const ckpt_value *c = facts->calls[i];
@@ -643,6 +661,7 @@ static ckpt_status table_root(struct torch_writer *w, const ckpt_value **out, ck
     ckpt_value *dict = value_ordered_dict(p->a);
     if (!dict)
         return fail_memory(err);
+    CKPT_TRY(plan_entries(p, err));
     for (size_t i = 0; i < p->nentries; i++) {
         ckpt_value *key = value_str(p->a, p->entries[i].name), *v = value_new(p->a, CKPT_V_TENSOR, 0);
         if (!key || !v || !value_put(p->a, dict, key, v))

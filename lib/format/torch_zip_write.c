@@ -439,10 +439,10 @@ static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size,
 }
 
 /* check_not_empty - a checkpoint may hold no tensor, but not lose all it had. */
-static ckpt_status check_not_empty(const ckpt_plan *p, ckpt_error *err)
+static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_error *err)
 {
     const ckpt_file *f = p->file;
-    if (p->nentries || (f->table.nrows == 0 && !plan_root_is_module(p)))
+    if (tensors || (f->table.nrows == 0 && !plan_root_is_module(p)))
         return CKPT_OK;
     (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
     fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
@@ -479,20 +479,19 @@ static void forget_nodes(struct torch_writer *w)
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    size_t n = p->file->table.nstorages;
+    size_t n = p->file->table.nstorages, tensors = 0;
     struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
-    w.storage_of = map_new(n);
-    w.found = arena_grow(p->a, NULL, 0, &w.cap_found, n, sizeof *w.found);
+    w.storage_of = map_new(0);
     w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
     w.cast_of = map_new(0);
     w.rewritten = map_new(0);
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
-    bool ok = w.storage_of && w.found && w.items && w.cast_of && w.rewritten && w.left_out;
-    ckpt_status st = ok ? plan_entries(p, err) : fail_memory(err);
+    bool ok = w.storage_of && w.items && w.cast_of && w.rewritten && w.left_out;
+    ckpt_status st = ok ? plan_count(p, &tensors, err) : fail_memory(err);
     if (st == CKPT_OK)
-        st = check_not_empty(p, err);
+        st = check_not_empty(p, tensors, err);
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
@@ -506,7 +505,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     if (st == CKPT_OK)
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
-        job->result->tensors += p->nentries;
+        job->result->tensors += tensors;
         if (!checked_add(job->result->bytes, size, &job->result->bytes))
             job->result->bytes = UINT64_MAX;
     }
