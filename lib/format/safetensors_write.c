@@ -32,8 +32,7 @@
 struct item {
     ckpt_str name;
     uint32_t row;
-    uint64_t begin, nbytes; /* as written */
-    struct convert_tally tally;
+    uint64_t begin; /* of the data, as written */
 };
 
 struct writer {
@@ -42,16 +41,26 @@ struct writer {
     struct sink_batch *batch;
     struct item *items;
     size_t n;
+    struct convert_tally *tallies; /* by item; NULL where nothing is cast */
     uint64_t data; /* bytes of all tensors */
     struct plan_pair *meta;
     size_t nmeta;
     size_t aliases; /* how many the plan had before us */
-    buf header;     /* length and padding included */
+    buf header;     /* length and padding included; gone when it is written … */
+    size_t header_len; /* … and was so long */
 };
 
 static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row)
 {
     return &w->p->file->table.rows[row].t;
+}
+
+/* bytes_of - of X as it is written; place() saw them fit 64 bits. */
+static uint64_t bytes_of(const struct writer *w, const struct item *x)
+{
+    uint64_t n = 0;
+    (void)plan_nbytes(w->p, x->row, &n);
+    return n;
 }
 
 /* ------------------------------------------------------- what can be held */
@@ -273,8 +282,8 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
     for (size_t i = 0; ok && i < w->n; i++) {
         w->items[i] = r[i].item;
         w->items[i].begin = w->data;
-        ok = plan_nbytes(w->p, w->items[i].row, &w->items[i].nbytes) &&
-             checked_add(w->data, w->items[i].nbytes, &w->data);
+        uint64_t nbytes;
+        ok = plan_nbytes(w->p, w->items[i].row, &nbytes) && checked_add(w->data, nbytes, &w->data);
     }
     free(r);
     return ok ? CKPT_OK
@@ -321,7 +330,7 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
             buf_byte(b, ',');
         const struct item *x = &w->items[i];
         safetensors_entry(b, x->name, tensor_of(w, x->row), plan_dtype(w->p, x->row), x->begin,
-                          x->begin + x->nbytes); /* bounded: place() added them */
+                          x->begin + bytes_of(w, x)); /* bounded: place() added them */
     }
     buf_byte(b, '}');
     while (b->len % 8 && buf_ok(b))
@@ -333,6 +342,7 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
                     "the header would have more than the %u bytes that the format allows",
                     SAFETENSORS_MAX_HEADER);
     size_t n = b->len - 8;
+    w->header_len = b->len;
     for (size_t i = 0; i < 8; i++)
         b->data[i] = (unsigned char)(n >> 8 * i);
     if (n > SAFETENSORS_HUB_HEADER)
@@ -343,15 +353,29 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* The sweep that writes: item I of it is w->items[tag]. */
+/* The sweep that writes: its item I is w->items[picked ? picked[I] : I]. */
 struct copying {
     struct writer *w;
-    struct sweep_item *sweep;
     struct pour pour;
+    uint32_t *picked; /* what a rehearsal has to read; NULL: all */
+    size_t n;
     uint64_t data; /* where in the file the tensors begin */
 };
 
-static struct item *item_of(const struct copying *c, size_t i) { return &c->w->items[c->sweep[i].tag]; }
+static size_t number_of(const struct copying *g, size_t i) { return g->picked ? g->picked[i] : i; }
+static const struct item *item_of(const struct copying *g, size_t i) { return &g->w->items[number_of(g, i)]; }
+
+static struct sweep_item sweep_item(void *user, size_t i)
+{
+    struct copying *g = user;
+    return (struct sweep_item){.file = g->w->p->file, .row = item_of(g, i)->row};
+}
+
+static void overflowed(struct copying *g, size_t i, const struct convert_tally *t)
+{
+    if (g->w->tallies)
+        g->w->tallies[number_of(g, i)].overflowed += t->overflowed; /* bounded: elements */
+}
 
 /* changes - how X changes on the way; NULL: it does not. */
 static const struct conversion *changes(const struct copying *g, const struct item *x,
@@ -361,9 +385,18 @@ static const struct conversion *changes(const struct copying *g, const struct it
     return from != to && conversion_init(room, from, to) ? room : NULL;
 }
 
-/* drain - all that S has goes to AT, by way of C unless that is NULL. */
-static ckpt_status drain(struct copying *g, stream *s, const struct conversion *c, uint64_t at,
-                         uint64_t size, struct convert_tally *tally, struct sweep_run *run, ckpt_error *err)
+static ckpt_status named(const struct item *x, ckpt_status st, ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(x->name));
+    return st;
+}
+
+/* drain - all that S has of X goes to AT, by way of C unless that is NULL. What the output
+ * refuses is no fault of X, and does not name it. */
+static ckpt_status drain(struct copying *g, const struct item *x, stream *s, const struct conversion *c,
+                         uint64_t at, uint64_t size, struct convert_tally *tally, struct sweep_run *run,
+                         ckpt_error *err)
 {
     struct hand *h;
     uint64_t written = 0;
@@ -371,7 +404,7 @@ static ckpt_status drain(struct copying *g, stream *s, const struct conversion *
     for (size_t room, got, n; written <= size; written += n) { /* bounded: a chunk beyond SIZE, at most */
         unsigned char *space;
         CKPT_TRY(pour_room(h, c, &space, &room, err));
-        CKPT_TRY(stream_next(s, c ? h->in : space, room, &got, err));
+        CKPT_TRY(named(x, stream_next(s, c ? h->in : space, room, &got, err), err));
         if (!got)
             break;
         n = c ? got / c->in_width * c->out_width : got; /* bounded: by room */
@@ -383,74 +416,87 @@ static ckpt_status drain(struct copying *g, stream *s, const struct conversion *
     }
     if (written == size)
         return CKPT_OK;
-    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
-                (unsigned long long)written, (unsigned long long)size);
-}
-
-static ckpt_status named(const struct item *x, ckpt_status st, ckpt_error *err)
-{
-    if (st != CKPT_OK && st != CKPT_ECANCELLED)
-        fail_where(err, "%.*s", STR_ARG(x->name));
-    return st;
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+               (unsigned long long)written, (unsigned long long)size);
+    return named(x, CKPT_ECHANGED, err);
 }
 
 static ckpt_status copy_tensor(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
 {
     struct copying *g = user;
-    struct item *x = item_of(g, i);
+    const struct item *x = item_of(g, i);
     struct stream_options o = plan_reading(g->w->p);
+    struct convert_tally tally = {0};
     struct conversion room;
     const struct conversion *c = changes(g, x, &room);
     stream *s = NULL;
-    ckpt_status st = stream_open(&g->w->p->file->table, x->row, &o, &s, err);
-    if (st == CKPT_OK)
-        st = drain(g, s, c, g->data + x->begin, x->nbytes, &x->tally, run, err); /* bounded: place() */
+    CKPT_TRY(named(x, stream_open(&g->w->p->file->table, x->row, &o, &s, err), err));
+    /* bounded: place() */
+    ckpt_status st = drain(g, x, s, c, g->data + x->begin, bytes_of(g->w, x), &tally, run, err);
+    overflowed(g, i, &tally);
     stream_close(s);
-    return named(x, st, err);
+    return st;
 }
 
 static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
                              ckpt_error *err)
 {
     struct copying *g = user;
-    struct item *x = item_of(g, i);
+    const struct item *x = item_of(g, i);
     struct conversion room;
     const struct conversion *c = changes(g, x, &room);
     uint64_t width = dtype_info(plan_dtype(g->w->p, x->row))->block_bytes;
     struct poured *out = p->out = calloc(1, sizeof *out);
     stream *s = NULL;
-    ckpt_status st = out ? CKPT_OK : fail_memory(err);
-    if (st == CKPT_OK)
-        st = stream_open_part(&g->w->p->file->table, x->row, p->first, p->count, &s, err);
-    if (st == CKPT_OK) /* bounded: place() */
-        st = drain(g, s, c, g->data + x->begin + p->first * width, p->count * width, &out->tally, run, err);
+    if (!out)
+        return fail_memory(err);
+    CKPT_TRY(named(x, stream_open_part(&g->w->p->file->table, x->row, p->first, p->count, &s, err), err));
+    /* bounded: place() */
+    ckpt_status st = drain(g, x, s, c, g->data + x->begin + p->first * width, p->count * width, &out->tally,
+                           run, err);
     if (st == CKPT_OK)
         p->crc[0] = stream_crc(s);
     stream_close(s);
-    return named(x, st, err);
+    return st;
 }
 
 static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
 {
     struct copying *g = user;
-    struct item *x = item_of(g, i);
+    const struct item *x = item_of(g, i);
+    struct sweep_item whole = sweep_item(g, i);
     const ckpt_tensor *t = tensor_of(g->w, x->row);
     struct storage *s = &g->w->p->file->table.storages[t->storage];
     struct stream_options o = plan_reading(g->w->p);
     for (size_t k = 0; k < n; k++) {
         const struct poured *out = parts[k].out;
-        x->tally.overflowed += out->tally.overflowed; /* bounded: elements */
+        overflowed(g, i, &out->tally);
     }
     if (!s->s.has_crc || s->crc_checked)
         return CKPT_OK;
-    return named(x, storage_crc(s, sweep_crc(&g->sweep[i], parts, n, 0), &o, err), err);
+    return named(x, storage_crc(s, sweep_crc(&whole, parts, n, 0), &o, err), err);
+}
+
+/* pick - those that a rehearsal has to read. */
+static ckpt_status pick(struct copying *g, ckpt_error *err)
+{
+    const struct writer *w = g->w;
+    g->n = g->pour.to ? w->n : 0;
+    g->picked = g->pour.to ? NULL : calloc(w->n + 1, sizeof *g->picked);
+    if (!g->pour.to && !g->picked)
+        return fail_memory(err);
+    for (size_t i = 0; !g->pour.to && i < w->n; i++)
+        if (tensor_of(w, w->items[i].row)->dtype != plan_dtype(w->p, w->items[i].row))
+            g->picked[g->n++] = (uint32_t)i;
+    return CKPT_OK;
 }
 
 /* copy_all - tensors to OUT, or only those that a rehearsal has to look at. */
 static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
 {
-    struct copying g = {.w = w, .data = w->header.len};
+    struct copying g = {.w = w, .data = w->header_len};
     struct sweep s = {.threads = w->opts->threads,
+                      .item = sweep_item,
                       .work = copy_tensor,
                       .part = copy_part,
                       .join = join_parts,
@@ -461,17 +507,14 @@ static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
     g.pour.progress = w->opts->progress;
     g.pour.user = w->opts->user;
     g.pour.total = w->data;
-    g.sweep = calloc(w->n + 1, sizeof *g.sweep);
-    for (size_t i = 0; g.sweep && i < w->n; i++)
-        if (out || tensor_of(w, w->items[i].row)->dtype != plan_dtype(w->p, w->items[i].row))
-            g.sweep[s.n++] =
-                (struct sweep_item){.file = w->p->file, .row = w->items[i].row, .tag = (uint32_t)i};
-    s.items = g.sweep;
-    ckpt_status st = g.sweep ? sweep_run(&s, err) : fail_memory(err);
+    ckpt_status st = pick(&g, err);
+    s.n = g.n;
+    if (st == CKPT_OK)
+        st = sweep_run(&s, err);
     if (st == CKPT_OK)
         st = pour_flush(&g.pour, err);
     pour_close(&g.pour);
-    free(g.sweep);
+    free(g.picked);
     return st;
 }
 
@@ -501,7 +544,7 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
         const struct item *x = &w->items[i];
         const ckpt_tensor *t = tensor_of(w, x->row);
         if (t->dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, x->tally.overflowed, err));
+            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
     }
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }
@@ -509,10 +552,11 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
 static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
 {
     uint64_t size;
-    CKPT_TRY(checked_add(w->header.len, w->data, &size)
+    CKPT_TRY(checked_add(w->header_len, w->data, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, w->header.data, w->header.len, err));
+    buf_free(&w->header);
     CKPT_TRY(sink_skip(out, w->data, err));
     CKPT_TRY(copy_all(w, out, err));
     CKPT_TRY(note_casts(w, err));
@@ -557,13 +601,15 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
     CKPT_TRY(check_not_empty(w, err));
     CKPT_TRY(make_metadata(w, err));
     CKPT_TRY(place(w, err));
-    return make_header(w, err);
+    w->tallies = p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    return p->cast && !w->tallies ? fail_memory(err) : make_header(w, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
     struct writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     CKPT_TRY(plan_entries(p, err));
+    arena_trim(p->a);
     buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
     ckpt_status st = prepare(&w, err);
     if (st == CKPT_OK)
@@ -572,10 +618,11 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += w.n;
-        job->result->bytes += w.header.len + w.data; /* bounded: they were written */
+        job->result->bytes += w.header_len + w.data; /* bounded: they were written */
     }
     buf_free(&w.header);
     free(w.items);
+    free(w.tallies);
     free(w.meta);
     return st;
 }
