@@ -3,16 +3,46 @@
 
 #include <stdlib.h>
 
+#include "base/cursor.h"
 #include "codec/pickle_text.h"
 
 #define CHUNK 8192u
 
-/* content - what was written at PLACE, as it stands in the output. */
+static size_t place_at(const pickle_writer *w, size_t place)
+{
+    size_t k = 0;
+    while (k < w->nwraps && w->wraps[k] <= place) /* mostly there are none */
+        k++;
+    return k << 31 | w->places[place].low; /* bounded: it was an offset */
+}
+
+/* lines - the two lines that S begins with, breaks included. */
+static ckpt_str lines(ckpt_str s)
+{
+    size_t first = str_find(s, STR_LIT("\n"), 0);
+    return str_of(s.ptr, str_find(s, STR_LIT("\n"), first + 1) + 1); /* bounded: put_name wrote both */
+}
+
+/* content - the text or global at PLACE, as it stands in the output. */
 static ckpt_str content(const void *user, uint32_t place)
 {
     const pickle_writer *w = user;
-    const struct emit_place *p = &w->places[place];
-    return str_of((const char *)w->out->data + (p->pos - p->len), p->len);
+    ckpt_str s = str_skip(buf_view(w->out), place_at(w, place));
+    const unsigned char *p = (const unsigned char *)s.ptr;
+    switch (p[0]) { /* bounded: it is one of ours, and whole */
+    case PICKLE_GLOBAL: return lines(str_skip(s, 1));
+    case PICKLE_SHORT_BINSTRING: return str_of(s.ptr + 2, p[1]);
+    default: return str_of(s.ptr + 5, load_u32le(p + 1)); /* bounded: likewise */
+    }
+}
+
+/* place_end - where the value at PLACE was complete. */
+static size_t place_end(const pickle_writer *w, uint32_t place)
+{
+    if (w->places[place].end)
+        return place_at(w, place);
+    ckpt_str text = content(w, place);
+    return (size_t)(text.ptr - (const char *)w->out->data) + text.len; /* bounded: in the output */
 }
 
 bool emit_init(pickle_writer *w)
@@ -22,8 +52,9 @@ bool emit_init(pickle_writer *w)
     w->bytes = map_index(16, content, w);
     w->globals = map_index(16, content, w);
     w->entered = map_new(16);
+    w->memo = map_new(16);
     buf_init(&w->name, SIZE_MAX);
-    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->entered)
+    if (!w->nodes || !w->texts || !w->bytes || !w->globals || !w->entered || !w->memo)
         emit_memory(w);
     return w->status == CKPT_OK;
 }
@@ -35,8 +66,10 @@ void emit_free(pickle_writer *w)
     map_free(w->bytes);
     map_free(w->globals);
     map_free(w->entered);
+    map_free(w->memo);
     buf_free(&w->name);
     free(w->places);
+    free(w->wraps);
     free(w->frames);
 }
 
@@ -52,7 +85,20 @@ void pickle_put_op(pickle_writer *w, char opcode) { buf_byte(w->out, (unsigned c
 
 /* ------------------------------------------------------------------- memo */
 
-uint32_t emit_place(pickle_writer *w, size_t len)
+/* note_wraps - that AT, of the next place, is beyond a multiple of 2^31. */
+static bool note_wraps(pickle_writer *w, size_t at)
+{
+    while (w->nwraps < at >> 31) {
+        size_t *grown = realloc(w->wraps, (w->nwraps + 1) * sizeof *grown); /* bounded: few */
+        if (!grown)
+            return false;
+        w->wraps = grown;
+        grown[w->nwraps++] = w->nplaces;
+    }
+    return true;
+}
+
+uint32_t emit_place(pickle_writer *w, size_t at, bool end)
 {
     if (w->nplaces == w->cap_places) {
         size_t cap = w->cap_places ? w->cap_places * 2 : 256;
@@ -64,8 +110,11 @@ uint32_t emit_place(pickle_writer *w, size_t len)
         w->places = grown;
         w->cap_places = cap;
     }
-    /* bounded: LEN of text is by text_head */
-    w->places[w->nplaces] = (struct emit_place){w->out->len, MAP_NONE, (uint32_t)len};
+    if (!note_wraps(w, at)) {
+        emit_memory(w);
+        return 0;
+    }
+    w->places[w->nplaces] = (struct emit_place){.low = at & 0x7FFFFFFF, .end = end};
     return (uint32_t)w->nplaces++;
 }
 
@@ -74,19 +123,25 @@ static void fetch(pickle_writer *w, uint32_t place)
 {
     if (w->status != CKPT_OK)
         return;
-    uint32_t *index = &w->places[place].index;
-    if (*index == MAP_NONE)
-        *index = w->nmemo++;
-    emit_op(w, *index < 256 ? PICKLE_BINGET : PICKLE_LONG_BINGET);
-    if (*index < 256)
-        buf_byte(w->out, (unsigned char)*index);
+    uint32_t index = w->nmemo, old;
+    if (!map_put_num(w->memo, place, index, &old)) {
+        emit_memory(w);
+        return;
+    }
+    if (old == MAP_NONE)
+        w->nmemo++;
     else
-        buf_u32le(w->out, *index);
+        index = old;
+    emit_op(w, index < 256 ? PICKLE_BINGET : PICKLE_LONG_BINGET);
+    if (index < 256)
+        buf_byte(w->out, (unsigned char)index);
+    else
+        buf_u32le(w->out, index);
 }
 
 void emit_node_place(pickle_writer *w, const ckpt_value *v)
 {
-    if (!map_set_num(w->nodes, map_ptr(v), emit_place(w, 0)))
+    if (!map_set_num(w->nodes, map_ptr(v), emit_place(w, w->out->len, true)))
         emit_memory(w);
 }
 
@@ -99,7 +154,7 @@ bool emit_known(pickle_writer *w, const ckpt_value *v)
 }
 
 /* known_content - the same for what equals KEY. If nothing does, what the caller
- * writes next will, and emit_place must be called behind it. */
+ * writes next will, and emit_place must be called with its opcode. */
 static bool known_content(pickle_writer *w, map *m, ckpt_str key)
 {
     uint32_t place = MAP_NONE;
@@ -112,10 +167,7 @@ static bool known_content(pickle_writer *w, map *m, ckpt_str key)
     return place != MAP_NONE;
 }
 
-static size_t put_size(const struct emit_place *p)
-{
-    return p->index == MAP_NONE ? 0 : p->index < 256 ? 2 : 5;
-}
+static size_t put_size(uint32_t index) { return index == MAP_NONE ? 0 : index < 256 ? 2 : 5; }
 
 static void put_at(unsigned char *at, uint32_t index)
 {
@@ -132,7 +184,7 @@ void emit_finish(pickle_writer *w)
     emit_op(w, PICKLE_STOP);
     end = w->out->len;
     for (size_t i = 0; i < w->nplaces; i++)
-        more += put_size(&w->places[i]);
+        more += put_size(map_get_num(w->memo, i));
     for (size_t left = more; left;) {
         size_t part = left < CHUNK ? left : CHUNK;
         buf_put(w->out, room, part);
@@ -142,12 +194,14 @@ void emit_finish(pickle_writer *w)
         return;
     /* From the back: what lies behind a place moves once, by all PUTs before it. */
     for (size_t i = w->nplaces; more && i-- > 0;) {
-        size_t n = put_size(&w->places[i]), pos = w->places[i].pos;
+        uint32_t index = map_get_num(w->memo, i);
+        size_t n = put_size(index);
         if (n == 0)
             continue;
+        size_t pos = place_end(w, (uint32_t)i);
         memmove(w->out->data + pos + more, w->out->data + pos, end - pos);
         more -= n;
-        put_at(w->out->data + pos + more, w->places[i].index);
+        put_at(w->out->data + pos + more, index);
         end = pos;
     }
 }
@@ -241,10 +295,11 @@ static bool text_head(pickle_writer *w, enum pickle_opcode op, uint64_t n)
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 {
     map *m = op == PICKLE_BINUNICODE ? w->texts : w->bytes;
+    size_t at = w->out->len;
     if (known_content(w, m, s) || !text_head(w, op, s.len))
         return;
     buf_str(w->out, s);
-    (void)emit_place(w, s.len);
+    (void)emit_place(w, at, false);
 }
 
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
@@ -266,9 +321,10 @@ static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
     if (!buf_ok(&w->name)) {
         emit_memory(w);
     } else if (!known_content(w, w->globals, buf_view(&w->name))) {
+        size_t at = w->out->len;
         emit_op(w, PICKLE_GLOBAL);
         buf_str(w->out, buf_view(&w->name));
-        (void)emit_place(w, w->name.len);
+        (void)emit_place(w, at, false);
     }
 }
 
@@ -338,7 +394,7 @@ static void text_met(pickle_writer *w, size_t head, size_t begin)
     if (place != MAP_NONE) {
         w->out->len = head;
         fetch(w, place);
-    } else if (!map_put(w->texts, text, emit_place(w, text.len), NULL)) {
+    } else if (!map_put(w->texts, text, emit_place(w, head, false), NULL)) {
         emit_memory(w);
     }
 }

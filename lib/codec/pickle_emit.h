@@ -11,12 +11,12 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
-/* Where a value was complete; INDEX in the memo, or MAP_NONE while unused. Of text
- * and of the names of a global the last LEN bytes before POS are its content. */
+/* Where a PUT may go, in few bytes, as there is one for each text: low 31 bits of an
+ * offset in the output, and whether that is the end of the value or the opcode of a text
+ * or global, which tells its content and its end. Offsets only grow. */
 struct emit_place {
-    size_t pos;
-    uint32_t index;
-    uint32_t len;
+    uint32_t low : 31;
+    uint32_t end : 1;
 };
 
 struct pickle_writer {
@@ -24,7 +24,10 @@ struct pickle_writer {
     const struct pickle_hooks *hooks;
     struct emit_place *places;
     size_t nplaces, cap_places;
+    size_t *wraps; /* [k]: the first place at k + 1 times 2^31 or beyond */
+    size_t nwraps;
     uint32_t nmemo;
+    map *memo;            /* place that is wanted -> index */
     map *nodes;           /* node -> place */
     map *texts, *bytes;   /* content of STR, of STR8 -> place */
     map *globals;         /* module, newline, name -> place */
@@ -43,9 +46,9 @@ void emit_free(pickle_writer *w);
 /* emit_memory - latches that memory ran out. */
 void emit_memory(pickle_writer *w);
 void emit_op(pickle_writer *w, enum pickle_opcode op);
-/* emit_place - the value that is now on top may be wanted again; its content is the
- * last LEN bytes. */
-uint32_t emit_place(pickle_writer *w, size_t len);
+/* emit_place - the value that is now on top may be wanted again: a text or global whose
+ * opcode is at AT, any other that is complete AT the END. */
+uint32_t emit_place(pickle_writer *w, size_t at, bool end);
 void emit_node_place(pickle_writer *w, const ckpt_value *v);
 /* emit_known - was V written? Then it is fetched from the memo. */
 bool emit_known(pickle_writer *w, const ckpt_value *v);

@@ -101,24 +101,25 @@ huge()
 
 # ------------------------------------------------------------ many tensors
 
-# edited WHAT ARGUMENT… - graph, new names and the layout of the output are in memory at once: with very many and very
-# small tensors a writer takes 1.2 KiB of it a tensor, a fifth more than the contract allows.
+# edited WHAT COMMAND ARGUMENT… - graph, new names and the layout of the output are in memory at once.
 edited()
 {
-    what=$1
-    shift
-    contract "$what" 24000 4 "$ckpt" "$@"
+    what=$1 command=$2
+    shift 2
+    for j in 1 4; do
+        contract "$what -j $j" 20000 $j "$ckpt" "$command" -j $j --no-sync "$@"
+    done
 }
 
 # Each rewrites $tmp/many.$1.
 edits()
 {
     from=$tmp/many.$1
-    edited "strip of 20,000 tensors, .$1" strip --no-sync module. "$from" -o "$tmp/out.$1"
-    edited "add of 20,000 tensors, .$1" add --no-sync x. "$from" -o "$tmp/out.$1"
-    edited "rename of 20,000 tensors, .$1" rename --no-sync -s '^module=>m' "$from" -o "$tmp/out.$1"
-    edited "convert of 20,000 tensors, .$1 to .pt" convert --no-sync "$from" "$tmp/out.pt"
-    edited "convert of 20,000 tensors, .$1 to .safetensors" convert --no-sync "$from" "$tmp/out.safetensors"
+    edited "strip of 20,000 tensors, .$1" strip module. "$from" -o "$tmp/out.$1"
+    edited "add of 20,000 tensors, .$1" add x. "$from" -o "$tmp/out.$1"
+    edited "rename of 20,000 tensors, .$1" rename -s '^module=>m' "$from" -o "$tmp/out.$1"
+    edited "convert of 20,000 tensors, .$1 to .pt" convert "$from" "$tmp/out.pt"
+    edited "convert of 20,000 tensors, .$1 to .safetensors" convert "$from" "$tmp/out.safetensors"
 }
 
 # With $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000.
