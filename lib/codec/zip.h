@@ -35,6 +35,7 @@ typedef struct zip {
     uint64_t shift;            /* bytes before the archive: added to every offset */
     bool crc_none;             /* every CRC in it is 0: none recorded */
     bool located;              /* zip_locate goes over it, or did */
+    bool sequential;           /* all of it will be read */
     struct inflater *inflater; /* opened on first need */
 } zip;
 

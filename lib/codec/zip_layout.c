@@ -457,7 +457,7 @@ static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
     const unsigned char *h;
-    bool near = z->located && e->limit - e->header <= NEAR_HEADERS;
+    bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * NEAR_HEADERS : NEAR_HEADERS);
     /* bounded: a name has 16 bits of length */
     CKPT_TRY(window_at(z, e->header, LOCAL + e->name.len, near, &h, err));
     uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
@@ -536,7 +536,13 @@ static ckpt_status member_locate(source *s, ckpt_error *err)
 /* It stays in the arena, as twenty thousand of them are made. */
 static void member_close(source *s) { (void)s; }
 
-static void member_sequential(source *s) { source_sequential(((member *)s)->z->src); }
+static void member_sequential(source *s)
+{
+    zip *z = ((member *)s)->z;
+    if (!z->located) /* the threads come when it is */
+        z->sequential = true;
+    source_sequential(z->src);
+}
 
 static bool member_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {

@@ -18,6 +18,7 @@ void pour_close(struct pour *p)
     for (unsigned i = 0; p->hands && i < p->n; i++) {
         outlet_close(&p->hands[i].out);
         free(p->hands[i].in);
+        window_close(&p->hands[i].window);
         buf_free(&p->hands[i].text);
     }
     free(p->hands);
@@ -28,8 +29,19 @@ void pour_close(struct pour *p)
 static ckpt_status make(struct hand *h, sink *to, ckpt_error *err)
 {
     buf_init(&h->text, SIZE_MAX / 2);
-    h->in = aligned_alloc(64, FD_CHUNK);
-    return h->in ? outlet_open(&h->out, to, err) : fail_memory(err);
+    return outlet_open(&h->out, to, err);
+}
+
+ckpt_status hand_in(struct hand *h, ckpt_error *err)
+{
+    if (!h->in)
+        h->in = aligned_alloc(64, FD_CHUNK);
+    return h->in ? CKPT_OK : fail_memory(err);
+}
+
+struct window *pour_window(struct pour *p, const struct sweep_run *run)
+{
+    return &p->hands[sweep_worker(run)].window;
 }
 
 ckpt_status pour_hand(struct pour *p, const struct sweep_run *run, uint64_t at, struct hand **out,
@@ -47,6 +59,7 @@ ckpt_status pour_room(struct hand *h, const struct conversion *c, unsigned char 
 {
     CKPT_TRY(outlet_space(&h->out, space, n, err));
     if (c) {
+        CKPT_TRY(hand_in(h, err));
         size_t elements = *n / c->out_width, most = FD_CHUNK / c->in_width;
         *n = (elements < most ? elements : most) * c->in_width; /* bounded: FD_CHUNK */
     }

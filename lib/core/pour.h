@@ -7,10 +7,12 @@
 #include "core/convert.h"
 #include "core/sweep.h"
 #include "io/outlet.h"
+#include "io/window.h"
 
 struct hand {
     struct outlet out;
-    unsigned char *in; /* FD_CHUNK bytes, where elements are converted */
+    unsigned char *in;    /* FD_CHUNK bytes, where elements are converted; by hand_in */
+    struct window window; /* over what is read */
     buf text;          /* the caller's own */
 };
 
@@ -34,6 +36,10 @@ ckpt_status pour_open(struct pour *p, sink *to, unsigned threads, ckpt_error *er
 /* pour_hand - of the thread that RUN is on, going on at AT of the sink. */
 ckpt_status pour_hand(struct pour *p, const struct sweep_run *run, uint64_t at, struct hand **out,
                       ckpt_error *err);
+/* hand_in - makes h->in, unless it is there. */
+ckpt_status hand_in(struct hand *h, ckpt_error *err);
+/* pour_window - that of RUN's thread. */
+struct window *pour_window(struct pour *p, const struct sweep_run *run);
 /* pour_room - where the next elements go: *SPACE, and at most *N bytes of input for it. By C
  * they are read to h->in first (NULL: straight to *SPACE). */
 ckpt_status pour_room(struct hand *h, const struct conversion *c, unsigned char **space, size_t *n,

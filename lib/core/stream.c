@@ -19,6 +19,7 @@ struct look {
     bool run;
     struct gather g;
     struct elements e;
+    struct window *window; /* runs are read by it; NULL: by themselves */
 };
 
 struct stream {
@@ -102,6 +103,9 @@ static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_e
 static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, unsigned char *out,
                              ckpt_error *err)
 {
+    if (l->run && l->window)
+        return window_read(l->window, l->g.src, l->g.at + first * l->g.width, out,
+                           (size_t)(count * l->g.width), err);
     if (l->run)
         return source_read(l->g.src, l->g.at + first * l->g.width, out, (size_t)(count * l->g.width), err);
     return gather_read(&l->g, first, count, out, err);
@@ -182,6 +186,7 @@ ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_err
 static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
     CKPT_TRY(look_at(&s->l, t, row, err));
+    s->l.window = s->o.window;
     CKPT_TRY(stream_allowed(t, s->l.t, err));
     const struct look *l = &s->l;
     s->end = l->total;

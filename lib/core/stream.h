@@ -5,6 +5,7 @@
 #define CORE_STREAM_H
 
 #include "core/table.h"
+#include "io/window.h"
 
 #define STREAM_CHUNK (256u * 1024u)
 
@@ -14,6 +15,7 @@ struct stream_options {
     bool ignore_crc;
     void (*notice)(void *user, const char *fmt, ...); /* of a CRC ignored; may be NULL */
     void *user;
+    struct window *window; /* the caller's own over the file; may be NULL */
 };
 
 /* stream_open - reads row ROW of T. Where the storage has a CRC-32 that is not

@@ -430,6 +430,7 @@ static ckpt_status copy_tensor(void *user, size_t i, struct sweep_run *run, ckpt
     struct conversion room;
     const struct conversion *c = changes(g, x, &room);
     stream *s = NULL;
+    o.window = pour_window(&g->pour, run);
     CKPT_TRY(named(x, stream_open(&g->w->p->file->table, x->row, &o, &s, err), err));
     /* bounded: place() */
     ckpt_status st = drain(g, x, s, c, g->data + x->begin, bytes_of(g->w, x), &tally, run, err);
@@ -491,6 +492,19 @@ static ckpt_status pick(struct copying *g, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* locate - the members of an archive that will be read, all at once; what is wrong with one is
+ * said when it is. */
+static void locate(const struct copying *g)
+{
+    struct table *t = &g->w->p->file->table;
+    if (!g->n || g->n < t->nstorages / 4)
+        return;
+    uint32_t first = tensor_of(g->w, item_of(g, 0)->row)->storage;
+    if (first != CKPT_NO_STORAGE && t->storages[first].src)
+        source_sequential(t->storages[first].src);
+    (void)table_locate(t, NULL);
+}
+
 /* copy_all - tensors to OUT, or only those that a rehearsal has to look at. */
 static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
 {
@@ -509,6 +523,8 @@ static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
     g.pour.total = w->data;
     ckpt_status st = pick(&g, err);
     s.n = g.n;
+    if (st == CKPT_OK)
+        locate(&g);
     if (st == CKPT_OK)
         st = sweep_run(&s, err);
     if (st == CKPT_OK)

@@ -143,6 +143,7 @@ static void share(struct copying *g, const struct item *x, uint64_t first, uint6
 static ckpt_status sum(struct hand *h, struct storage *s, uint64_t at, uint64_t end, uint32_t *crc,
                        struct sweep_run *run, ckpt_error *err)
 {
+    CKPT_TRY(hand_in(h, err));
     for (size_t n; at < end; at += n) { /* bounded: up to end */
         n = end - at < FD_CHUNK ? (size_t)(end - at) : FD_CHUNK;
         CKPT_TRY(source_read(s->src, s->off + at, h->in, n, err)); /* bounded: inside its source */
@@ -185,7 +186,7 @@ static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t c
         if (s->swap > 1 && n > s->swap)
             n -= n % s->swap;
         in = c ? h->in : space;
-        CKPT_TRY(source_read(s->src, s->off + at, in, n, err)); /* bounded: inside its source */
+        CKPT_TRY(window_read(&h->window, s->src, s->off + at, in, n, err)); /* bounded: inside its source */
         *crc = crc32_update(*crc, in, n);
         if (s->swap)
             swap_bytes(in, n, s->swap);
@@ -288,6 +289,19 @@ static ckpt_status pick(struct copying *g, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* locate - the members that will be read, all at once; what is wrong with one is said when it is. */
+static void locate(const struct copying *g)
+{
+    bool most = g->n >= g->w->p->file->table.nstorages / 4;
+    for (size_t i = 0; most && i < g->n; i++) {
+        source *src = item_of(g, i).s->src;
+        if (i == 0 && src)
+            source_sequential(src);
+        if (src)
+            (void)source_locate(src, NULL);
+    }
+}
+
 static ckpt_status sweep_items(struct copying *g, ckpt_error *err)
 {
     struct sweep s = {.threads = g->w->opts->threads,
@@ -300,6 +314,7 @@ static ckpt_status sweep_items(struct copying *g, ckpt_error *err)
                       .progress_user = &g->pour};
     CKPT_TRY(pick(g, err));
     s.n = g->n;
+    locate(g);
     CKPT_TRY(sweep_run(&s, err));
     return pour_flush(&g->pour, err);
 }

@@ -15,6 +15,7 @@ struct file_source {
     source s;
     int fd;
     bool named;       /* PATH leads to it, so changes can be seen */
+    atomic_bool sequential; /* said so to the kernel */
     atomic_int broke; /* errno of a read that failed: whoever went on without it hears of it at the end */
     struct stat opened;
     char *path;
@@ -57,7 +58,9 @@ static void file_close(source *s)
 
 static void file_sequential(source *s)
 {
-    posix_fadvise(((struct file_source *)s)->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    struct file_source *f = (struct file_source *)s;
+    if (!atomic_exchange(&f->sequential, true))
+        posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
 static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
@@ -161,6 +164,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         return fail_memory(err);
     }
     f->s = (source){&file_ops, 0, 0, 1, false};
+    atomic_init(&f->sequential, false);
     atomic_init(&f->broke, 0);
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")

@@ -108,6 +108,7 @@ edited()
     shift 2
     for j in 1 4; do
         contract "$what -j $j" 20000 $j "$ckpt" "$command" -j $j --no-sync "$@"
+        [ -z "$tracing" ] || gate "$what -j $j: system calls" "$calls" 5000
     done
 }
 

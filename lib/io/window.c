@@ -1,0 +1,77 @@
+/* window.c - see window.h. What the window cannot give, a fault included, is read by
+ * itself, and so said as without it. Runs may be short, and their pieces out of order:
+ * the window grows while one follows the other, reaches back once a piece was in front of
+ * the last one, and is left alone, longer each time, when little of it was wanted. */
+#include "io/window.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/checked.h"
+#include "io/fd.h"
+
+#define SMALL ((size_t)16 * 1024) /* copying larger pieces costs more than asking the kernel */
+#define NEAR  ((size_t)48 * 1024) /* no further from the last piece */
+#define LEAST ((size_t)64 * 1024) /* of a window */
+#define RESTS 1024u
+
+static bool holds(const struct window *w, int fd, uint64_t at, size_t n)
+{
+    return w->len && w->fd == fd && at >= w->at && range_within(at - w->at, n, w->len);
+}
+
+/* worth - is a window of use for a piece at AT of FD? */
+static bool worth(struct window *w, int fd, uint64_t at)
+{
+    bool back = at < w->next;
+    if (!w->next || w->fd != fd || (back ? w->next - at : at - w->next) > NEAR)
+        return false;
+    w->back = w->back || back;
+    if (w->len && w->used < w->len / 4) {
+        w->rest = w->rest ? w->rest < RESTS ? 2 * w->rest : RESTS : 1;
+        w->due = w->rest;
+        w->len = 0;
+    }
+    return !w->due || !w->due--;
+}
+
+/* slide - the window to the end of the last piece; false: the N bytes at AT of FD are not in it. */
+static bool slide(struct window *w, int fd, uint64_t at, size_t n)
+{
+    size_t got;
+    bool on = w->len && w->next >= w->at && w->next - w->at <= w->len;
+    uint64_t from = !w->back ? w->next : w->next > NEAR ? w->next - NEAR : 0;
+    w->rest = on ? w->rest / 2 : w->rest;
+    w->want = on && w->want < FD_CHUNK ? 2 * w->want : on ? FD_CHUNK : w->back ? 2 * LEAST : LEAST;
+    w->len = w->used = 0;
+    if (!w->bytes)
+        w->bytes = malloc(FD_CHUNK);
+    if (!w->bytes || !fd_pread(fd, w->bytes, w->want, from, &got))
+        return false;
+    w->at = from;
+    w->len = got;
+    return holds(w, fd, at, n);
+}
+
+ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    int fd;
+    uint64_t at;
+    if (n > SMALL || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
+        return source_read(s, off, out, n, err);
+    bool here = holds(w, fd, at, n) || (worth(w, fd, at) && slide(w, fd, at, n));
+    w->fd = fd;
+    w->next = at + n; /* bounded: in the file */
+    if (!here)
+        return source_read(s, off, out, n, err);
+    w->used += n; /* bounded: by what is copied */
+    memcpy(out, w->bytes + (at - w->at), n);
+    return CKPT_OK;
+}
+
+void window_close(struct window *w)
+{
+    free(w->bytes);
+    w->bytes = NULL;
+    w->len = 0;
+}

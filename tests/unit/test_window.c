@@ -1,0 +1,139 @@
+/* A window gives the bytes that the file has, in whatever order they are asked for; what it
+ * saves is counted. */
+#include "io/window.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "unit.h"
+
+#define SIZE  3000000u
+#define PIECE 4000u
+
+/* A file whose reads by itself are counted. */
+struct counted {
+    source s;
+    int fd;
+    unsigned reads;
+};
+
+static ckpt_status counted_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    struct counted *c = (struct counted *)s;
+    c->reads++;
+    (void)err;
+    return pread(c->fd, out, n, (off_t)off) == (ssize_t)n ? CKPT_OK : CKPT_EIO;
+}
+
+static void counted_close(source *s) { (void)s; }
+
+static bool counted_extent(source *s, uint64_t off, int *fd, uint64_t *at)
+{
+    *fd = ((struct counted *)s)->fd;
+    *at = off;
+    return true;
+}
+
+static const struct source_ops counted_ops = {
+    .read_at = counted_read, .close = counted_close, .extent = counted_extent};
+
+static unsigned char byte_at(uint64_t i) { return (unsigned char)(i * 2654435761u >> 13); }
+
+static struct counted make(void)
+{
+    char path[] = "/tmp/unit-window-XXXXXX";
+    int fd = mkstemp(path);
+    unsigned char *all = malloc(SIZE);
+    CU_ASSERT_FATAL(fd >= 0 && all != NULL);
+    for (size_t i = 0; i < SIZE; i++)
+        all[i] = byte_at(i);
+    CU_ASSERT_EQUAL_FATAL(write(fd, all, SIZE), SIZE);
+    unlink(path);
+    free(all);
+    return (struct counted){.s = {.ops = &counted_ops, .size = SIZE, .refs = 1}, .fd = fd};
+}
+
+static bool same(struct window *w, struct counted *c, uint64_t at, size_t n)
+{
+    static unsigned char out[SIZE];
+    if (window_read(w, &c->s, at, out, n, NULL) != CKPT_OK)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        if (out[i] != byte_at(at + i))
+            return false;
+    return true;
+}
+
+/* read_as - pieces 0 … 699, the one that ORDER gives each time; how many were read by themselves. */
+static unsigned read_as(unsigned (*order)(unsigned))
+{
+    struct counted c = make();
+    struct window w = {0};
+    for (unsigned i = 0; i < 700; i++)
+        CU_ASSERT(same(&w, &c, (uint64_t)order(i) * PIECE, PIECE));
+    window_close(&w);
+    close(c.fd);
+    return c.reads;
+}
+
+static unsigned in_order(unsigned i) { return i; }
+static unsigned backwards(unsigned i) { return 699 - i; }
+static unsigned layers(unsigned i) { return i / 9 * 9 + i * 4 % 9 < 700 ? i / 9 * 9 + i * 4 % 9 : i; }
+static unsigned scattered(unsigned i) { return i * 389 % 700; }
+static unsigned sparse(unsigned i) { return i * 12 % 700; }
+
+static void neighbours_come_together(void)
+{
+    CU_ASSERT_EQUAL(read_as(in_order), 1);
+    CU_ASSERT(read_as(backwards) < 200);
+    CU_ASSERT(read_as(layers) < 30);
+}
+
+static void strangers_are_read_by_themselves(void)
+{
+    CU_ASSERT_EQUAL(read_as(scattered), 700);
+    CU_ASSERT(read_as(sparse) > 600);
+}
+
+/* Sizes up to beyond what a window takes, places up to the end of the file. */
+static void gives_any_piece(void)
+{
+    struct counted c = make();
+    struct window w = {0};
+    uint64_t seed = 1, at = 0;
+    for (int i = 0; i < 3000; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        size_t n = (size_t)(seed >> 40) % (i % 50 ? 5000 : 300000);
+        at = i % 20 ? at + (seed >> 20) % 9000 : (seed >> 20) % SIZE;
+        at = at < SIZE ? at : 0;
+        n = n < SIZE - at ? n : (size_t)(SIZE - at);
+        CU_ASSERT(same(&w, &c, at, n));
+    }
+    CU_ASSERT(same(&w, &c, SIZE - 100, 50) && same(&w, &c, SIZE - 50, 50));
+    window_close(&w);
+    close(c.fd);
+}
+
+static void gives_nothing_beyond_the_source(void)
+{
+    struct counted c = make();
+    struct window w = {0};
+    char out[200];
+    c.s.size = SIZE - 1000; /* the file goes on, the source does not */
+    CU_ASSERT(same(&w, &c, SIZE - 1200, 100) && same(&w, &c, SIZE - 1100, 100));
+    CU_ASSERT_EQUAL(window_read(&w, &c.s, SIZE - 1050, out, 100, NULL), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(window_read(&w, &c.s, UINT64_MAX - 10, out, 100, NULL), CKPT_ETRUNCATED);
+    CU_ASSERT(ftruncate(c.fd, SIZE / 2) == 0);
+    CU_ASSERT_EQUAL(window_read(&w, &c.s, SIZE / 2 - 50, out, 100, NULL), CKPT_EIO);
+    window_close(&w);
+    close(c.fd);
+}
+
+void suite_window(void)
+{
+    UNIT(neighbours_come_together);
+    UNIT(strangers_are_read_by_themselves);
+    UNIT(gives_any_piece);
+    UNIT(gives_nothing_beyond_the_source);
+}
