@@ -360,20 +360,53 @@ static int told_item(void *user, size_t i)
     return !tell(d, (size_t)d->items[i].tag + 1);
 }
 
-static ckpt_status list_items(struct diff *d, ckpt_error *err)
+static bool aliases(const ckpt_file *f)
 {
-    d->items = calloc(d->npairs + 1, sizeof *d->items);
-    if (!d->items)
-        return fail_memory(err);
+    for (size_t i = 0; i < f->table.nrows; i++)
+        if (f->table.rows[i].t.alias_of != CKPT_NO_TENSOR)
+            return true;
+    return false;
+}
+
+/* alike - the rows of P as one number, the same for all that show what they show. */
+static uint64_t alike(const struct diff *d, const struct pair *p)
+{
+    uint32_t a = row_a(d, p)->alias_of, b = row_b(d, p)->alias_of;
+    return (uint64_t)(a == CKPT_NO_TENSOR ? p->a : a) << 32 | (b == CKPT_NO_TENSOR ? p->b : b);
+}
+
+static bool comparable(const struct diff *d, const struct pair *p)
+{
+    return p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR && compare_possible(row_a(d, p), row_b(d, p));
+}
+
+/* add_items - tied weights, whose bytes are the same under several names on both sides, share
+ * an item by SEEN (NULL: there are none). */
+static bool add_items(struct diff *d, map *seen)
+{
     for (size_t i = 0; i < d->npairs && !d->o->keys_only; i++) {
         struct pair *p = &d->pairs[i];
-        if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || !compare_possible(row_a(d, p), row_b(d, p)))
+        uint32_t old = MAP_NONE;
+        if (!comparable(d, p))
             continue;
-        p->item = (uint32_t)d->nitems;
-        d->items[d->nitems++] = (struct sweep_item){
-            .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
+        if (seen && !map_put_num(seen, alike(d, p), (uint32_t)d->nitems, &old))
+            return false;
+        p->item = old == MAP_NONE ? (uint32_t)d->nitems : old;
+        if (old == MAP_NONE)
+            d->items[d->nitems++] = (struct sweep_item){
+                .file = d->a, .other = d->b, .row = p->a, .other_row = p->b, .tag = (uint32_t)i};
     }
-    d->compared = calloc(d->nitems + 1, sizeof *d->compared);
+    return true;
+}
+
+static ckpt_status list_items(struct diff *d, ckpt_error *err)
+{
+    bool tied = aliases(d->a) && aliases(d->b);
+    map *seen = tied ? map_new(0) : NULL;
+    d->items = calloc(d->npairs + 1, sizeof *d->items);
+    bool ok = d->items && (seen || !tied) && add_items(d, seen);
+    map_free(seen);
+    d->compared = ok ? calloc(d->nitems + 1, sizeof *d->compared) : NULL;
     return d->compared ? CKPT_OK : fail_memory(err);
 }
 

@@ -233,6 +233,31 @@ static void the_caller_can_stop(void)
     flat_close();
 }
 
+static int keep_total(void *user, uint64_t done, uint64_t total)
+{
+    (void)done;
+    *(uint64_t *)user = total;
+    return 0;
+}
+
+/* Bytes under two names on both sides are read once; against a file that unties them, by name. */
+static void tied_weights_are_compared_once(void)
+{
+    static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
+    uint64_t bytes = 0, all = 0, total = 0;
+    ckpt_diff_options o = {.progress = keep_total, .user = &total};
+    ckpt_file *a = corpus_open(files[0]), *b = corpus_open(files[1]);
+    for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(a, i);
+        all += t->nbytes;
+        bytes += t->alias_of == CKPT_NO_TENSOR ? t->nbytes : 0;
+    }
+    CU_ASSERT(bytes < all);
+    CU_ASSERT_EQUAL(run(a, b, &o), CKPT_OK);
+    CU_ASSERT(total == 2 * bytes && totals.same == ckpt_tensor_count(a) && nevents == totals.same);
+    flat_close();
+}
+
 /* Every file against itself; composites and rows without bytes are the same too. */
 static void a_file_is_itself(void)
 {
@@ -311,6 +336,7 @@ void suite_diff(void)
     UNIT(renames_are_hinted_at);
     UNIT(equal_bytes_alone_are_no_hint);
     UNIT(the_caller_can_stop);
+    UNIT(tied_weights_are_compared_once);
     UNIT(a_file_is_itself);
     UNIT(long_tensors_differ);
     UNIT(a_bad_crc_is_found);
