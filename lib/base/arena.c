@@ -69,8 +69,10 @@ static void chunks_trim(struct chunk *c)
 {
     for (; c; c = c->next) {
         size_t kept = (sizeof *c + c->used + PAGE - 1) & ~(PAGE - 1); /* bounded: below SIZE + PAGE */
-        if (kept < c->mapped) /* what is touched again is zero again */
-            (void)madvise((unsigned char *)c + kept, c->mapped - kept, MADV_DONTNEED);
+        if (kept >= c->mapped)
+            continue;
+        (void)madvise(c, c->mapped, MADV_NOHUGEPAGE); /* or the kernel fills it again */
+        (void)madvise((unsigned char *)c + kept, c->mapped - kept, MADV_DONTNEED); /* then it is 0 */
     }
 }
 
