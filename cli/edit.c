@@ -14,7 +14,8 @@ static FILE *report_to(void) { return writing.output && strcmp(writing.output, "
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p)
 {
     ckpt_error err;
-    mem_return(); /* rewriting goes in steps that each want memory and give it back */
+    if (!writing.in_place) /* of which the steps are few and small */
+        mem_return();      /* rewriting goes in steps that each want memory and give it back */
     *p = NULL;
     *f = open_input(input, writing.ignore_crc);
     if (!*f)

@@ -16,6 +16,8 @@ void arena_free(arena *a);
 void arena_trim(arena *a);
 /* arena_raise - lifts the ceiling to at least MAX_BYTES. */
 void arena_raise(arena *a, uint64_t max_bytes);
+/* arena_expect - about COUNT times SIZE bytes will be handed out. */
+void arena_expect(arena *a, uint64_t count, size_t size);
 /* arena_alloc - N zeroed bytes aligned for any type (N 0 gives a valid
  * pointer); NULL when memory ran out or the ceiling is reached. */
 void *arena_alloc(arena *a, size_t n);

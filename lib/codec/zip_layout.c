@@ -264,6 +264,7 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     z->directory = end.offset;
     z->end = end.end;
     z->shift = end.shift;
+    arena_expect(z->a, end.n, 1024);
     reader r;
     /* bounded: zip_end_find saw it inside the file */
     ckpt_status st = reader_init(&r, z->src, end.offset, end.offset + end.size, err);

@@ -625,6 +625,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct header h = {.f = f, .err = err};
     CKPT_TRY(header_length(f, &n, err));
     file_budget(f, n);
+    arena_expect(f->a, n, 8);
     char *text = arena_alloc(f->a, (size_t)n);
     if (!text)
         return fail_memory(err);
