@@ -129,10 +129,15 @@ static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
         store16(out + 2 * i, half_of(load_u32le(in + 4 * i)));
 }
 
-static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
 {
-    for (size_t i = 0; i < n; i++)
-        store16(out + 2 * i, brain_of(load_u32le(in + 4 * i)));
+    uint32_t top = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t f = load_u32le(in + 4 * i);
+        top = (f & ABS32) > top ? f & ABS32 : top;
+        store16(out + 2 * i, brain_of(f));
+    }
+    return top;
 }
 
 static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
@@ -295,17 +300,22 @@ static void widen(const struct conversion *c, const unsigned char *in, size_t n,
             store32(out + 4 * i, c->wide[in[i]]);
 }
 
-static void narrow(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+/* narrow - N floats, adding to T. */
+static void narrow(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
+                   struct convert_tally *t)
 {
+    uint32_t top = UINT32_MAX;
     if (c->to == CKPT_DT_F16)
         c->k->f32_to_f16(in, n, out);
     else if (c->to == CKPT_DT_BF16)
-        c->k->f32_to_bf16(in, n, out);
+        top = c->k->f32_to_bf16(in, n, out);
     else if (c->to == CKPT_DT_F64)
         for (size_t i = 0; i < n; i++)
             store64(out + 8 * i, double_of_float(load_u32le(in + 4 * i)));
     else
         c->k->f32_to_f8(&c->narrow, in, n, out);
+    if (c->beyond < c->end && c->beyond <= top)
+        t->overflowed += c->k->count(in, n, c->beyond, c->end);
 }
 
 /* Doubles that are no Inf and become one on the way. */
@@ -332,11 +342,13 @@ static void block(const struct conversion *c, const unsigned char *in, size_t n,
         from = to;
     }
     t->overflowed += lost_doubles(c, in, n, from);
+    if (c->to != CKPT_DT_F32) {
+        narrow(c, from, n, out, t);
+        return;
+    }
     if (c->beyond < c->end)
         t->overflowed += c->k->count(from, n, c->beyond, c->end);
-    if (c->to != CKPT_DT_F32)
-        narrow(c, from, n, out);
-    else if (c->from == CKPT_DT_F32)
+    if (c->from == CKPT_DT_F32)
         memcpy(out, in, n * 4);
 }
 

@@ -19,7 +19,8 @@ struct narrow {
 /* Each takes N elements, little-endian, at any address; IN and OUT do not overlap. */
 struct convert_kernels {
     void (*f32_to_f16)(const unsigned char *in, size_t n, unsigned char *out);
-    void (*f32_to_bf16)(const unsigned char *in, size_t n, unsigned char *out);
+    /* returns the largest of the floats' bits without sign, as nearly all are far from overflowing */
+    uint32_t (*f32_to_bf16)(const unsigned char *in, size_t n, unsigned char *out);
     void (*f32_to_f8)(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out);
     void (*f16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);
     void (*bf16_to_f32)(const unsigned char *in, size_t n, unsigned char *out);

@@ -33,21 +33,39 @@ AVX static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out
 
 AVX INLINE __m256i brain(__m256i f)
 {
-    __m256i a = _mm256_and_si256(f, _mm256_set1_epi32(ABS32)), high = _mm256_srli_epi32(f, 16);
+    __m256i high = _mm256_srli_epi32(f, 16);
     __m256i up = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
-    __m256i r = _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
-    __m256i nan = _mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32));
-    return pick(nan, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), r);
+    return _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
 }
 
-AVX static void f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+/* brain_nan - brain, where NaN may be: it stays one. */
+AVX INLINE __m256i brain_nan(__m256i f)
 {
+    __m256i nan = _mm256_cmpgt_epi32(_mm256_and_si256(f, _mm256_set1_epi32(ABS32)), _mm256_set1_epi32(INF32));
+    __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(f, 16), _mm256_set1_epi32(0x40));
+    return pick(nan, quiet, brain(f));
+}
+
+AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
+{
+    const __m256i abs = _mm256_set1_epi32(ABS32), inf = _mm256_set1_epi32(INF32);
+    __m256i top = _mm256_setzero_si256();
+    uint32_t part[8];
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m256i r = _mm256_packus_epi32(brain(load(in + 4 * i)), brain(load(in + 4 * i + 32)));
+        __m256i x = load(in + 4 * i), y = load(in + 4 * i + 32);
+        __m256i most = _mm256_max_epi32(_mm256_and_si256(x, abs), _mm256_and_si256(y, abs));
+        __m256i r = _mm256_packus_epi32(brain(x), brain(y));
+        top = _mm256_max_epi32(top, most);
+        if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(most, inf)))
+            r = _mm256_packus_epi32(brain_nan(x), brain_nan(y));
         store(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
     }
-    convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
+    store((unsigned char *)part, top);
+    uint32_t most = convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
+    for (unsigned k = 0; k < 8; k++)
+        most = part[k] > most ? part[k] : most;
+    return most;
 }
 
 AVX INLINE __m256i byte_of(const struct narrow *to, __m256i f)
