@@ -19,6 +19,7 @@ static struct {
     char folder[200];
     char in[256], out_pt[256], out_st[256], index[256], one[256], edited[256], journal[280];
     int in_fd;
+    pid_t maker; /* who takes the folder away again */
     uint64_t inode; /* of the edited file */
     unsigned char was[EDITED];
     ckpt_file *file; /* ONE, opened */
@@ -63,6 +64,8 @@ static void clean_up(void)
                                         "b.safetensors",
                                         "edited",
                                         ("edited" JOURNAL_SUFFIX)};
+    if (getpid() != here.maker)
+        return;
     ckpt_close(here.file);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         name_file(path, sizeof path, names[i]);
@@ -100,6 +103,7 @@ void flows_begin(void)
         ckpt_open(here.one, NULL, &here.file, NULL) != CKPT_OK)
         die(here.folder);
     here.inode = st.st_ino;
+    here.maker = getpid();
     atexit(clean_up);
 }
 
