@@ -164,6 +164,8 @@ ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint6
 {
     int64_t i = torch_archive_find(ta, name);
     *out = str_of(NULL, 0);
+    if (!buf_ok(&ta->name)) /* it is not called missing for want of memory */
+        return fail_memory(err);
     if (i < 0 || ta->z->entries[i].usize > max || (ta->f->salvage && ta->z->entries[i].fault))
         return CKPT_OK;
     CKPT_TRY(unambiguous(ta, (size_t)i, err));
