@@ -104,23 +104,19 @@ findings()
     echo "mended: git mv it to $corpus/TARGET-what-was-wrong, which make check replays"
 }
 
-# keep TARGET - inputs of at most 150,000 bytes in all, what is kept already included
+# keep TARGET - its pack grows by at most FUZZ_KEEP bytes (25,000)
 keep()
 {
-    mkdir -p "$work/$1/old" "$work/$1/new" "$work/$1/pack" "$B/fuzz/corpus/$1"
+    mkdir -p "$work/$1/old" "$work/$1/pack" "$B/fuzz/corpus/$1"
     # shellcheck disable=SC2046
     "$B/asan/tests/fuzz/parts" -u "$work/$1/old" $(packs "$1") || return
-    own=0
-    if [ -f "$corpus/$1.pack" ]; then
-        "$B/asan/tests/fuzz/parts" -u "$work/$1/pack" "$corpus/$1.pack"
-        own=$(wc -c <"$corpus/$1.pack")
-    fi
+    [ ! -f "$corpus/$1.pack" ] || "$B/asan/tests/fuzz/parts" -u "$work/$1/pack" "$corpus/$1.pack"
     cp -r "$work/$1/old" "$work/$1/all"
     FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -merge=1 -max_len=4096 -verbosity=0 "$work/$1/all" \
         "$B/fuzz/corpus/$1" >"$work/$1.log" 2>&1 || return
     for f in "$work/$1/all"/*; do
         [ -f "$work/$1/old/${f##*/}" ] || echo "$(wc -c <"$f") $f"
-    done | sort -n | awk -v left=$((${FUZZ_KEEP:-150000} - own)) '(left -= $1 + 4) >= 0 {print $2}' |
+    done | sort -n | awk -v left="${FUZZ_KEEP:-25000}" '(left -= $1 + 4) >= 0 {print $2}' |
         while read -r f; do cp "$f" "$work/$1/pack/z${f##*/}"; done
     [ -z "$(ls "$work/$1/pack")" ] || "$B/asan/tests/fuzz/parts" -p "$corpus/$1.pack" "$work/$1/pack"
 }
