@@ -52,9 +52,9 @@ by_libfuzzer()
     mkdir -p "$B/fuzz/corpus/$1" "$work/$1"
     # shellcheck disable=SC2046
     "$B/asan/tests/fuzz/parts" -u "$work/$1" $(packs "$1") &&
-        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len=4096 -timeout=20 -entropic=0 \
-            -rss_limit_mb=1024 -artifact_prefix="$found/$1-" -dict=tests/fuzz/ckpt.dict -print_final_stats=1 \
-            -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
+        FUZZ_TARGET=$1 "$B/fuzz/tests/fuzz/parts" -max_total_time="$2" -max_len=4096 -len_control=100 \
+            -entropic=0 -timeout=20 -rss_limit_mb=1024 -dict=tests/fuzz/ckpt.dict \
+            -artifact_prefix="$found/$1-" -print_final_stats=1 -verbosity=0 "$B/fuzz/corpus/$1" "$work/$1"
 }
 
 # target NAME SECONDS - runs it, and leaves "NAME executions status" in the work folder
