@@ -26,7 +26,10 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     d.bytes = sized ? (uint32_t)size : 8;
     if (d.kind == 'U') /* counts characters of 4 bytes */
         d.bytes *= 4;
-    d.big_endian = value_text(value_item(value_state(v), 1), &order) && str_is(order, ">");
+    const ckpt_value *state = value_state(v);
+    if (state && state->type != CKPT_V_TUPLE) /* numpy takes no other sequence */
+        return false;
+    d.big_endian = value_text(value_item(state, 1), &order) && str_is(order, ">");
     *out = d;
     return true;
 }
