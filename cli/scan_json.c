@@ -86,6 +86,8 @@ static void record(const ckpt_scan_record *r)
     if (r->call)
         json_u64(row, "call", r->call);
     callable(row, r);
+    if (r->result_used >= 0)
+        json_bool(row, "result_used", r->result_used == 1);
     if (r->framed)
         json_bool(row, "framed", true);
     if (r->plain)

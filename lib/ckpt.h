@@ -664,6 +664,7 @@ typedef struct {
     ckpt_str new_module, new_name; /* as Python 3 imports it */
     const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
     int weights_only;           /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
+    int result_used;            /* of a call: 1; 0: its result is dropped at once; -1: not told */
     uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
     bool framed;                /* seen only by loaders that read by frames */
     bool plain;                 /* seen only by pickle.load, where joblib.load passes over an array */

@@ -59,7 +59,6 @@ static struct trace_node *node(struct tracer *t, enum trace_kind kind, size_t si
         return NULL;
     }
     n->kind = (uint8_t)kind;
-    n->opcode = t->op;
     return n;
 }
 
@@ -476,15 +475,25 @@ static bool frame(struct tracer *t)
     return true;
 }
 
+/* dropped - the values from FROM up leave the stack. */
+static bool dropped(struct tracer *t, size_t from)
+{
+    for (size_t i = t->top; i-- > from;) {
+        const struct trace_node *n = trace_node(t->stack[i]);
+        struct trace_step s = {.what = TRACE_STEP_DROP, .subject = t->stack[i]};
+        if (n && n->kind == TRACE_CALL && !n->shared && !tracer_tell(t, &s))
+            return false;
+    }
+    t->top = from;
+    return true;
+}
+
 static bool pop(struct tracer *t)
 {
     size_t from;
     if (t->nmarks && t->fence == t->top)
         return tracer_unmark(t, &from);
-    if (!need(t, 1))
-        return false;
-    t->top--;
-    return true;
+    return need(t, 1) && dropped(t, t->top - 1);
 }
 
 static bool memo_op(struct tracer *t, size_t width, bool (*what)(struct tracer *, uint64_t))
@@ -513,7 +522,19 @@ static bool proto(struct tracer *t)
     return true;
 }
 
-static bool pop_mark(struct tracer *t) { return tracer_unmark(t, &t->top); }
+static bool pop_mark(struct tracer *t)
+{
+    size_t from;
+    return tracer_unmark(t, &from) && dropped(t, from);
+}
+
+static bool dup(struct tracer *t)
+{
+    if (!need(t, 1))
+        return false;
+    tracer_share(t->stack[t->top - 1]);
+    return push(t, t->stack[t->top - 1]);
+}
 
 /* step - one opcode, STOP excepted. */
 static bool step(struct tracer *t)
@@ -522,7 +543,7 @@ static bool step(struct tracer *t)
     case PICKLE_MARK: return tracer_mark(t);
     case PICKLE_POP: return pop(t);
     case PICKLE_POP_MARK: return pop_mark(t);
-    case PICKLE_DUP: return need(t, 1) && push(t, t->stack[t->top - 1]);
+    case PICKLE_DUP: return dup(t);
     case PICKLE_PERSID:
     case PICKLE_BINPERSID: return persid(t);
     case PICKLE_REDUCE:

@@ -251,6 +251,7 @@ bool tracer_put(struct tracer *t, uint64_t index)
     trace_ref r = t->stack[t->top - 1], old = memo_at(t, index);
     if (old && old != r && !tracer_note(t, TRACE_STEP_MEMO, index))
         return false;
+    tracer_share(r);
     t->memo_count += !old;
     uint64_t dense = t->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO
                                                     : 2 * t->memo_count; /* bounded: a count of puts */

@@ -68,6 +68,13 @@ bool tracer_memo_line(struct tracer *t);
 bool tracer_tell(struct tracer *t, struct trace_step *s);
 bool tracer_note(struct tracer *t, enum trace_what what, uint64_t number);
 
+/* tracer_share - R is held by more than its place on the stack. */
+static inline void tracer_share(trace_ref r)
+{
+    struct trace_node *n = (struct trace_node *)(uintptr_t)trace_node(r);
+    if (n)
+        n->shared = true;
+}
 static inline uint64_t here(const struct tracer *t) { return t->lim_pos - (uint64_t)(t->lim - t->p); }
 static inline uint64_t left(const struct tracer *t) { return t->r.end - here(t); }
 /* take - the next N <= READER_WINDOW bytes, valid until the next take, or NULL. */

@@ -56,6 +56,7 @@ const char *ckpt_scan_level_name(ckpt_scan_level l)
 bool scan_record(struct scan *s, ckpt_scan_record *r)
 {
     ckpt_scan_result *out = s->result;
+    r->result_used = r->what == CKPT_SCAN_CALL ? r->result_used : -1;
     if (r->rule) {
         r->level = r->rule->level;
         r->verdict = r->verdict > r->rule->verdict ? r->verdict : r->rule->verdict;

@@ -23,7 +23,7 @@ enum trace_kind {
 
 struct trace_node {
     uint8_t kind; /* enum trace_kind */
-    uint8_t opcode;
+    bool shared; /* the memo has it, or the stack has it twice */
     uint16_t cap;
     uint32_t kept; /* items that are in ITEMS: the first ones */
     uint64_t n;    /* items there are */
@@ -48,6 +48,7 @@ enum trace_what {
     TRACE_STEP_MEMO,  /* an entry is put again */
     TRACE_STEP_FRAME, /* an argument or a frame crosses the end of a frame */
     TRACE_STEP_LEFT,  /* number: items that lie on the stack at STOP */
+    TRACE_STEP_DROP,   /* POP of a call's result that nothing else has; subject: the call */
     TRACE_STEP_PAYLOAD /* subject: a text or bytes that begin like a file, at START; number 1: latin1 text */
 };
 

@@ -295,7 +295,9 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     }
     if (role == SCAN_VALUE)
         return all_of(x, src, NULL, known);
-    return unknown(x, src, where, err);
+    bool msgpack;
+    CKPT_TRY(scan_msgpack(x, src, where, &msgpack, known, err));
+    return msgpack ? CKPT_OK : unknown(x, src, where, err);
 }
 
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)

@@ -33,6 +33,9 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 ckpt_status scan_gguf(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+/* scan_msgpack - *IS: it is that, from the first byte to the last. */
+ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known,
+                         ckpt_error *err);
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);

@@ -37,6 +37,7 @@ bool scan_suffix(struct scanner *x)
     } known[] = {
         {".safetensors", "safetensors", true},
         {".gguf", "gguf", true},
+        {".msgpack", "msgpack", true},
         {".json", "text", true},
         {".txt", "text", true},
         {".md", "text", true},

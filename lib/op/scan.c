@@ -24,6 +24,7 @@
 #define NAMES_MAX   ((uint64_t)16 << 20) /* memory for names that were met */
 #define ARGS_MAX    ((uint64_t)1 << 20)
 #define ARGS_NODES  64u
+#define RESULTS     ((uint64_t)1 << 20) /* calls of which it is told whether what they return is used */
 #define MEMO_TOLD   1u
 #define LEFT_TOLD   2u
 #define PERSID_TOLD 4u
@@ -38,6 +39,7 @@ struct judge {
     arena *names;
     map *called, *imported; /* names on no list: called somewhere, told as imported */
     map *payloads;          /* constants that are scanned by themselves */
+    map *results, *dropped; /* calls by their nodes, to their numbers; numbers of those dropped at once */
 };
 
 /* -------------------------------------------------------------------- names */
@@ -251,6 +253,9 @@ static bool tell_call(struct judge *j, const struct trace_step *s, const struct 
     arena *a = arena_new(ARGS_MAX);
     ckpt_scan_record r = {.what = CKPT_SCAN_CALL, .rule = rule, .verdict = verdict, .call = s->number};
     describe(j, s, g, args, a, &r);
+    r.result_used = j->s->opts->all_calls && s->number < RESULTS
+                        ? map_get_num(j->dropped, s->number) == MAP_NONE
+                        : -1;
     if (why)
         r.text = str_c(why);
     bool go = scan_record(j->s, &r);
@@ -284,6 +289,9 @@ static bool call(struct judge *j, const struct trace_step *s)
     }
     if (!j->telling) {
         j->worth = j->worth || rule;
+        if (j->s->opts->all_calls && s->number < RESULTS &&
+            !map_set_num(j->results, s->subject, (uint32_t)s->number))
+            return !scan_failed(j->s, CKPT_ENOMEM, NULL);
         if (rule && g)
             (void)met(j, j->called, g);
         return true;
@@ -370,6 +378,13 @@ static bool persid(struct judge *j, const struct trace_step *s)
     return once(j, s, PERSID_TOLD, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
 }
 
+/* drop - the result of a call goes, unused: what is weighed first is known when it is told. */
+static bool drop(struct judge *j, const struct trace_step *s)
+{
+    uint32_t number = j->telling ? MAP_NONE : map_get_num(j->results, s->subject);
+    return number == MAP_NONE || map_set_num(j->dropped, number, 1) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
+}
+
 static bool step(void *user, const struct trace_step *s)
 {
     struct judge *j = user;
@@ -391,6 +406,7 @@ static bool step(void *user, const struct trace_step *s)
     case TRACE_STEP_FRAME:
         return finding(j, s, SCAN_PKL007, NULL, 0,
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
+    case TRACE_STEP_DROP: return drop(j, s);
     case TRACE_STEP_PAYLOAD:
         return map_put_num(j->payloads, s->subject, 1, NULL) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
     }
@@ -404,8 +420,10 @@ static void forget(struct judge *j)
     map_free(j->called);
     map_free(j->imported);
     map_free(j->payloads);
+    map_free(j->results);
+    map_free(j->dropped);
     arena_free(j->names);
-    j->called = j->imported = j->payloads = NULL;
+    j->called = j->imported = j->payloads = j->results = j->dropped = NULL;
     j->names = NULL;
 }
 
@@ -423,8 +441,11 @@ static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uin
     j->called = map_new(0);
     j->imported = map_new(0);
     j->payloads = map_new(0);
+    j->results = map_new(0);
+    j->dropped = map_new(0);
     j->names = arena_new(NAMES_MAX);
-    return j->called && j->imported && j->payloads && j->names ? CKPT_OK : CKPT_ENOMEM;
+    return j->called && j->imported && j->payloads && j->results && j->dropped && j->names ? CKPT_OK
+                                                                                           : CKPT_ENOMEM;
 }
 
 static bool end(void *user, const struct trace_end *e)
