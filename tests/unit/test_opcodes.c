@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #define FIRST      "cos\nsystem\n)R0"
-#define FIRST_TOLD "Ios.system Cos.system "
+#define FIRST_TOLD "Ios.system Cos.system D "
 #define GLOBAL     "ca\nb\n"
 #define TEXT       "X\1\0\0\0t"
 #define MOST       12
@@ -252,7 +252,7 @@ static bool take(void *user, const struct trace_step *s)
     static const char letters[] = {
         [TRACE_STEP_CHANGE] = 'W', [TRACE_STEP_PERSID] = 'P', [TRACE_STEP_EXTENSION] = 'X',
         [TRACE_STEP_BUFFER] = 'B', [TRACE_STEP_MEMO] = 'M',   [TRACE_STEP_FRAME] = 'F',
-        [TRACE_STEP_LEFT] = 'L',   [TRACE_STEP_PAYLOAD] = 'Y'};
+        [TRACE_STEP_LEFT] = 'L',   [TRACE_STEP_PAYLOAD] = 'Y', [TRACE_STEP_DROP] = 'D'};
     struct told *t = user;
     size_t room = sizeof t->text - t->n;
     int n;
