@@ -59,7 +59,7 @@ static inline void exercise_refusal(const ckpt_error *err, const char *name, siz
                                 !(need_not & EXERCISE_NO_VALUE)
                             ? "a value"
                             : NULL;
-    if (!lacks)
+    if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* the bytes are not to blame */
         return;
     snprintf(line, sizeof line, "an error without %s: %s: %s: %s", lacks, ckpt_status_name(err->status),
              err->where, err->what);

@@ -140,7 +140,7 @@ static bool op_obj(struct machine *m)
     if (!machine_unmark(m, &from))
         return false;
     if (m->top == from)
-        return bad(m, "finds nothing above the MARK; a class belongs there");
+        return bad(m, "finds 0 values above the MARK; a class belongs there");
     ckpt_value *klass = m->stack[from];
     if (!may_be_called(m, klass))
         return false;

@@ -269,7 +269,7 @@ static bool instance(struct tracer *t, trace_ref klass)
     if (!tracer_unmark(t, &from))
         return false;
     if (t->op == PICKLE_OBJ && t->top == from)
-        return bad(t, "finds nothing above the MARK; a class belongs there");
+        return bad(t, "finds 0 values above the MARK; a class belongs there");
     if (t->op == PICKLE_OBJ) {
         klass = t->stack[from];
         if (!maybe_any(klass))

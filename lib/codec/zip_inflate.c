@@ -21,6 +21,7 @@ struct inflater {
     source *src;
     uint64_t at;       /* libzip's read position */
     zip_error_t error; /* of the callback */
+    ckpt_error why;    /* what the source said, if a read of it failed */
     unsigned char *kept;
     size_t kept_index; /* member in KEPT; SIZE_MAX: none */
 };
@@ -40,7 +41,7 @@ static zip_int64_t give_read(inflater *f, void *data, zip_uint64_t len)
 {
     uint64_t left = f->src->size - f->at;
     size_t n = len < left ? (size_t)len : (size_t)left;
-    if (source_read(f->src, f->at, data, n, NULL) != CKPT_OK) {
+    if (source_read(f->src, f->at, data, n, &f->why) != CKPT_OK) {
         zip_error_set(&f->error, ZIP_ER_READ, 0);
         return -1;
     }
@@ -84,6 +85,19 @@ static zip_int64_t give(void *user, void *data, zip_uint64_t len, zip_source_cmd
     }
 }
 
+/* not_the_bytes - what libzip says in CODE may not be theirs to answer for: a read that failed, a want
+ * of memory. */
+static ckpt_status not_the_bytes(inflater *f, int code, ckpt_error *err)
+{
+    ckpt_status st = f->why.status;
+    if (st == CKPT_OK)
+        return code == ZIP_ER_MEMORY ? fail_memory(err) : CKPT_OK;
+    if (err)
+        *err = f->why;
+    f->why.status = CKPT_OK;
+    return st;
+}
+
 /* ---------------------------------------------------------------- opening */
 
 static ckpt_status start(inflater *f, ckpt_error *err)
@@ -96,11 +110,11 @@ static ckpt_status start(inflater *f, ckpt_error *err)
         if (!f->archive)
             zip_source_free(src);
     }
-    ckpt_status st = CKPT_OK;
-    if (!f->archive)
+    ckpt_status st = f->archive ? CKPT_OK : not_the_bytes(f, zip_error_code_zip(&e), err);
+    if (!f->archive && st == CKPT_OK)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip refuses the archive, '%s'",
                   zip_error_strerror(&e));
-    if (st != CKPT_OK)
+    if (st == CKPT_EFORMAT)
         fail_near(err, 0, STR_LIT("zip archive"));
     zip_error_fini(&e);
     return st;
@@ -149,10 +163,12 @@ static void stop(inflated *m)
 
 static ckpt_status broken(inflated *m, const char *what, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, m->pos, "its deflated bytes %s (after %llu of %llu bytes)", what,
-               (unsigned long long)m->at, (unsigned long long)m->s.size);
+    ckpt_status st = not_the_bytes(m->f, zip_error_code_zip(zip_file_get_error(m->open)), err);
+    if (st == CKPT_OK)
+        st = fail(err, CKPT_EFORMAT, m->pos, "its deflated bytes %s (after %llu of %llu bytes)", what,
+                  (unsigned long long)m->at, (unsigned long long)m->s.size);
     stop(m);
-    return CKPT_EFORMAT;
+    return st;
 }
 
 /* at_end - everything is inflated: nothing may follow. */
@@ -189,9 +205,10 @@ static ckpt_status begin(inflated *m, ckpt_error *err)
 {
     stop(m);
     m->open = zip_fopen_index(m->f->archive, m->index, 0);
-    if (!m->open)
-        return fail(err, CKPT_EFORMAT, m->pos, "libzip cannot open it: %s", zip_strerror(m->f->archive));
-    return CKPT_OK;
+    if (m->open)
+        return CKPT_OK;
+    CKPT_TRY(not_the_bytes(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
+    return fail(err, CKPT_EFORMAT, m->pos, "libzip cannot open it, '%s'", zip_strerror(m->f->archive));
 }
 
 /* seek - leaves the stream right before byte OFF. */

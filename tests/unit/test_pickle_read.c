@@ -201,7 +201,7 @@ static const struct program refused[] = {
     {BYTES("K\x01)}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX calls an int"},
     {BYTES("cm\nn\nN}\x92."), NULL, CKPT_EFORMAT, "NEWOBJ_EX has None for arguments"},
     {BYTES("(K\x01o."), NULL, CKPT_EFORMAT, "OBJ calls an int"},
-    {BYTES("(o."), NULL, CKPT_EFORMAT, "OBJ finds nothing above the MARK"},
+    {BYTES("(o."), NULL, CKPT_EFORMAT, "OBJ finds 0 values above the MARK"},
     {BYTES("}K\x01"
            "a."),
      NULL, CKPT_EFORMAT, "APPEND adds to a dict made at byte 0x0; a list or an object"},
