@@ -95,7 +95,8 @@ static void differ_storage(struct differs *d, const ckpt_storage *was, const ckp
     differ(d, "storage's file", was->file, is->file);
     differ_number(d, "storage's bytes", was->nbytes, is->nbytes);
     differ_place(d, "storage's place", was->file_offset, is->file_offset);
-    differ_number(d, "storage's checksum", was->has_crc, is->has_crc);
+    if (was->has_crc) /* where all are 0 there are none: one that is not speaks for the others */
+        differ_number(d, "storage's checksum", was->has_crc, is->has_crc);
 }
 
 /* differ_row - what a file says of row I, and what follows from that only where nothing else differs. */
@@ -233,7 +234,7 @@ static size_t past(const unsigned char *data, size_t size, size_t at, bool *numb
     return count <= size - at - width ? at + width + count : 0;
 }
 
-/* mark - the pickle at AT, if there is one up to its STOP. */
+/* mark - the pickle at AT, if there is one up to its STOP; the byte behind it, or AT. */
 static size_t mark(const unsigned char *data, size_t size, size_t at, bool *senses)
 {
     size_t end = at;
@@ -241,7 +242,7 @@ static size_t mark(const unsigned char *data, size_t size, size_t at, bool *sens
     while (end < size && (end = past(data, size, end + 1, &number)) && end < size && data[end] != '.')
         ;
     if (end == 0 || end >= size)
-        return at + 1;
+        return at;
     for (size_t next; at < end; at = next) {
         next = past(data, size, at + 1, &number);
         senses[at] = true;
@@ -251,10 +252,35 @@ static size_t mark(const unsigned char *data, size_t size, size_t at, bool *sens
     return end + 1;
 }
 
+static size_t two(const unsigned char *at) { return at[0] | (size_t)at[1] << 8; }
+
+/* member - the byte behind the local header or directory entry at AT, whose name is a word; AT: none. */
+static size_t member(const unsigned char *data, size_t size, size_t at, bool *senses)
+{
+    bool local = size - at >= 30 && memcmp(data + at, "PK\3\4", 4) == 0;
+    if (!local && (size - at < 46 || memcmp(data + at, "PK\1\2", 4) != 0))
+        return at;
+    size_t head = local ? 30 : 46, name = two(data + at + head - (local ? 4 : 18));
+    size_t extra = two(data + at + head - (local ? 2 : 16));
+    if (name + extra > size - at - head)
+        return at;
+    memset(senses + at + head, 1, name);
+    return at + head + name + extra;
+}
+
 bool *outcome_senses(const unsigned char *data, size_t size)
 {
-    bool *senses = calloc(size + 1, sizeof *senses);
-    for (size_t at = 0; senses && at + 1 < size;)
-        at = data[at] == 0x80 && data[at + 1] <= 5 ? mark(data, size, at, senses) : at + 1;
+    bool *senses = calloc(size + 4, sizeof *senses);
+    size_t at = 0, next = 0; /* where a pickle without a mark may begin: first, behind a header or pickle */
+    while (senses && at < size) {
+        bool begins = at == next || (data[at] == 0x80 && at + 1 < size && data[at + 1] <= 5);
+        size_t end = member(data, size, at, senses);
+        if (end == at && begins)
+            end = mark(data, size, at, senses);
+        next = end > at ? end : next;
+        at = end > at ? end : at + 1;
+    }
+    if (senses)
+        memset(senses, 1, 4);
     return senses;
 }

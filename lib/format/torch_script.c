@@ -356,12 +356,22 @@ static ckpt_status constants(struct script *s)
 
 /* ------------------------------------------------------------------------ read */
 
+static ckpt_status not_module(const struct script *s, const ckpt_value *root)
+{
+    char type[64];
+    struct torch_storages st = torch_archive_storages(s->ta);
+    (void)fail(s->err, CKPT_EFORMAT, st.stream ? source_pos(st.stream, root->offset) : st.packed_at,
+               "the root of a TorchScript archive must be a module, this is a %s",
+               ckpt_value_type_name(root, type, sizeof type));
+    fail_near(s->err, st.packed_at, st.part);
+    return CKPT_EFORMAT;
+}
+
 static ckpt_status fill(struct script *s, const ckpt_value *root)
 {
     ckpt_file *f = s->f;
     if (!is_object(root))
-        return fail(s->err, CKPT_EFORMAT, root->offset,
-                    "the root of a TorchScript archive is a module, this is none");
+        return not_module(s, root);
     CKPT_TRY(state_dict(s, root));
     if (!file_replace(f, root, s->dict))
         return fail_memory(s->err);
