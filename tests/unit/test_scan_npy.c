@@ -1,0 +1,144 @@
+/* numpy's .npy under scan: only the plainest header is believed, and its elements must fill the file. */
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "scanned.h"
+
+#define BYTES(s) str_of(s, sizeof(s) - 1)
+
+static struct scanned scan(unsigned version, const char *header, ckpt_str data, size_t stop_at)
+{
+    buf b;
+    size_t n = strlen(header);
+    buf_init(&b, 1 << 20);
+    buf_put(&b, "\x93NUMPY", 6);
+    buf_byte(&b, (unsigned char)version);
+    buf_byte(&b, 0);
+    for (unsigned i = 0; i < (version < 2 ? 2 : 4); i++)
+        buf_byte(&b, (unsigned char)(n >> 8 * i));
+    buf_text(&b, header);
+    buf_str(&b, data);
+    struct scanned s = scan_these(b.data, b.len, stop_at);
+    CU_ASSERT(s.status == CKPT_ECANCELLED || (s.result.format && strcmp(s.result.format, "npy") == 0));
+    buf_free(&b);
+    return s;
+}
+
+/* Every header here says that there are 16 bytes of elements. */
+static const char *const plain[] = {
+    "{'descr': '<f4', 'fortran_order': False, 'shape': (4,), }\n",
+    "{'descr': '>f8', 'fortran_order': True, 'shape': (2,)}\n",
+    "{'descr': '|u1', 'fortran_order': False, 'shape': (2, 8), }      \n",
+    "{'descr': '=i2', 'fortran_order': False, 'shape': (2, 2, 2), }\n",
+    "{'descr': 'f4', 'fortran_order': False, 'shape': (4,), }\n",
+    "{'descr': '<U2', 'fortran_order': False, 'shape': (2,), }\n",
+    "{'descr': '<M8[ns]', 'fortran_order': False, 'shape': (2,), }\n",
+    "{'descr': '<c16', 'fortran_order': False, 'shape': (), }\n",
+};
+
+static void elements_that_fill_the_file_are_all_there_is(void)
+{
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++)
+        for (unsigned version = 1; version <= 2; version++) {
+            struct scanned s = scan(version, plain[i], BYTES("0123456789abcdef"), 0);
+            CU_ASSERT_EQUAL(s.status, CKPT_OK);
+            CU_ASSERT_EQUAL(s.findings, 0);
+            CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+            CU_ASSERT_EQUAL(s.result.pickles, 0);
+        }
+}
+
+static void elements_that_are_not_there_are_told(void)
+{
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        struct scanned s = scan(1, plain[i], BYTES("0123456789"), 0);
+        CU_ASSERT_EQUAL(s.status, CKPT_OK);
+        CU_ASSERT_EQUAL(s.findings, 1);
+        CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+        CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 16 bytes, the file has 10");
+        CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(plain[i]));
+    }
+}
+
+static void what_follows_the_elements_is_looked_at(void)
+{
+    struct scanned s = scan(1, plain[0], BYTES("0123456789abcdef\x80\x02" "cos\nsystem\nU\x02id\x85R."), 0);
+    CU_ASSERT_EQUAL(s.status, CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+    CU_ASSERT_STRING_EQUAL(s.first.text, "20 bytes follow the elements");
+    CU_ASSERT_EQUAL(s.first.offset, 10 + strlen(plain[0]) + 16);
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT_EQUAL(scan(1, plain[0], BYTES("0123456789abcdef more"), 1).status, CKPT_ECANCELLED);
+}
+
+static void sizes_that_overflow_are_larger_than_any_file(void)
+{
+    static const char *const headers[] = {
+        "{'descr': '<f8', 'fortran_order': False, 'shape': (9223372036854775807, 16), }\n",
+        "{'descr': '<U4611686018427387903', 'fortran_order': False, 'shape': (16,), }\n",
+    };
+    for (size_t i = 0; i < 2; i++) {
+        struct scanned s = scan(1, headers[i], BYTES("0123456789abcdef"), 0);
+        CU_ASSERT_EQUAL(s.findings, 1);
+        CU_ASSERT_STRING_EQUAL(s.first.text, "the elements need 18446744073709551615 bytes, the file has 16");
+    }
+}
+
+/* Behind any other header a pickle is followed, whatever the header says. */
+static void no_other_header_is_believed(void)
+{
+    static const char *const headers[] = {
+        "{'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': 'object', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '<f', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '<f4', 'descr': '|O', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '<f4', 'fortran_order': Maybe, 'shape': (1,), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': 1, }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,) }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
+        "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n ",
+        "{'descr': '<f99999999999999999999', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '<U9223372036854775807', 'fortran_order': False, 'shape': (1,), }\n",
+        "{'descr': '<M8[ns', 'fortran_order': False, 'shape': (99999999999999999999,), }\n",
+        "{'descr': '<M8[ns",
+        "[]",
+        "",
+    };
+    for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
+        struct scanned s = scan(1, headers[i], BYTES("\x80\x02" "cos\nsystem\nU\x02id\x85R."), 0);
+        CU_ASSERT_EQUAL(s.status, CKPT_OK);
+        CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+        CU_ASSERT_EQUAL(s.result.calls, 1);
+        CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+        CU_ASSERT_EQUAL(scan(1, headers[i], BYTES("no pickle, no elements"), 0).result.pickles, 0);
+    }
+}
+
+static void a_header_longer_than_the_file_is_told(void)
+{
+    struct scanned s = scan_these("\x93NUMPY\x01\x00\xff\x7f{}", 12, 0);
+    CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
+    CU_ASSERT_EQUAL(s.first.offset, 8);
+    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 32767 bytes, the file has 2; numpy reads 10000");
+    s = scan_these("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, 1);
+    CU_ASSERT_EQUAL(s.status, CKPT_ECANCELLED);
+    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 4294967295 bytes, the file has 0; numpy reads 10000");
+    unsigned char *large = calloc(1, 70000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+    memcpy(large, "\x93NUMPY\x03\x00\x01\x00\x01\x00", 12);
+    s = scan_these(large, 70000, 0);
+    CU_ASSERT_STRING_EQUAL(s.first.text, "a header of 65537 bytes, the file has 69988; numpy reads 10000");
+    free(large);
+}
+
+void suite_scan_npy(void)
+{
+    UNIT(elements_that_fill_the_file_are_all_there_is);
+    UNIT(elements_that_are_not_there_are_told);
+    UNIT(what_follows_the_elements_is_looked_at);
+    UNIT(sizes_that_overflow_are_larger_than_any_file);
+    UNIT(no_other_header_is_believed);
+    UNIT(a_header_longer_than_the_file_is_told);
+}

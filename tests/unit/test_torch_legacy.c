@@ -1,0 +1,50 @@
+/* torch's legacy stream: what lost its mark is no other file, and errors of its parts name them. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "unit.h"
+
+/* A corpus file with the byte at AT changed to IS, opened. */
+static ckpt_status open_changed(size_t at, unsigned char is, ckpt_error *err)
+{
+    unsigned char bytes[4096];
+    ckpt_file *file = NULL;
+    FILE *f = fopen(unit_corpus("torch/t26/tied_legacy.pt"), "rb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    size_t n = fread(bytes, 1, sizeof bytes, f);
+    (void)fclose(f);
+    CU_ASSERT_FATAL(at < n && n < sizeof bytes);
+    bytes[at] = is;
+    ckpt_status status = ckpt_open_memory(bytes, n, "legacy", NULL, &file, err);
+    ckpt_close(file);
+    return status;
+}
+
+/* It used to be a plain pickle of one number, without tensors, and no error at all. */
+static void a_stream_without_its_magic_number_is_refused(void)
+{
+    ckpt_error err = {0};
+    for (size_t at = 4; at < 14; at++) {
+        CU_ASSERT_EQUAL(open_changed(at, 0x77, &err), CKPT_EFORMAT);
+        CU_ASSERT_EQUAL(err.offset, 0);
+        CU_ASSERT_STRING_EQUAL(err.where, "magic number");
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "a pickle of one int"));
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "begins with the int 0x1950a86a20f9469cfc6c"));
+        CU_ASSERT_STRING_NOT_EQUAL(err.hint, "");
+    }
+}
+
+static void another_version_is_refused(void)
+{
+    ckpt_error err = {0};
+    CU_ASSERT_EQUAL(open_changed(18, 0xea, &err), CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(err.where, "protocol version");
+    CU_ASSERT_STRING_EQUAL(err.what, "it is 1002, torch writes 1001");
+    CU_ASSERT_EQUAL(err.offset, 17);
+}
+
+void suite_torch_legacy(void)
+{
+    UNIT(a_stream_without_its_magic_number_is_refused);
+    UNIT(another_version_is_refused);
+}
