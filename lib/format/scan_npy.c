@@ -95,7 +95,9 @@ static ckpt_status numbers(struct scanner *x, source *src, ckpt_str where, uint6
                     src->size - before))
         return CKPT_ECANCELLED;
     CKPT_TRY(source_slice(src, before, src->size - before, &rest, err));
+    const char *format = x->format; /* that of the file, whatever follows in it */
     ckpt_status st = scan_bytes(x, rest, where, SCAN_VALUE, &inside, err);
+    x->format = format;
     source_unref(rest);
     return st;
 }

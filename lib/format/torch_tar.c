@@ -216,7 +216,7 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
     ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
     if (st == CKPT_OK)
         st = read_dims(t, &r, v->ndim, &v->stride);
-    uint64_t offset = reader_u64(&r);
+    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is the one to tell */
     if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
         st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset beyond 2^64");
     if (st == CKPT_OK)
@@ -311,6 +311,19 @@ static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, co
     return st;
 }
 
+/* all_known - every number that the object has for a persistent id is a key of a storage or a tensor. */
+static ckpt_status all_known(struct tar_file *t, const struct pickle_facts *facts, source *s)
+{
+    for (size_t i = 0; i < facts->npersids; i++) {
+        int64_t key;
+        const ckpt_value *v = facts->persids[i];
+        if (key_number(v->u.pid, &key) && !lookup(t, v->u.pid))
+            return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
+                        "persistent id %lld, which must be the key of a storage or tensor", (long long)key);
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status read_object(struct tar_file *t, source *s)
 {
     uint64_t next;
@@ -320,8 +333,13 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
+<<<<<<< HEAD
     ckpt_status whole = torch_graph(t->f, t->f->root, &st, t->err);
     return t->lost && check_is_fault(whole) ? CKPT_OK : whole; /* it names what is lost */
+=======
+    CKPT_TRY(all_known(t, facts, s));
+    return torch_graph(t->f, t->f->root, &st, t->err);
+>>>>>>> 33015ef (Tars of torch 0.1, member by member: a persistent id that is no key is refused, the first error is told; what follows an array's elements does not name the file's format)
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -3,31 +3,8 @@
 
 #include "base/buf.h"
 #include "codec/tar.h"
+#include "tarball.h"
 #include "unit.h"
-
-static void seal(unsigned char *h)
-{
-    unsigned sum = 0;
-    memset(h + 148, ' ', 8);
-    for (int i = 0; i < 512; i++)
-        sum += h[i];
-    snprintf((char *)h + 148, 8, "%06o", sum);
-}
-
-static void put(buf *b, const char *name, const char *prefix, char type, const char *size, ckpt_str payload)
-{
-    unsigned char h[512] = {0};
-    snprintf((char *)h, 100, "%s", name);
-    snprintf((char *)h + 124, 13, "%s", size);
-    h[156] = (unsigned char)type;
-    memcpy(h + 257, "ustar\00000", 8);
-    snprintf((char *)h + 345, 155, "%s", prefix);
-    seal(h);
-    buf_put(b, h, sizeof h);
-    buf_str(b, payload);
-    while (b->len % 512)
-        buf_byte(b, 0);
-}
 
 struct listed {
     unsigned char *bytes;
@@ -57,14 +34,14 @@ static void drop(struct listed *l)
 static void fill(buf *b)
 {
     buf_init(b, 1 << 20);
-    put(b, "storages", "", '0', "00000000005", STR_LIT("12345"));
-    put(b, "name", "folder", '0', "00000000001", STR_LIT("x"));
-    put(b, "././@LongLink", "", 'L', "00000000007", STR_LIT("longer\0"));
-    put(b, "cut", "", '0', "00000000002", STR_LIT("yy"));
-    put(b, "pax", "", 'x', "00000000027", STR_LIT("14 path=renam\n9 size=3\n"));
-    put(b, "cut", "", '0', "00000000000", STR_LIT("zzz"));
-    put(b, "link", "", '2', "00000000777", STR_LIT(""));
-    put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
+    tar_put(b, "storages", "", '0', "00000000005", STR_LIT("12345"));
+    tar_put(b, "name", "folder", '0', "00000000001", STR_LIT("x"));
+    tar_put(b, "././@LongLink", "", 'L', "00000000007", STR_LIT("longer\0"));
+    tar_put(b, "cut", "", '0', "00000000002", STR_LIT("yy"));
+    tar_put(b, "pax", "", 'x', "00000000027", STR_LIT("14 path=renam\n9 size=3\n"));
+    tar_put(b, "cut", "", '0', "00000000000", STR_LIT("zzz"));
+    tar_put(b, "link", "", '2', "00000000777", STR_LIT(""));
+    tar_put(b, "base256", "", '0', "\x80\0\0\0", STR_LIT(""));
 }
 
 static void lists_every_dialect(void)
@@ -89,7 +66,7 @@ static void refused(const char *size, char type, ckpt_str payload, ckpt_status w
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, "m", "", type, size, payload);
+    tar_put(&b, "m", "", type, size, payload);
     struct listed l = list(b.data, b.len);
     CU_ASSERT_EQUAL(l.st, want);
     drop(&l);

@@ -1,0 +1,29 @@
+/* tarball.c - members as ustar has them. */
+#include "tarball.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void tar_seal(unsigned char *h)
+{
+    unsigned sum = 0;
+    memset(h + 148, ' ', 8);
+    for (int i = 0; i < 512; i++)
+        sum += h[i];
+    snprintf((char *)h + 148, 8, "%06o", sum);
+}
+
+void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size, ckpt_str payload)
+{
+    unsigned char h[512] = {0};
+    snprintf((char *)h, 100, "%s", name);
+    snprintf((char *)h + 124, 13, "%s", size);
+    h[156] = (unsigned char)type;
+    memcpy(h + 257, "ustar\00000", 8);
+    snprintf((char *)h + 345, 155, "%s", prefix);
+    tar_seal(h);
+    buf_put(b, h, sizeof h);
+    buf_str(b, payload);
+    while (b->len % 512)
+        buf_byte(b, 0);
+}

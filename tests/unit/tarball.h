@@ -1,0 +1,12 @@
+/* tarball.h - tar archives, byte by byte. */
+#ifndef TARBALL_H
+#define TARBALL_H
+
+#include "base/buf.h"
+
+/* tar_seal - puts the checksum into the header H, of 512 bytes. */
+void tar_seal(unsigned char *h);
+/* tar_put - a member: its header with SIZE as it is to be written, then PAYLOAD. */
+void tar_put(buf *b, const char *name, const char *prefix, char type, const char *size, ckpt_str payload);
+
+#endif
