@@ -333,13 +333,10 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-<<<<<<< HEAD
-    ckpt_status whole = torch_graph(t->f, t->f->root, &st, t->err);
+    ckpt_status whole = t->lost ? CKPT_OK : all_known(t, facts, s);
+    if (whole == CKPT_OK)
+        whole = torch_graph(t->f, t->f->root, &st, t->err);
     return t->lost && check_is_fault(whole) ? CKPT_OK : whole; /* it names what is lost */
-=======
-    CKPT_TRY(all_known(t, facts, s));
-    return torch_graph(t->f, t->f->root, &st, t->err);
->>>>>>> 33015ef (Tars of torch 0.1, member by member: a persistent id that is no key is refused, the first error is told; what follows an array's elements does not name the file's format)
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -143,11 +143,11 @@ static void says_what_is_wrong(void)
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         buf b;
         buf_init(&b, 1 << 20);
-        put(&b, "first", "", '0', "0", STR_LIT(""));
-        put(&b, "m", "", cases[i].type, "", str_c(cases[i].payload));
+        tar_put(&b, "first", "", '0', "0", STR_LIT(""));
+        tar_put(&b, "m", "", cases[i].type, "", str_c(cases[i].payload));
         size_t n = strlen(cases[i].size);
         memcpy(b.data + 512 + 124, cases[i].size, cases[i].size[0] == '\xc0' ? 12 : n);
-        seal(b.data + 512);
+        tar_seal(b.data + 512);
         refused_with(&b, cases[i].st, 512, cases[i].what);
         buf_free(&b);
     }
@@ -157,7 +157,7 @@ static void limits_names(void)
 {
     buf b;
     buf_init(&b, 4 << 20);
-    put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT(""));
+    tar_put(&b, "././@LongLink", "", 'L', "00004000001", STR_LIT(""));
     for (int i = 0; i < (1 << 20) + 512; i++)
         buf_byte(&b, 'n');
     refused_with(&b, CKPT_EFORMAT, 0, "more than 1 MiB");
@@ -170,23 +170,23 @@ static void takes_old_headers(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, "blanks", "", '0', "   3 ", STR_LIT("abc"));
-    put(&b, "full", "", '0', "000000000003", STR_LIT("abc"));
-    put(&b, "\xe9t\xe9", "", '\0', "3", STR_LIT("abc"));
+    tar_put(&b, "blanks", "", '0', "   3 ", STR_LIT("abc"));
+    tar_put(&b, "full", "", '0', "000000000003", STR_LIT("abc"));
+    tar_put(&b, "\xe9t\xe9", "", '\0', "3", STR_LIT("abc"));
     unsigned char *h = b.data + b.len - 1024;
     unsigned sum = 0;
     memset(h + 148, ' ', 8);
     for (int i = 0; i < 512; i++)
         sum += (unsigned)(signed char)h[i];
     snprintf((char *)h + 148, 8, "%06o", sum & 0777777);
-    put(&b, "gnu", "no prefix", '0', "3", STR_LIT("abc"));
+    tar_put(&b, "gnu", "no prefix", '0', "3", STR_LIT("abc"));
     memcpy(b.data + b.len - 1024 + 257, "ustar  ", 8);
-    seal(b.data + b.len - 1024);
-    put(&b, "pax", "", 'x', "00000000030", STR_LIT("8 size=\n16 comment=any.\n"));
-    put(&b, "kept", "", '0', "3", STR_LIT("abc"));
-    put(&b, "linkname", "", 'K', "5", STR_LIT("long."));
-    put(&b, "globals", "", 'g', "5", STR_LIT("any.."));
-    put(&b, "last", "", '7', "3", STR_LIT("abc"));
+    tar_seal(b.data + b.len - 1024);
+    tar_put(&b, "pax", "", 'x', "00000000030", STR_LIT("8 size=\n16 comment=any.\n"));
+    tar_put(&b, "kept", "", '0', "3", STR_LIT("abc"));
+    tar_put(&b, "linkname", "", 'K', "5", STR_LIT("long."));
+    tar_put(&b, "globals", "", 'g', "5", STR_LIT("any.."));
+    tar_put(&b, "last", "", '7', "3", STR_LIT("abc"));
     static const char *const names[] = {"blanks", "full", "\xe9t\xe9", "gnu", "kept", "last"};
     struct listed l = list(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 6);
@@ -203,16 +203,16 @@ static void passes_sparse_maps(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, "sparse", "", 'S', "3", STR_LIT(""));
+    tar_put(&b, "sparse", "", 'S', "3", STR_LIT(""));
     b.data[482] = 1;
-    seal(b.data);
+    tar_seal(b.data);
     for (int i = 0; i < 2 * 512; i++)
         buf_byte(&b, i == 504); /* the first block has one behind it */
     refused_with(&b, CKPT_ETRUNCATED, 0, "a member of 3 bytes, of which the file has 0");
     buf_text(&b, "abc");
     while (b.len % 512)
         buf_byte(&b, 0);
-    put(&b, "next", "", 'S', "0", STR_LIT(""));
+    tar_put(&b, "next", "", 'S', "0", STR_LIT(""));
     struct listed l = list(b.data, b.len);
     CU_ASSERT_FATAL(l.st == CKPT_OK && l.n == 2);
     CU_ASSERT(l.e[0].data == 3 * 512 && l.e[0].size == 3 && l.e[1].data == b.len);
