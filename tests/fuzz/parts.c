@@ -399,6 +399,7 @@ static void scan_as(const uint8_t *data, size_t size, size_t at, const char *mag
 
 #define SCAN_AS(at, magic) scan_as(data, size, at, magic, sizeof(magic) - 1)
 static void as_gguf(const uint8_t *data, size_t size) { SCAN_AS(0, "GGUF"); }
+static void as_msgpack(const uint8_t *data, size_t size) { SCAN_AS(0, "\x82\xa1"); }
 static void as_npy(const uint8_t *data, size_t size) { SCAN_AS(0, "\x93NUMPY\1\0"); }
 static void as_tar(const uint8_t *data, size_t size) { SCAN_AS(257, "ustar"); }
 static void as_zip(const uint8_t *data, size_t size) { SCAN_AS(0, "PK\3\4"); }
@@ -460,6 +461,7 @@ static const struct {
     {"sanitize", flow_sanitize},
     {"scan", scan},
     {"scan_gguf", as_gguf},
+    {"scan_msgpack", as_msgpack},
     {"scan_npy", as_npy},
     {"scan_tar", as_tar},
     {"scan_zip", as_zip},
