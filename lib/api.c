@@ -343,7 +343,8 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
 bool ckpt_scan_ready(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
-    return (scan_lists_sha256(sum, NULL) == CKPT_OK) & unpack_archive_ready();
+    bool lists = scan_lists_sha256(sum, NULL) == CKPT_OK, archives = unpack_archive_ready();
+    return lists && archives;
 }
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)

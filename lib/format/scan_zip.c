@@ -222,7 +222,7 @@ static ckpt_status alone(struct archive *r, const struct zip_view *v, source **o
     if (!to)
         return fail_memory(err);
     for (unsigned i = 0; i < 8; i++)
-        head[9 + i] = v->flags & 2 ? 0xff : (unsigned char)(v->usize >> (8 * i)); /* 2: an end is marked */
+        head[9 + i] = (unsigned char)(v->flags & 2 ? 0xff : v->usize >> (8 * i)); /* 2: an end is marked */
     ckpt_status st = spool_write(to, head + 4, 13, err);
     for (uint64_t at = 9, n; st == CKPT_OK && at < v->csize;
          at += n) { /* bounded: n is what is left, at most */
