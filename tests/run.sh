@@ -14,8 +14,8 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header install example cli man faults readme git demo gates truth truth-asan replay
-       robust threats fuzz public oracle'
+parts='unit unit-asan warnings lint header install example cli man faults readme git demo gates truth truth-asan rewrite
+       replay robust threats fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -51,6 +51,7 @@ part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_truth() { "$B/tests/truth" tests/corpus; }
 part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
+part_rewrite() { sh tests/rewrite.sh; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
 part_robust() { "$B/asan/tests/robust" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
 part_threats() { sh tests/threats/run.sh; }

@@ -15,16 +15,16 @@
 #define LEAST ((size_t)64 * 1024) /* of a window */
 #define RESTS 1024u
 
-static bool holds(const struct window *w, int fd, uint64_t at, size_t n)
+static bool holds(const struct window *w, uint64_t at, size_t n)
 {
-    return w->len && w->fd == fd && at >= w->at && range_within(at - w->at, n, w->len);
+    return w->len && at >= w->at && range_within(at - w->at, n, w->len);
 }
 
-/* worth - is a window of use for a piece at AT of FD? */
-static bool worth(struct window *w, int fd, uint64_t at)
+/* worth - is a window of use for a piece at AT? */
+static bool worth(struct window *w, uint64_t at)
 {
     bool back = at < w->next;
-    if (!w->next || w->fd != fd || (back ? w->next - at : at - w->next) > NEAR)
+    if (!w->next || (back ? w->next - at : at - w->next) > NEAR)
         return false;
     w->back = w->back || back;
     if (w->len && w->used < w->len / 4) {
@@ -35,8 +35,8 @@ static bool worth(struct window *w, int fd, uint64_t at)
     return !w->due || !w->due--;
 }
 
-/* slide - the window to the end of the last piece; false: the N bytes at AT of FD are not in it. */
-static bool slide(struct window *w, int fd, uint64_t at, size_t n)
+/* slide - the window to the end of the last piece; false: the N bytes at AT are not in it. */
+static bool slide(struct window *w, uint64_t at, size_t n)
 {
     size_t got;
     bool on = w->len && w->next >= w->at && w->next - w->at <= w->len;
@@ -46,11 +46,23 @@ static bool slide(struct window *w, int fd, uint64_t at, size_t n)
     w->len = w->used = 0;
     if (!w->bytes)
         w->bytes = malloc(FD_CHUNK);
-    if (!w->bytes || !fd_pread(fd, w->bytes, w->want, from, &got))
+    if (!w->bytes || !fd_pread(w->fd, w->bytes, w->want, from, &got))
         return false;
     w->at = from;
     w->len = got;
-    return holds(w, fd, at, n);
+    return holds(w, at, n);
+}
+
+/* turn_to - the bytes that are held, and what was learnt of the places of pieces, are of one file. */
+static void turn_to(struct window *w, int fd)
+{
+    if (w->fd == fd)
+        return;
+    w->fd = fd;
+    w->len = w->used = 0;
+    w->next = 0;
+    w->back = false;
+    w->rest = w->due = 0;
 }
 
 ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
@@ -59,8 +71,8 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
     uint64_t at;
     if (n > SMALL || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
         return source_read(s, off, out, n, err);
-    bool here = holds(w, fd, at, n) || (worth(w, fd, at) && slide(w, fd, at, n));
-    w->fd = fd;
+    turn_to(w, fd);
+    bool here = holds(w, at, n) || (worth(w, at) && slide(w, at, n));
     w->next = at + n; /* bounded: in the file */
     if (!here)
         return source_read(s, off, out, n, err);

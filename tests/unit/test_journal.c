@@ -19,7 +19,7 @@
 #define SECTORS 5u
 
 static char dir[64], path[96], undo[128];
-static char before[GROWN], changed[GROWN]; /* zeros behind the end of what was */
+static char before[GROWN + 1], changed[GROWN + 1]; /* zeros behind the end of what was */
 static const struct journal_options plain = {.no_sync = true};
 
 static void put_file(const char *at, const void *bytes, size_t n)

@@ -130,10 +130,35 @@ static void gives_nothing_beyond_the_source(void)
     close(c.fd);
 }
 
+/* Small tensors of several shards, a hand goes from file to file. */
+static void keeps_files_apart(void)
+{
+    struct counted c[3];
+    struct window w = {0};
+    for (int i = 0; i < 3; i++) {
+        unsigned char mine = (unsigned char)i;
+        c[i] = make();
+        for (unsigned at = 0; at < 300; at++)
+            CU_ASSERT_EQUAL_FATAL(pwrite(c[i].fd, &mine, 1, at * 1000), 1);
+    }
+    for (unsigned at = 0; at < 300; at++) {
+        for (unsigned k = 0; k < 1 + at % 4; k++) {
+            unsigned which = (at / 7 + k * k) % 3;
+            unsigned char got[2] = {9, 9};
+            CU_ASSERT_EQUAL(window_read(&w, &c[which].s, at * 1000, got, 2, NULL), CKPT_OK);
+            CU_ASSERT(got[0] == which && got[1] == byte_at(at * 1000 + 1));
+        }
+    }
+    window_close(&w);
+    for (int i = 0; i < 3; i++)
+        close(c[i].fd);
+}
+
 void suite_window(void)
 {
     UNIT(neighbours_come_together);
     UNIT(strangers_are_read_by_themselves);
     UNIT(gives_any_piece);
     UNIT(gives_nothing_beyond_the_source);
+    UNIT(keeps_files_apart);
 }

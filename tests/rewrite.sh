@@ -1,0 +1,61 @@
+#!/bin/sh
+# rewrite.sh - what is written holds the very tensors of what was read: every checkpoint of the corpus, sets of shards
+# and small tensors out of order among them, as a torch archive, as safetensors and as shards, by one thread and four.
+# What a target refuses (exit 2) is counted aside; a difference is a failure.
+set -u
+B=${B:-build}
+CKPT=${CKPT:-$PWD/$B/ckpt}
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+passed=0 failed=0 refused=0
+
+bad()
+{
+    failed=$((failed + 1))
+    echo "$*"
+}
+
+# same IN OUT [OPTION…] - OUT has the tensors of IN
+same()
+{
+    in=$1 out=$2
+    shift 2
+    if "$CKPT" diff -q --equal-nan "$@" "$in" "$out" 2>"$tmp/said"; then
+        passed=$((passed + 1))
+    else
+        bad "$in: written as $(basename "$out"), it differs: $(head -n 1 "$tmp/said")"
+    fi
+}
+
+# as OUT IN [OPTION…] - IN converted to OUT; false: refused
+as()
+{
+    out=$1 in=$2
+    shift 2
+    rm -rf "$out"
+    if "$CKPT" convert -q --no-sync "$@" "$in" "$out" 2>"$tmp/said"; then
+        return 0
+    fi
+    refused=$((refused + 1))
+    return 1
+}
+
+one()
+{
+    as "$tmp/o.pt" "$1" -j1 || return
+    same "$1" "$tmp/o.pt"
+    as "$tmp/o.safetensors" "$1" -j4 --ties=copy || return
+    same "$1" "$tmp/o.safetensors" --root auto
+    as "$tmp/set" "$tmp/o.safetensors" --max-shard-size 20KB --to safetensors || return
+    same "$tmp/o.safetensors" "$tmp/set"
+    as "$tmp/o.pt" "$tmp/set" -j4 || return
+    same "$tmp/o.safetensors" "$tmp/o.pt"
+}
+
+find tests/corpus tests/data -type f -size -2000k ! -name '*.pack' ! -path '*truth*' | sort >"$tmp/list"
+while read -r file; do
+    "$CKPT" ls -q "$file" >/dev/null 2>&1 && one "$file"
+done <"$tmp/list"
+[ "$passed" -gt 1000 ] || bad "only $passed comparisons"
+echo "rewrite: $passed passed, $failed failed ($refused refused by the target)"
+[ "$failed" -eq 0 ]
