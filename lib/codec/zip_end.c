@@ -82,6 +82,11 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
         return fail(err, CKPT_EFORMAT, here(t, locator),
                     "the zip64 locator points to %llu, where no zip64 end record is",
                     (unsigned long long)load_u64le(loc + 8));
+    uint64_t end = 0, said = load_u64le(rec + 4); /* behind these 12 bytes of it */
+    if (!checked_add(at, 12, &end) || !checked_add(end, said, &end) || end != locator)
+        return fail(err, CKPT_EFORMAT, here(t, at),
+                    "the zip64 end record ends at %llu, its locator is at %llu; readers would disagree",
+                    (unsigned long long)end, (unsigned long long)locator);
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
                     "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1",
@@ -173,10 +178,12 @@ static ckpt_status load_tail(struct tail *t, uint64_t reach, ckpt_error *err)
     return source_read(t->src, t->at, bytes, n, err);
 }
 
-/* search - from the end of the tail back; *SEEN: something looked like an end record. */
+/* search - from the end of the tail back; *SEEN: something looked like an end record. What is wrong
+ * with one that ends the file stands, unless it is in the comment of another. */
 static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, ckpt_error *err)
 {
     ckpt_status first = CKPT_EUNKNOWN;
+    uint64_t stands = UINT64_MAX;
     int tries = 0;
     for (size_t i = t->n < END_SIZE ? 0 : t->n - END_SIZE + 1; i-- > 0 && tries < TRIES;) {
         /* bounded: i + 4 <= n */
@@ -186,9 +193,11 @@ static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, c
         ckpt_status st = read_end(t, t->at + i, e, tries++ ? NULL : err);
         *seen = true;
         if (st == CKPT_OK)
-            return st;
-        if (tries == 1)
+            return stands == UINT64_MAX || e->end > stands ? st : first;
+        if (tries == 1) {
             first = st;
+            stands = e->end == t->src->size ? e->at : UINT64_MAX;
+        }
     }
     return first;
 }
