@@ -85,23 +85,20 @@ bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 }
 
 /* edited_path - ROW's path below the root with the edits in OUT, which has room
- * for all of it; *CHANGED tells whether any edit applied. False: dropped. */
+ * for all of it or is NULL; *CHANGED tells whether any edit applied. False: dropped. */
 static bool edited_path(const ckpt_plan *p, const struct row *row, ckpt_path_elem *out, bool *changed)
 {
     *changed = p->root_depth != 0;
     for (uint32_t k = p->root_depth; k < row->t.npath; k++) {
         const struct edit *e = row->steps ? plan_edit_find(p, row->steps[k].node) : NULL;
         uint32_t i = e ? row->steps[k].index : 0;
-        ckpt_path_elem *to = &out[k - p->root_depth];
-        *to = row->t.path[k];
-        if (!e || i >= e->n)
-            continue;
-        if (e->dropped[i])
+        bool edited = e && i < e->n;
+        if (edited && e->dropped[i])
             return false;
-        if (e->names[i].ptr) {
-            *to = (ckpt_path_elem){.str = e->names[i]};
-            *changed = true;
-        }
+        bool renamed = edited && e->names[i].ptr;
+        *changed |= renamed;
+        if (out)
+            out[k - p->root_depth] = renamed ? (ckpt_path_elem){.str = e->names[i]} : row->t.path[k];
     }
     return true;
 }
@@ -137,16 +134,15 @@ static ckpt_path_elem *path_room(const ckpt_plan *p)
     return calloc(deepest, sizeof(ckpt_path_elem));
 }
 
-ckpt_status plan_count(const ckpt_plan *p, size_t *n, ckpt_error *err)
+size_t plan_count(const ckpt_plan *p)
 {
     bool changed;
-    ckpt_path_elem *path = p->entries_stale ? path_room(p) : NULL;
-    *n = p->entries_stale ? 0 : p->nentries;
-    for (size_t i = 0; path && i < p->file->table.nrows; i++)
-        *n += kept(p, i, path, &changed);
-    bool ok = path || !p->entries_stale;
-    free(path);
-    return ok ? CKPT_OK : fail_memory(err);
+    size_t n = 0;
+    if (!p->entries_stale)
+        return p->nentries;
+    for (size_t i = 0; i < p->file->table.nrows; i++)
+        n += kept(p, i, NULL, &changed);
+    return n;
 }
 
 ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
@@ -219,11 +215,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-uint64_t ckpt_plan_tensor_count(const ckpt_plan *p)
-{
-    size_t n;
-    return plan_count(p, &n, NULL) == CKPT_OK ? n : 0;
-}
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return plan_count(p); }
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {

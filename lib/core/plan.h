@@ -78,8 +78,9 @@ const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node);
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n);
 /* plan_entries - brings p->entries up to date. */
 ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
-/* plan_count - how many entries there are, without a list of them. */
-ckpt_status plan_count(const ckpt_plan *p, size_t *n, ckpt_error *err);
+/* plan_count - how many entries there are, without a list of them: needs no memory, so a report made
+ * after all is written is as true as one made before. */
+size_t plan_count(const ckpt_plan *p);
 /* plan_metadata - the texts of the file's metadata as they are to be written. Where a text is the
  * name of a tensor, the pair records a tie ({"dropped name": "name"}): it takes the tensor's new
  * name, and is left out with the tensor. Its key is an edit like any other. */

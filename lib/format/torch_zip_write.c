@@ -494,7 +494,7 @@ static void forget_nodes(struct torch_writer *w)
 
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
 {
-    size_t n = p->file->table.nstorages, tensors = 0;
+    size_t n = p->file->table.nstorages, tensors = plan_count(p);
     struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
     w.storage_of = map_new(0);
@@ -504,9 +504,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     w.left_out = map_new(0);
     buf_init(&w.pickle, MAX_PICKLE);
     bool ok = w.storage_of && w.items && w.cast_of && w.rewritten && w.left_out;
-    ckpt_status st = ok ? plan_count(p, &tensors, err) : fail_memory(err);
-    if (st == CKPT_OK)
-        st = check_not_empty(p, tensors, err);
+    ckpt_status st = ok ? check_not_empty(p, tensors, err) : fail_memory(err);
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);
