@@ -12,6 +12,9 @@
  *
  * Where there are no hard links, or links stand in the places of the files, the old index goes
  * before 3: nobody must read some shards of one set with some of the other.
+ *
+ * What 5 removes is listed before 1. From 3 on nothing here asks for memory: neither going on nor
+ * going back may fail for want of it.
  */
 #include "format/shards_replace.h"
 
@@ -44,8 +47,9 @@ struct replaced {
     ckpt_str folder, stem, ext;
     ckpt_str text;   /* of the old index; empty: there is none to be read */
     map *named;      /* what it calls its shards */
-    ckpt_str *names; /* the same, and those of one that a run left that was killed in 5 */
-    size_t nnames, cap_names;
+    ckpt_str *names; /* the same, and those of one that a run left that was killed in 5; */
+    size_t nnames, cap_names; /* once listed: first names of what only they name */
+    char *room;               /* FOLDER, and behind it space for one of NAMES or its second name */
     bool sync;
     bool ours;    /* it used second names before */
     bool renamed; /* there are new ones */
@@ -91,7 +95,7 @@ static ckpt_status note_name(struct replaced *r, map *named, ckpt_str name, ckpt
 }
 
 /* next_shard - J moves to the next file name of the weight_map; false: there is none, or it is
- * no index. IN: are we inside the map? */
+ * no index, or memory ran out, which the error of J tells. IN: are we inside the map? */
 static bool next_shard(json_scan *j, bool *in)
 {
     enum json_event e = *in ? JSON_NULL : json_next(j);
@@ -109,6 +113,7 @@ static ckpt_status take_index(struct replaced *r, const char *path, map *named, 
                               ckpt_error *err)
 {
     source *src = NULL;
+    ckpt_error why = {0};
     json_scan j;
     bool in = false;
     CKPT_TRY(source_file_open(path, &src, err));
@@ -117,9 +122,11 @@ static ckpt_status take_index(struct replaced *r, const char *path, map *named, 
     ckpt_status st = text ? source_read(src, 0, text, n, err) : fail_memory(err);
     source_unref(src);
     CKPT_TRY(st);
-    json_init(&j, str_of(text, n), 0, r->a, NULL);
+    json_init(&j, str_of(text, n), 0, r->a, &why);
     while (next_shard(&j, &in))
         CKPT_TRY(note_name(r, named, j.str, err));
+    if (why.status == CKPT_ENOMEM) /* else it is broken: of use up to there */
+        return fail_memory(err);
     *out = str_of(text, in ? n : 0);
     return CKPT_OK;
 }
@@ -143,6 +150,7 @@ static ckpt_status take_left(struct replaced *r, ckpt_error *err)
 /* with_second_names - the old index, byte for byte but for them. */
 static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err)
 {
+    ckpt_error why = {0};
     json_scan j;
     bool in = false;
     size_t from = 0;
@@ -151,7 +159,7 @@ static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err
     for (size_t i = 0; ok && i + 1 < r->n; i++)
         if (r->parts[i].kept)
             ok = map_put(kept, str_c(r->parts[i].base), (uint32_t)i, NULL);
-    json_init(&j, r->text, 0, r->a, NULL);
+    json_init(&j, r->text, 0, r->a, &why);
     while (ok && next_shard(&j, &in)) {
         uint32_t i = map_get(kept, j.str);
         if (i == MAP_NONE)
@@ -162,7 +170,7 @@ static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err
     }
     map_free(kept);
     buf_put(b, r->text.ptr + from, r->text.len - from); /* bounded: as above */
-    return ok && buf_ok(b) ? CKPT_OK : fail_memory(err);
+    return ok && why.status != CKPT_ENOMEM && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
 /* rewrite - the old index names second names from here on. */
@@ -181,6 +189,52 @@ static ckpt_status rewrite(struct replaced *r, ckpt_error *err)
         st = sink_commit(out, err);
     buf_free(&b);
     return st;
+}
+
+/* ------------------------------------------------------- what only the old set had */
+
+/* first_name - of a second one; others are as they are. */
+static ckpt_str first_name(ckpt_str name)
+{
+    if (str_starts(name, STR_LIT(".")) && str_ends(name, STR_LIT(SECOND)))
+        name = str_of(name.ptr + 1, name.len - sizeof SECOND); /* bounded: it begins and ends so */
+    return name;
+}
+
+/* is_ours - is NAME what a set of this stem calls a shard? */
+static bool is_ours(const struct replaced *r, ckpt_str name)
+{
+    ckpt_str digits = STR_LIT("-00000-of-00000"), rest = str_skip(name, r->stem.len);
+    if (!str_starts(name, r->stem) || !str_ends(rest, r->ext) || rest.len - r->ext.len != digits.len)
+        return false;
+    for (size_t i = 0; i < digits.len; i++) {
+        char c = rest.ptr[i];
+        if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
+            return false;
+    }
+    return true;
+}
+
+/* list_old - of the names in the old index only those stay that are to go when all is done. */
+static ckpt_status list_old(struct replaced *r, ckpt_error *err)
+{
+    size_t n = 0, longest = r->stem.len + sizeof "-00000-of-00000" + r->ext.len; /* bounded: see is_ours */
+    map *fresh = map_new(r->n);
+    bool ok = fresh != NULL;
+    for (size_t i = 0; ok && i < r->n; i++)
+        ok = map_put(fresh, str_c(r->parts[i].base), 0, NULL);
+    for (size_t i = 0; ok && i < r->nnames; i++) {
+        ckpt_str name = first_name(r->names[i]);
+        if (is_ours(r, name) && map_get(fresh, name) == MAP_NONE)
+            r->names[n++] = name;
+    }
+    map_free(fresh);
+    r->nnames = n;
+    r->room = arena_alloc(r->a, r->folder.len + longest + sizeof "." SECOND); /* bounded: as above */
+    if (!ok || !r->room)
+        return fail_memory(err);
+    memcpy(r->room, r->folder.ptr, r->folder.len);
+    return CKPT_OK;
 }
 
 /* --------------------------------------------------------------- second names */
@@ -234,15 +288,19 @@ static bool no_links(int why)
            why == ENAMETOOLONG || why == EINVAL;
 }
 
-/* without_links - the old index goes; of a symbolic link, what it leads to. */
+/* without_links - the old index goes; of a symbolic link, what it leads to. While it is there it
+ * may need the second names. */
 static ckpt_status without_links(struct replaced *r, ckpt_error *err)
 {
     char *path = realpath(r->parts[r->n - 1].path, NULL);
     bool gone = path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT;
+    ckpt_status st =
+        gone ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     free(path);
+    CKPT_TRY(st);
     forget_names(r);
     r->ours = false;
-    return gone ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
+    return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------------ all */
@@ -282,6 +340,8 @@ static ckpt_status begin(struct replaced *r, ckpt_error *err)
     ckpt_status st = take_left(r, err);
     if (st == CKPT_OK)
         st = take_index(r, r->parts[r->n - 1].path, r->named, &r->text, err);
+    if (st == CKPT_OK)
+        st = list_old(r, err);
     if (st == CKPT_OK && r->text.len) {
         if (keep_all(r))
             st = r->renamed ? rewrite(r, err) : CKPT_OK;
@@ -347,51 +407,25 @@ void replaced_undo(struct replaced *r, size_t placed)
     replaced_free(r);
 }
 
-/* first_name - of a second one; others are as they are. */
-static ckpt_str first_name(ckpt_str name)
+/* remove_old - NAME and its second name. */
+static void remove_old(struct replaced *r, ckpt_str name)
 {
-    if (str_starts(name, STR_LIT(".")) && str_ends(name, STR_LIT(SECOND)))
-        name = str_of(name.ptr + 1, name.len - sizeof SECOND); /* bounded: it begins and ends so */
-    return name;
-}
-
-/* is_ours - is NAME what a set of this stem calls a shard? */
-static bool is_ours(const struct replaced *r, ckpt_str name)
-{
-    ckpt_str digits = STR_LIT("-00000-of-00000"), rest = str_skip(name, r->stem.len);
-    if (!str_starts(name, r->stem) || !str_ends(rest, r->ext) || rest.len - r->ext.len != digits.len)
-        return false;
-    for (size_t i = 0; i < digits.len; i++) {
-        char c = rest.ptr[i];
-        if (digits.ptr[i] == '0' ? c < '0' || c > '9' : c != digits.ptr[i])
-            return false;
-    }
-    return true;
+    char *at = r->room + r->folder.len; /* bounded: list_old made room for both */
+    memcpy(at, name.ptr, name.len);
+    at[name.len] = '\0';
+    (void)unlink(r->room);
+    *at++ = '.';
+    memcpy(at, name.ptr, name.len);
+    memcpy(at + name.len, SECOND, sizeof SECOND); /* bounded: as above */
+    (void)unlink(r->room);
 }
 
 void replaced_done(struct replaced *r)
 {
-    map *fresh = map_new(r->n);
-    for (size_t i = 0; i < r->n; i++) {
-        if (i + 1 < r->n)
-            (void)unlink(r->parts[i].second);
-        if (fresh && !map_put(fresh, str_c(r->parts[i].base), 0, NULL)) {
-            map_free(fresh);
-            fresh = NULL;
-        }
-    }
-    for (size_t i = 0; fresh && i < r->nnames; i++) {
-        ckpt_str name = first_name(r->names[i]);
-        if (!is_ours(r, name) || map_get(fresh, name) != MAP_NONE)
-            continue;
-        const char *path = arena_printf(r->a, "%.*s%.*s", STR_ARG(r->folder), STR_ARG(name)).ptr;
-        const char *second = second_name(r, name);
-        if (path && second) {
-            (void)unlink(path);
-            (void)unlink(second);
-        }
-    }
+    for (size_t i = 0; i + 1 < r->n; i++)
+        (void)unlink(r->parts[i].second);
+    for (size_t i = 0; i < r->nnames; i++)
+        remove_old(r, r->names[i]);
     (void)unlink(r->parts[r->n - 1].second);
-    map_free(fresh);
     replaced_free(r);
 }
