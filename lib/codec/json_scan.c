@@ -68,6 +68,21 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
     return fail(j->err, CKPT_EFORMAT, absolute(j, j->at), "%s", text);
 }
 
+ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *must)
+{
+    static const char *const found[] = {
+        [JSON_END] = "the end",     [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
+        [JSON_ARRAY] = "an array",  [JSON_ARRAY_END] = "']'",    [JSON_TRUE] = "true",
+        [JSON_FALSE] = "false",     [JSON_NULL] = "null"};
+    if (e == JSON_ERROR)
+        return j->err->status;
+    if (e == JSON_NUMBER)
+        return json_fail(j, "%s, found %.*s", must, STR_ARG(j->str));
+    if (e == JSON_STRING || e == JSON_KEY)
+        return json_fail(j, "%s, found \"%.*s\"", must, STR_ARG(j->str));
+    return json_fail(j, "%s, found %s", must, found[e]);
+}
+
 bool json_forgive(json_scan *j)
 {
     if (!j->complained)

@@ -124,7 +124,8 @@ static bool newobj_ex(struct machine *m)
     if (!may_be_called(m, klass) || !may_be_arguments(m, args))
         return false;
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
-        return bad(m, "has %s for keyword arguments; a dict belongs there", kind(kwargs));
+        return bad(m, "has %s for keyword arguments, made at byte 0x%" PRIx64 "; a dict belongs there",
+                   kind(kwargs), kwargs->offset);
     m->top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
     struct value_more *more = v ? more_of(m, v) : NULL;

@@ -169,7 +169,7 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
     if (!sum_right(b))
         return bad(w, "the checksum of a member's header is wrong");
     if (!number(b + 124, 12, &size))
-        return bad(w, "the size of a member is no number");
+        return bad(w, "the size of a member must be a number");
     if (w->has_size && type != 'L' && type != 'x')
         size = w->size;
     if (type >= '1' && type <= '6')

@@ -263,12 +263,13 @@ static const struct source_ops inflated_ops = {.read_at = inflated_read, .close 
 ckpt_status inflater_member(inflater *f, size_t index, ckpt_str name, uint64_t size, uint64_t pos,
                             source **out, ckpt_error *err)
 {
-    zip_stat_t st;
+    zip_stat_t st = {.size = 0};
     const char *known = zip_get_name(f->archive, index, ZIP_FL_ENC_RAW);
     if (!known || zip_stat_index(f->archive, index, 0, &st) != 0 || !str_eq(str_c(known), name) ||
         !(st.valid & ZIP_STAT_SIZE) || st.size != size) {
         (void)fail(err, CKPT_EFORMAT, pos,
-                   "libzip reads another directory than stands there; readers would disagree");
+                   "libzip finds \"%s\" of %llu bytes there, the directory says %llu; readers would disagree",
+                   known ? known : "", (unsigned long long)st.size, (unsigned long long)size);
         fail_where(err, "%.*s", STR_ARG(name));
         return CKPT_EFORMAT;
     }

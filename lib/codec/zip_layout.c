@@ -432,10 +432,9 @@ static ckpt_status window_at(zip *z, uint64_t off, size_t n, bool more, const un
 static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *what, uint64_t local,
                            uint64_t central, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, here(z, e->header), "%s is %llu in its local header, %llu in the directory",
-               what, (unsigned long long)local, (unsigned long long)central);
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    return CKPT_EFORMAT;
+    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
+                            "%s is %llu in its local header, %llu in the directory", what,
+                            (unsigned long long)local, (unsigned long long)central), err);
 }
 
 /* check_sizes - CRC and sizes of the local header, where it has them. */
@@ -575,9 +574,7 @@ static const char *method_name(uint16_t method)
 
 static ckpt_status lost(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ECHECKSUM, here(z, e->header), "%s", e->fault);
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    return CKPT_ECHECKSUM;
+    return in_entry(e, fail(err, CKPT_ECHECKSUM, here(z, e->header), "%s", e->fault), err);
 }
 
 /* readable - can the bytes of this entry be had? */
@@ -667,6 +664,6 @@ ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *
     } else
         return st;
     if (st != CKPT_OK && err && !err->where[0]) /* a fault of its headers is named already */
-        fail_where(err, "%.*s", STR_ARG(e->name));
+        return in_entry(e, st, err);
     return st;
 }

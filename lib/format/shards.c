@@ -174,11 +174,6 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------ index */
 
-static ckpt_status unexpected(struct index *x, enum json_event e, const char *text)
-{
-    return e == JSON_ERROR ? x->err->status : json_fail(&x->j, "%s", text);
-}
-
 /* A file of the index's own folder or below: nothing that climbs out of it. */
 static bool safe_name(ckpt_str name)
 {
@@ -223,7 +218,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
     enum json_event e = json_next(&x->j);
     uint32_t before;
     if (e != JSON_STRING)
-        return unexpected(x, e, "a value of \"weight_map\" must be the name of a file");
+        return json_unexpected(&x->j, e, "a value of \"weight_map\" must be the name of a file");
     struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
     if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
@@ -237,8 +232,10 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
 static ckpt_status read_map(struct index *x)
 {
     enum json_event e = json_next(&x->j);
-    if (x->has_map || e != JSON_OBJECT)
-        return unexpected(x, e, x->has_map ? "a second weight_map" : "weight_map is no object");
+    if (x->has_map && e != JSON_ERROR)
+        return json_fail(&x->j, "a second \"weight_map\", where one is allowed");
+    if (e != JSON_OBJECT)
+        return json_unexpected(&x->j, e, "\"weight_map\" must be an object");
     x->has_map = true;
     while ((e = json_next(&x->j)) == JSON_KEY)
         CKPT_TRY(read_weight(x, x->j.str));
@@ -275,7 +272,7 @@ static ckpt_status read_index(struct index *x)
 {
     enum json_event e = json_next(&x->j);
     if (e != JSON_OBJECT)
-        return unexpected(x, e, "an index is a JSON object");
+        return json_unexpected(&x->j, e, "an index must be a JSON object");
     while ((e = json_next(&x->j)) == JSON_KEY) {
         if (str_is(x->j.str, "weight_map"))
             CKPT_TRY(read_map(x));

@@ -287,9 +287,21 @@ ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value 
     ckpt_status st = run_pickle(ta, e, s, root, err);
     if (st == CKPT_OK)
         return st;
-    fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_near(err, source_pos(ta->z->src, e->data), e->name);
+    torch_archive_in(ta, i, err);
     return st;
+}
+
+uint64_t torch_archive_base(const struct torch_archive *ta, size_t i)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    return e->method == 0 && e->data_known ? source_pos(ta->z->src, e->data) : CKPT_NO_OFFSET;
+}
+
+void torch_archive_in(const struct torch_archive *ta, size_t i, ckpt_error *err)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    fail_where(err, "%.*s", STR_ARG(e->name));
+    fail_near(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
 }
 
 /* ----------------------------------------------------------------- storages */

@@ -38,6 +38,11 @@ void torch_archive_refused(struct torch_archive *ta, ckpt_str why);
 bool torch_archive_has(struct torch_archive *ta, const char *name);
 /* torch_archive_member - entry I as a source, if no other has its name. */
 ckpt_status torch_archive_member(struct torch_archive *ta, size_t i, source **out, ckpt_error *err);
+/* torch_archive_base - where the bytes of entry I, which was read, begin; CKPT_NO_OFFSET: they are
+ * compressed. */
+uint64_t torch_archive_base(const struct torch_archive *ta, size_t i);
+/* torch_archive_in - the error is about entry I: its name, and where it lies if no offset is known. */
+void torch_archive_in(const struct torch_archive *ta, size_t i, ckpt_error *err);
 /* torch_archive_text - a whole record of at most MAX bytes; .ptr NULL when
  * there is none, and when it is longer. */
 ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint64_t max, ckpt_str *out,

@@ -75,20 +75,16 @@ static bool probe(const struct probe *p)
 
 /* ------------------------------------------------------------------- config */
 
-static ckpt_status unexpected(struct section *s, enum json_event e, const char *text)
-{
-    return e == JSON_ERROR ? s->err->status : json_fail(&s->j, "%s", text);
-}
-
 static ckpt_status opened(struct section *s, enum json_event want, const char *text)
 {
     enum json_event e = json_next(&s->j);
-    return e == want ? CKPT_OK : unexpected(s, e, text);
+    return e == want ? CKPT_OK : json_unexpected(&s->j, e, text);
 }
 
-static ckpt_status closed(struct section *s, enum json_event e, enum json_event want)
+/* closed - E is what came after the last key: the end, or an error of the text. */
+static ckpt_status closed(struct section *s, enum json_event e)
 {
-    return e == want ? CKPT_OK : unexpected(s, e, "something else than a key");
+    return e == JSON_OBJECT_END ? CKPT_OK : s->err->status;
 }
 
 /* The codes of torch/_export/serde/schema.py, ScalarType. */
@@ -112,17 +108,18 @@ static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
     if (e == JSON_NUMBER && json_uint(&s->j, out))
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return unexpected(s, e, "a size is {\"as_int\": n}");
+        return json_unexpected(&s->j, e, "a size, stride or offset must be {\"as_int\": n}");
     while ((e = json_next(&s->j)) == JSON_KEY) {
         bool as_int = str_is(s->j.str, "as_int");
         e = json_next(&s->j);
-        if (as_int && e == JSON_NUMBER && json_uint(&s->j, out))
-            found = true;
-        else if (!json_skip(&s->j, e))
+        if (as_int && (e != JSON_NUMBER || !json_uint(&s->j, out)))
+            return json_unexpected(&s->j, e, "a size, stride or offset must be a number >= 0");
+        found = found || as_int;
+        if (!as_int && !json_skip(&s->j, e))
             return s->err->status;
     }
-    CKPT_TRY(closed(s, e, JSON_OBJECT_END));
-    return found ? CKPT_OK : json_fail(&s->j, "a size, stride or offset that is no number >= 0");
+    CKPT_TRY(closed(s, e));
+    return found ? CKPT_OK : json_fail(&s->j, "a size, stride or offset must have \"as_int\"");
 }
 
 static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **out)
@@ -131,7 +128,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
     uint64_t *list = arena_array(s->ta->f->a, 1, sizeof *list), k;
     size_t cap = list ? 1 : 0;
     *n = 0;
-    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides are lists"));
+    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides must be arrays"));
     while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
         CKPT_TRY(read_int(s, e, &k));
         list = arena_grow(s->ta->f->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
@@ -146,7 +143,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
 static ckpt_status read_device(struct section *s, struct weight *w)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "device is no object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "device must be an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         bool type = str_is(s->j.str, "type");
         e = json_next(&s->j);
@@ -155,7 +152,7 @@ static ckpt_status read_device(struct section *s, struct weight *w)
         else if (!json_skip(&s->j, e))
             return s->err->status;
     }
-    return closed(s, e, JSON_OBJECT_END);
+    return closed(s, e);
 }
 
 static ckpt_status meta_key(struct section *s, struct weight *w)
@@ -176,7 +173,7 @@ static ckpt_status meta_key(struct section *s, struct weight *w)
     if (str_is(key, "dtype")) {
         if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
             (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
-            return unexpected(s, e, "a dtype that is no code known here");
+            return json_unexpected(&s->j, e, "dtype must be the number of a torch.ScalarType known here");
         return CKPT_OK;
     }
     return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
@@ -187,15 +184,17 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     if (e == JSON_NULL)
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return unexpected(s, e, "tensor_meta is no object");
+        return json_unexpected(&s->j, e, "tensor_meta must be an object");
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(meta_key(s, w));
-    CKPT_TRY(closed(s, e, JSON_OBJECT_END));
+    CKPT_TRY(closed(s, e));
     w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
     w->t.ndim = w->nsizes;
     w->t.stride = w->strides;
-    return w->has_meta ? CKPT_OK
-                       : json_fail(&s->j, "tensor_meta lacks its dtype, its sizes or some of its strides");
+    return w->has_meta
+               ? CKPT_OK
+               : json_fail(&s->j, "tensor_meta must have a dtype, sizes and as many strides, found %u and %u",
+                           w->nsizes, w->nstrides);
 }
 
 static ckpt_status weight_key(struct section *s, struct weight *w)
@@ -217,10 +216,10 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 {
     enum json_event e;
     struct weight w = {.record = {NULL, 0}};
-    CKPT_TRY(opened(s, JSON_OBJECT, "a weight is an object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "a weight must be an object"));
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(weight_key(s, &w));
-    CKPT_TRY(closed(s, e, JSON_OBJECT_END));
+    CKPT_TRY(closed(s, e));
     if (!w.record.ptr || !(w.has_meta || w.pickled))
         return json_fail(&s->j, "\"%.*s\" lacks path_name or tensor_meta", STR_ARG(name));
     ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
@@ -234,19 +233,19 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 static ckpt_status read_config(struct section *s)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "a config is an object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "the text must be an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         if (!str_is(s->j.str, "config")) {
             if (!json_skip(&s->j, json_next(&s->j)))
                 return s->err->status;
             continue;
         }
-        CKPT_TRY(opened(s, JSON_OBJECT, "config is no object"));
+        CKPT_TRY(opened(s, JSON_OBJECT, "config must be an object"));
         while ((e = json_next(&s->j)) == JSON_KEY)
             CKPT_TRY(read_weight(s, s->j.str));
-        CKPT_TRY(closed(s, e, JSON_OBJECT_END));
+        CKPT_TRY(closed(s, e));
     }
-    CKPT_TRY(closed(s, e, JSON_OBJECT_END));
+    CKPT_TRY(closed(s, e));
     return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
 }
 
@@ -276,10 +275,10 @@ static ckpt_status from_config(struct section *s, size_t i)
     s->steps[0] = (struct step){f->root, value_count(f->root)};
     if (!key || !s->dict || !value_put(f->a, f->root, key, s->dict))
         return fail_memory(s->err);
-    json_init(&s->j, text, CKPT_NO_OFFSET, f->a, s->err);
+    json_init(&s->j, text, torch_archive_base(s->ta, i), f->a, s->err);
     ckpt_status st = read_config(s);
     if (st != CKPT_OK)
-        fail_where(s->err, "%.*s", STR_ARG(s->ta->z->entries[i].name));
+        torch_archive_in(s->ta, i, s->err);
     ckpt_path_elem *path = arena_array(f->a, 1, sizeof *path);
     if (st != CKPT_OK || value_count(s->dict) || !path)
         return st != CKPT_OK || path ? st : fail_memory(s->err);

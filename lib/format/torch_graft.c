@@ -112,7 +112,7 @@ static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_
         return fail_memory(err);
     f->parts = grown;
     if (i < 0)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record is missing");
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record \"%s\" is missing", record);
     CKPT_TRY(zip_data(ta->z, (size_t)i, err));
     CKPT_TRY(torch_archive_member(ta, (size_t)i, &src, err));
     CKPT_TRY(format_open(f->path, src, &f->limits, &format_torch_zip, out, err));

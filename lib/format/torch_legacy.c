@@ -120,7 +120,8 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
     if (i == MAP_NONE && key)
         (void)ckpt_value_text(key, 4, is, sizeof is);
     if (i == MAP_NONE)
-        return fail(l->err, CKPT_EFORMAT, at, "the list of storages names %s, which nothing uses", is);
+        return fail(l->err, CKPT_EFORMAT, at,
+                    "the list of storages must name those of the main pickle, found %s", is);
     struct legacy_storage *s = &l->storages[i];
     if (s->present)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes twice", STR_ARG(text));
@@ -260,7 +261,7 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
     ckpt_status st = read_stream(&l);
     if (st == CKPT_OK && !torch_pid_parse(f, l.root, &pid))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "the stream inside torch.storage._load_from_bytes is no storage");
+                  "the stream inside torch.storage._load_from_bytes must be a storage");
     if (st == CKPT_OK)
         st = find(&l, &pid, s, err);
     if (st == CKPT_OK) {

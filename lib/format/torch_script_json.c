@@ -36,7 +36,7 @@ struct tensor {
 
 struct model {
     struct torch_archive *ta;
-    ckpt_str top;
+    size_t at; /* entry of model.json */
     arena *a;
     json_scan j;
     struct module *modules; /* each before its submodules */
@@ -66,13 +66,8 @@ bool script_json_top(const zip *z, ckpt_str *top)
 static ckpt_status told(struct model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
-        fail_where(m->err, "%.*smodel.json", STR_ARG(m->top));
+        torch_archive_in(m->ta, m->at, m->err);
     return file_fault(m->ta->f, st, m->err);
-}
-
-static ckpt_status unexpected(struct model *m, enum json_event e, const char *text)
-{
-    return e == JSON_ERROR ? m->err->status : json_fail(&m->j, "%s", text);
 }
 
 static ckpt_status skip(struct model *m)
@@ -84,7 +79,7 @@ static ckpt_status skip(struct model *m)
 static ckpt_status opened(struct model *m, enum json_event e, const char *text)
 {
     enum json_event got = json_next(&m->j);
-    return got == e ? CKPT_OK : unexpected(m, got, text);
+    return got == e ? CKPT_OK : json_unexpected(&m->j, got, text);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -131,7 +126,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
             p.name = m->j.str;
         else if (str_is(key, "tensorId")) {
             if (!tensors_int(&m->j, e, &p.tensor))
-                return unexpected(m, e, "tensorId is no number");
+                return json_unexpected(&m->j, e, "tensorId must be a number >= 0");
         } else if (!json_skip(&m->j, e))
             return m->err->status;
     }
@@ -141,10 +136,10 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
 static ckpt_status read_parameters(struct model *m, uint32_t module)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "parameters are no list"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "parameters must be an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_parameter(m, module));
-    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(m, e, "a parameter is an object");
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter must be an object");
 }
 
 /* name_module - the prefix of what is in it; the main module has none. A name
@@ -155,10 +150,10 @@ static ckpt_status module_key(struct model *m, uint32_t module)
     if (str_is(key, "parameters"))
         return read_parameters(m, module);
     if (str_is(key, "submodules"))
-        return opened(m, JSON_ARRAY, "submodules are no list");
+        return opened(m, JSON_ARRAY, "submodules must be an array");
     if (!str_is(key, "name"))
         return skip(m);
-    CKPT_TRY(opened(m, JSON_STRING, "a module's name is no text"));
+    CKPT_TRY(opened(m, JSON_STRING, "the name of a module must be a text"));
     m->modules[module].prefix = m->j.str;
     return CKPT_OK;
 }
@@ -168,7 +163,7 @@ static ckpt_status module_key(struct model *m, uint32_t module)
 static ckpt_status read_modules(struct model *m)
 {
     uint32_t at;
-    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule is no object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule must be an object"));
     CKPT_TRY(add_module(m, MAP_NONE, &at));
     for (;;) {
         enum json_event e = json_next(&m->j);
@@ -181,7 +176,7 @@ static ckpt_status read_modules(struct model *m)
         else if (e == JSON_OBJECT_END)
             at = m->modules[at].parent;
         else if (e != JSON_ARRAY_END)
-            return unexpected(m, e, "a submodule is an object");
+            return json_unexpected(&m->j, e, "a submodule must be an object");
     }
 }
 
@@ -222,10 +217,10 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
     uint64_t *list = NULL, k;
     size_t cap = 0;
     *n = 0;
-    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides are lists"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides must be arrays"));
     while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
         if (!tensors_int(&m->j, e, &k))
-            return unexpected(m, e, "dims and strides are numbers >= 0");
+            return json_unexpected(&m->j, e, "dims and strides must be numbers >= 0");
         list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
         if (!list)
             return fail_memory(m->err);
@@ -238,7 +233,7 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
 static ckpt_status read_record(struct model *m, ckpt_str *out)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "data is no object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "data must be an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         bool key = str_is(m->j.str, "key");
         e = json_next(&m->j);
@@ -261,8 +256,9 @@ static ckpt_status tensor_key(struct model *m, struct tensor *x)
         return read_record(m, &x->record);
     enum json_event e = json_next(&m->j);
     if (str_is(key, "offset"))
-        return tensors_int(&m->j, e, &x->t.storage_offset) ? CKPT_OK
-                                                           : unexpected(m, e, "offset is no number >= 0");
+        return tensors_int(&m->j, e, &x->t.storage_offset)
+                   ? CKPT_OK
+                   : json_unexpected(&m->j, e, "offset must be a number >= 0");
     if (str_is(key, "dataType") && e == JSON_STRING)
         x->t.dtype = (uint16_t)dtype_of(m->j.str);
     else if (str_is(key, "device") && e == JSON_STRING)
@@ -302,10 +298,10 @@ static ckpt_status read_tensor(struct model *m)
 static ckpt_status read_tensors(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "tensors are no list"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "tensors must be an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_tensor(m));
-    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(m, e, "a tensor is an object");
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor must be an object");
 }
 
 /* -------------------------------------------------------------------- model */
@@ -313,7 +309,7 @@ static ckpt_status read_tensors(struct model *m)
 static ckpt_status read_model(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "model.json is no object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "the text must be an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         if (str_is(m->j.str, "mainModule") && !m->nmodules)
             CKPT_TRY(read_modules(m));
@@ -343,25 +339,26 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
 
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
 {
-    struct model m = {.a = f->a, .top = top, .err = err};
+    struct model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
     int64_t at = torch_archive_find(m.ta, "model.json");
     if (at < 0)
         return fail_memory(err);
-    file_budget(f, m.ta->z->entries[at].usize);
-    CKPT_TRY(zip_load(m.ta->z, (size_t)at, f->limits.max_header, &text, err));
+    m.at = (size_t)at;
+    file_budget(f, m.ta->z->entries[m.at].usize);
+    CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
     f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch reads no longer");
     f->root = value_ordered_dict(f->a);
     if (!f->root)
         return fail_memory(err);
-    json_init(&m.j, text, CKPT_NO_OFFSET, f->a, m.err);
+    json_init(&m.j, text, torch_archive_base(m.ta, m.at), f->a, m.err);
     ckpt_status st = read_model(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
         for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
             st = told(&m, put(&m, &m.modules[i], &m.parameters[k]));
     if (st != CKPT_OK)
-        fail_where(err, "%.*smodel.json", STR_ARG(top));
+        torch_archive_in(m.ta, m.at, err);
     return st;
 }

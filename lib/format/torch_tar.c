@@ -123,6 +123,14 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
     return CKPT_OK;
 }
 
+/* no_such - V is not what an entry MUST be. */
+static ckpt_status no_such(struct tar_file *t, source *s, const ckpt_value *v, const char *must)
+{
+    char text[200];
+    (void)ckpt_value_text(v, 8, text, sizeof text);
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s, found %s", must, text);
+}
+
 static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
 {
     ckpt_value *v;
@@ -134,7 +142,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     const ckpt_value *klass = value_item(v, 2);
     if (!key_number(value_item(v, 0), &key) || !klass ||
         (st.dtype = dtype_by_storage(value_name(klass))) == CKPT_DT_NONE)
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "a storage is (key, location, class)");
+        return no_such(t, s, v, "a storage must be (key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
     CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
@@ -167,8 +175,7 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
     if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
         !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
-                    "a storage view is (key, root, offset, elements) inside its root");
+        return no_such(t, s, v, "a storage view must be (key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
     return checked_add(root->offset, (uint64_t)offset, &o.offset)
                ? add(t, key, &o)
@@ -200,7 +207,8 @@ static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const ui
     for (uint32_t i = 0; i < n; i++) {
         d[i] = reader_u64(r);
         if (d[i] > INT64_MAX)
-            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos), "a negative size or stride");
+            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8), /* bounded: just read */
+                        "a size or stride must be >= 0, found %lld", (long long)d[i]);
     }
     *out = d;
     return r->status;
@@ -242,8 +250,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     if (!known && !of && t->lost)
         return CKPT_OK;
     if (!known) /* what follows it can be read all the same */
-        return told(t, fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
-                            "a tensor is (key, storage key, class)"));
+        return told(t, no_such(t, s, v, "a tensor must be (key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;

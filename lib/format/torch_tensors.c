@@ -18,7 +18,7 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
     ckpt_file *f = ta->f;
     int64_t i = torch_archive_find(ta, record);
     if (i < 0)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "its record %s is missing", record);
+        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "its record \"%s\" is missing", record);
     const struct zip_entry *e = &ta->z->entries[i];
     if (!file_storage_keys(f, 64))
         return fail_memory(err);

@@ -115,10 +115,11 @@ static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
 
 /* ---------------------------------------------------------------------- read */
 
-static ckpt_status two_checkpoints(ckpt_error *err)
+static ckpt_status two_checkpoints(const zip *z, ckpt_error *err)
 {
-    (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "several folders of the archive hold a data.pkl, the first entry's does not");
+    (void)fail(err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
+               "several folders of the archive hold a \"data.pkl\", that of the first entry does not");
+    fail_where(err, "%.*s", STR_ARG(z->entries[0].name));
     fail_hint(err, "`unzip` it and name the one checkpoint that is meant");
     return CKPT_EFORMAT;
 }
@@ -130,7 +131,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct torch_archive *ta;
     (void)torch_archive_top(f->probe->z, &top, &many);
     if (many)
-        return two_checkpoints(err);
+        return two_checkpoints(f->probe->z, err);
     f->torch_load = true;
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_byteorder(ta, err));

@@ -123,7 +123,8 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
 {
     if (count > size || size - count > count)
         return fail(err, CKPT_EFORMAT, source_pos(parent, off),
-                    "text of this length cannot stand for that many bytes");
+                    "text of %llu bytes cannot stand for %llu", (unsigned long long)size,
+                    (unsigned long long)count);
     source *text;
     CKPT_TRY(source_slice(parent, off, size, &text, err));
     struct latin1_source *l = calloc(1, sizeof *l);

@@ -125,9 +125,9 @@ static void says_what_is_wrong(void)
         char type;
     } cases[] = {
         {"77777777777", "x", "8589934591 bytes, of which the file has 512", CKPT_ETRUNCATED, '0'},
-        {"\xc0\0\0\0\0\0\0\0\0\0\0\1", "x", "no number", CKPT_EFORMAT, '0'},
-        {"\x80\1", "x", "no number", CKPT_EFORMAT, '0'}, /* 2^80 */
-        {"0000000000x", "x", "no number", CKPT_EFORMAT, '0'},
+        {"\xc0\0\0\0\0\0\0\0\0\0\0\1", "x", "must be a number", CKPT_EFORMAT, '0'},
+        {"\x80\1", "x", "must be a number", CKPT_EFORMAT, '0'}, /* 2^80 */
+        {"0000000000x", "x", "must be a number", CKPT_EFORMAT, '0'},
         {"00000000007", "9 a=\n\n\n\n", "pax record", CKPT_EFORMAT, 'x'},
         {"00000000011", "8 a=bcd.\n", "pax record", CKPT_EFORMAT, 'x'}, /* its end is not that of a line */
         {"00000000010", "8 a.bcd\n", "pax record", CKPT_EFORMAT, 'x'},  /* no '=' */

@@ -111,9 +111,10 @@ static void storages_that_lie_are_refused(void)
     REFUSED(0, "\x80\x02U\x01x.", CKPT_EFORMAT, "begin with how many entries");
     REFUSED(0, "\x80\x02J\xff\xff\xff\xff.", CKPT_EFORMAT, "begin with how many entries");
     REFUSED(0, "\x80\x02J\xff\xff\xff\x7f.", CKPT_EFORMAT, "begin with how many entries");
-    REFUSED(0, COUNT "\x80\x02K\x07.", CKPT_EFORMAT, "a storage is (key, location, class)");
-    REFUSED(0, COUNT "\x80\x02K\x07NN\x87.", CKPT_EFORMAT, "a storage is (key, location, class)");
-    REFUSED(0, COUNT "\x80\x02NNctorch\nFloatStorage\n\x87.", CKPT_EFORMAT, "a storage is");
+    REFUSED(0, COUNT "\x80\x02K\x07.", CKPT_EFORMAT, "a storage must be (key, location, class)");
+    REFUSED(0, COUNT "\x80\x02K\x07NN\x87.", CKPT_EFORMAT, "a storage must be (key, location, class)");
+    REFUSED(0, COUNT "\x80\x02NNctorch\nFloatStorage\n\x87.", CKPT_EFORMAT,
+            "found (None, None, torch.FloatStorage)");
     REFUSED(0, COUNT STORAGE "\x04\0\0", CKPT_ETRUNCATED, "needs 8 bytes");
     REFUSED(0, COUNT STORAGE FOUR "0123", CKPT_ETRUNCATED, "needs 4 elements, the member has 4 bytes left");
     REFUSED(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, CKPT_ETRUNCATED,
@@ -125,7 +126,7 @@ static void storages_that_lie_are_refused(void)
 
 static void views_that_lie_are_refused(void)
 {
-    static const char says[] = "a storage view is (key, root, offset, elements)";
+    static const char says[] = "a storage view must be (key, root, offset, elements)";
     REFUSED(0, STORED "\x80\x02](NK\x07K\x01K\x02ta.", CKPT_EFORMAT, says);
     REFUSED(0, STORED "\x80\x02](K\x09K\x06K\x01K\x02ta.", CKPT_EFORMAT, says);
     REFUSED(0, STORED "\x80\x02](K\x09K\x07NK\x02ta.", CKPT_EFORMAT, says);
@@ -142,11 +143,11 @@ static void tensors_that_lie_are_refused(void)
     REFUSED(1,
             COUNT "\x80\x02K\x08K\x06"
                   "ctorch\nFloatTensor\n\x87." SHAPE START,
-            CKPT_EFORMAT, "a tensor is (key, storage key");
+            CKPT_EFORMAT, "a tensor must be (key, storage key");
     REFUSED(1,
             COUNT "\x80\x02NK\x07"
                   "ctorch\nFloatTensor\n\x87." SHAPE START,
-            CKPT_EFORMAT, "a tensor is (key, storage key");
+            CKPT_EFORMAT, "a tensor must be (key, storage key");
     REFUSED(1,
             COUNT "\x80\x02K\x07K\x07"
                   "ctorch\nFloatTensor\n\x87." SHAPE START,
@@ -155,7 +156,7 @@ static void tensors_that_lie_are_refused(void)
     REFUSED(1,
             COUNT TENSOR "\x01\0\0\0\0\0\0\0"
                          "\0\0\0\0\0\0\0\x80" START START,
-            CKPT_EFORMAT, "a negative size");
+            CKPT_EFORMAT, "must be >= 0, found -");
     REFUSED(1, COUNT TENSOR SHAPE, CKPT_ETRUNCATED, "");
     REFUSED(2, "\x80\x02}U\x01wK\x05Qs.", CKPT_EFORMAT, "persistent id 5, which must be the key");
     REFUSED(2,
