@@ -233,7 +233,9 @@ static const ckpt_write_options *in_place_options(void)
 {
     static ckpt_write_options o;
     o = (ckpt_write_options){
-        .dry_run = writing.dry_run, .no_sync = writing.no_sync, .follow_links = writing.follow_links};
+        .dry_run = writing.dry_run || writing.check,
+        .no_sync = writing.no_sync,
+        .follow_links = writing.follow_links};
     return &o;
 }
 
@@ -245,7 +247,12 @@ static bool recover_first(const char *input, ckpt_recovered *what)
         trouble(&err, input);
         return false;
     }
-    if (*what == CKPT_RECOVERED_NEW)
+    bool dry = writing.dry_run || writing.check;
+    if (*what == CKPT_RECOVERED_NEW && dry)
+        notice(input, "an edit was cut short when all of it was done; it stays, and its undo journal would go");
+    else if (*what == CKPT_RECOVERED_OLD && dry)
+        notice(input, "an edit that was cut short would be undone first");
+    else if (*what == CKPT_RECOVERED_NEW)
         notice(input, "an edit was cut short when all of it was done; the file stays as it made it");
     else if (*what == CKPT_RECOVERED_OLD)
         notice(input, "an edit that was cut short is undone; the file is as it was before");

@@ -16,8 +16,8 @@
  *
  * The order of things, each on disk before the next begins:
  *
- *   1  the journal          a journal that is not whole: FILE was not touched
- *   2  its name
+ *   1  the journal          without a name: FILE was not touched
+ *   2  its name             so one that has it is whole, or was damaged later
  *   3  FILE, changed        from here on the edit is done, and said to be
  *   4  no journal           is not waited for
  *
@@ -30,8 +30,13 @@
  *   anything else           a backup copied over FILE, another file of that name:
  *                           both stay as they are
  *
+ * Nothing else is ever removed: a damaged journal may be all that is left of the old
+ * bytes, and a file that is none belongs to somebody.
+ *
  * A sector that differs and holds the old bytes is never taken for a new one,
- * whatever its CRC-32. Readers pass when all are old or all are new. The number of
+ * whatever its CRC-32. Readers pass when all are old or all are new, and where another
+ * inode holds something else: that file was put in the place of the edited one. A
+ * damaged journal stops them, as it cannot tell. The number of
  * the device is not asked for, as it may be another one after the next start of the
  * machine, and the journal stands in the folder of its file anyway.
  */
@@ -54,6 +59,7 @@
 #include "base/cursor.h"
 #include "base/text.h"
 #include "io/fd.h"
+#include "io/temp.h"
 
 #define MAGIC       "CKPTUNDO"
 #define HEAD        48u
@@ -76,14 +82,16 @@ struct piece {
     const unsigned char *old, *sums;
 };
 
-enum whole {
-    TORN, /* cut off while it was written */
-    WHOLE,
+enum kind {
+    NONE,
+    ALIEN,   /* somebody's file that has the name of a journal */
+    DAMAGED, /* a journal, and not as it was written */
     STRANGE, /* whole, and not of this version */
+    WHOLE,
 };
 
-/* What there is of the sectors that a journal speaks of. */
-enum state { OLD, NEW, MIXED, FOREIGN };
+/* What there is of the sectors that a journal speaks of. FOREIGN: neither. OTHER: and in another file. */
+enum state { OLD, NEW, MIXED, FOREIGN, OTHER };
 
 /* A journal in memory. */
 struct journal {
@@ -228,12 +236,19 @@ static bool parse_pieces(struct journal *j, cursor c)
     return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
 }
 
+/* not_whole - of what is no journal as it was written: was it one? One byte may be wrong, or its end missing. */
+static enum kind not_whole(const unsigned char *b, size_t size)
+{
+    bool ours = memcmp(b, MAGIC, size < 8 ? size : 8) == 0 || (size >= HEAD && load_u64le(b + 40) == size);
+    return ours ? DAMAGED : ALIEN;
+}
+
 /* parse - J from its SIZE bytes. */
-static enum whole parse(struct journal *j, size_t size)
+static enum kind parse(struct journal *j, size_t size)
 {
     if (size < HEAD + 4 || memcmp(j->bytes, MAGIC, 8) != 0 || load_u64le(j->bytes + 40) != size ||
         load_u32le(j->bytes + size - 4) != crc32_update(0, j->bytes, size - 4))
-        return TORN;
+        return not_whole(j->bytes, size);
     j->n = load_u32le(j->bytes + 12);
     j->inode = load_u64le(j->bytes + 16);
     j->old_size = load_u64le(j->bytes + 24);
@@ -243,20 +258,33 @@ static enum whole parse(struct journal *j, size_t size)
     return ours ? WHOLE : STRANGE;
 }
 
-static ckpt_status strange(const struct editing *e, ckpt_error *err)
+/* refuse - a journal of the kind K, from which nothing can be undone. */
+static ckpt_status refuse(const struct editing *e, enum kind k, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s was written by another version of ckpt", e->journal);
-    fail_hint(err, "the version that edited the file undoes it");
+    char word[SHELL_MOST];
+    if (k == STRANGE) {
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s was written by another version of ckpt", e->journal);
+        fail_hint(err, "the version that edited the file undoes it");
+    } else if (k == DAMAGED) {
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+                   "an edit in place may have been cut short, and its undo journal %s is damaged", e->journal);
+        fail_hint(err, "keep it under another name; then `ckpt verify %s` tells if the file is whole",
+                  shell_path(e->base, word));
+    } else {
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not an undo journal; it is in the way",
+                   e->journal);
+        fail_hint(err, "give it another name");
+    }
     return CKPT_ECHANGED;
 }
 
-/* load - the journal of E. *THERE: there is one; *WHOLE: and it is whole. */
-static ckpt_status load(const struct editing *e, struct journal *j, bool *there, bool *whole, ckpt_error *err)
+/* load - the journal of E, which is J if *KIND is WHOLE. */
+static ckpt_status load(const struct editing *e, struct journal *j, enum kind *kind, ckpt_error *err)
 {
     struct stat st;
     size_t got = 0;
     *j = (struct journal){0};
-    *there = *whole = false;
+    *kind = NONE;
     int fd = openat(e->dir, e->journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return CKPT_OK;
@@ -264,20 +292,15 @@ static ckpt_status load(const struct editing *e, struct journal *j, bool *there,
     if (fd < 0 || fstat(fd, &st) != 0)
         s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
     else if (!S_ISREG(st.st_mode) || st.st_size > MAX_JOURNAL)
-        s = fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not an undo journal; it is in the way",
-                 e->journal);
+        *kind = ALIEN;
     else if (!(j->bytes = malloc((size_t)st.st_size + 1)))
         s = fail_memory(err);
     else if (!fd_pread(fd, j->bytes, (size_t)st.st_size, 0, &got))
         s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
+    else
+        *kind = parse(j, got);
     if (fd >= 0)
         close(fd);
-    if (s == CKPT_OK) {
-        enum whole w = parse(j, got);
-        *there = true;
-        *whole = w == WHOLE;
-        s = w == STRANGE ? strange(e, err) : CKPT_OK;
-    }
     return s;
 }
 
@@ -327,17 +350,23 @@ static ckpt_status state_of(const struct editing *e, const struct journal *j, en
 {
     uint64_t size = (uint64_t)e->st.st_size;
     bool old = size == j->old_size, new = size == j->new_size;
-    bool fits = j->inode == (uint64_t)e->st.st_ino && size >= j->old_size && size <= j->new_size;
+    bool fits = size >= j->old_size && size <= j->new_size, same = j->inode == (uint64_t)e->st.st_ino;
     for (size_t i = 0; i < j->n && (old || new || fits); i++)
         CKPT_TRY(look_at(e, &j->at[i], false, &old, &new, &fits, err));
-    *out = new ? NEW : old ? OLD : fits ? MIXED : FOREIGN;
+    *out = new ? NEW : old ? OLD : fits == same ? (same ? MIXED : OTHER) : FOREIGN;
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------- undoing */
 
-static ckpt_status foreign(const struct editing *e, ckpt_error *err)
+static ckpt_status foreign(const struct editing *e, enum state state, ckpt_error *err)
 {
+    if (state == OTHER) {
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is of another file that had this name before",
+                   e->journal);
+        fail_hint(err, "the file was replaced since: remove %.150s", e->journal);
+        return CKPT_ECHANGED;
+    }
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                "an edit in place was cut short, and the file changed since; %s does not fit it",
                e->journal);
@@ -382,9 +411,10 @@ static ckpt_status make_whole(const struct editing *e, const struct journal *j,
 {
     enum state state;
     CKPT_TRY(state_of(e, j, &state, err));
-    if (state == FOREIGN)
-        return foreign(e, err);
-    CKPT_TRY(state == NEW ? keep(e, j, o->no_sync, err) : put_back(e, j, o->no_sync, err));
+    if (state == FOREIGN || state == OTHER)
+        return foreign(e, state, err);
+    if (!o->dry_run)
+        CKPT_TRY(state == NEW ? keep(e, j, o->no_sync, err) : put_back(e, j, o->no_sync, err));
     *what = state == NEW ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD;
     return CKPT_OK;
 }
@@ -394,12 +424,10 @@ static ckpt_status recover(const struct editing *e, const struct journal_options
                            ckpt_error *err)
 {
     struct journal j;
-    bool there, whole;
-    ckpt_status st = load(e, &j, &there, &whole, err);
-    if (st == CKPT_OK && whole)
-        st = make_whole(e, &j, o, what, err);
-    else if (st == CKPT_OK && there && !remove_journal(e, o->no_sync))
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the unfinished %s", e->journal);
+    enum kind kind;
+    ckpt_status st = load(e, &j, &kind, err);
+    if (st == CKPT_OK && kind != NONE)
+        st = kind == WHOLE ? make_whole(e, &j, o, what, err) : refuse(e, kind, err);
     free(j.bytes);
     return st;
 }
@@ -433,29 +461,28 @@ static bool editor_at_work(const struct editing *e)
     return e->fd >= 0 && flock(e->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
+static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_error *err)
+{
+    char word[SHELL_MOST];
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it", e->journal);
+    fail_hint(err, "`ckpt strip --in-place no.such.prefix. %s` undoes it, no more", shell_path(path, word));
+    return CKPT_ECHANGED;
+}
+
 /* check_whole - for readers: is FILE, of which there is the journal J, as it was or as it was to be? */
-static bool check_whole(struct editing *e, const struct journal *j)
+static ckpt_status check_whole(struct editing *e, const struct journal *j, const char *path, ckpt_error *err)
 {
     enum state state;
     e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    return e->fd >= 0 && fstat(e->fd, &e->st) == 0 && S_ISREG(e->st.st_mode) && !editor_at_work(e) &&
-           state_of(e, j, &state, NULL) == CKPT_OK && (state == OLD || state == NEW);
-}
-
-static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_error *err)
-{
+    if (e->fd < 0 || fstat(e->fd, &e->st) != 0 || !S_ISREG(e->st.st_mode))
+        return cut_short(e, path, err);
     if (editor_at_work(e)) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program edits it at this moment");
         fail_hint(err, "try again when it is done");
-    } else {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it",
-                   e->journal);
-        char word[SHELL_MOST];
-        fail_hint(err, "`ckpt strip --in-place --check --auto %s` undoes it, no more",
-                  shell_path(path, word));
+        return CKPT_ECHANGED;
     }
-    fail_file(err, path);
-    return CKPT_ECHANGED;
+    CKPT_TRY(state_of(e, j, &state, err));
+    return state == MIXED ? cut_short(e, path, err) : state == FOREIGN ? foreign(e, state, err) : CKPT_OK;
 }
 
 ckpt_status journal_check(const char *path, ckpt_error *err)
@@ -463,7 +490,7 @@ ckpt_status journal_check(const char *path, ckpt_error *err)
     struct editing e;
     struct journal j = {0};
     char name[PATH_MAX];
-    bool there = false, whole = false;
+    enum kind kind = NONE;
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
     bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
@@ -471,11 +498,13 @@ ckpt_status journal_check(const char *path, ckpt_error *err)
         return CKPT_OK;
     ckpt_status s = resolve(&e, path, NULL);
     if (s == CKPT_OK)
-        s = load(&e, &j, &there, &whole, err);
-    if (s != CKPT_OK && !there)
+        s = load(&e, &j, &kind, err);
+    if (kind == NONE || kind == ALIEN)
         s = CKPT_OK; /* no file, no folder: whoever opens it says so */
-    else if (s == CKPT_OK && whole && !check_whole(&e, &j))
-        s = cut_short(&e, path, err);
+    else
+        s = kind == WHOLE ? check_whole(&e, &j, path, err) : refuse(&e, kind, err);
+    if (s != CKPT_OK)
+        fail_file(err, path);
     free(j.bytes);
     close_file(&e);
     return s;
@@ -532,21 +561,22 @@ static ckpt_status compose(const struct editing *e, const struct patches *p, buf
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* write_journal - on disk before the first byte of the file changes. */
-static ckpt_status write_journal(const struct editing *e, const buf *b, bool no_sync, ckpt_error *err)
+/* write_journal - on disk before the first byte of the file changes, and by its name only when it is whole. */
+static ckpt_status write_journal(struct editing *e, const buf *b, bool no_sync, ckpt_error *err)
 {
-    int fd = openat(e->dir, e->journal, O_CREAT | O_EXCL | O_NOFOLLOW | O_RDWR | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && fd_write(fd, b->data, b->len) && (no_sync || fsync(fd) == 0);
+    struct temp t;
+    char *end = e->path + (e->base - e->path), first = *end;
+    *end = '\0';
+    bool ok = temp_open(&t, e->path, e->journal, 0600);
+    *end = first;
+    ok = ok && fd_write(t.fd, b->data, b->len) && (no_sync || fsync(t.fd) == 0);
+    bool placed = ok && temp_place(&t, e->journal, false);
+    ok = placed && (no_sync || fsync(e->dir) == 0);
     int why = errno;
-    if (fd >= 0)
-        close(fd);
-    if (ok && !no_sync && fsync(e->dir) != 0) {
-        ok = false;
-        why = errno;
-    }
+    temp_close(&t);
     if (ok)
         return CKPT_OK;
-    if (fd >= 0)
+    if (placed)
         unlinkat(e->dir, e->journal, 0);
     errno = why;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot write its undo journal %s", e->journal);
@@ -568,17 +598,17 @@ static ckpt_status change(const struct editing *e, const struct patches *p, bool
 static ckpt_status take_back(const struct editing *e, const struct journal_options *o)
 {
     struct journal j;
-    bool there, whole;
+    enum kind kind;
     ckpt_error err;
-    ckpt_status st = load(e, &j, &there, &whole, &err);
+    ckpt_status st = load(e, &j, &kind, &err);
     if (st == CKPT_OK)
-        st = whole ? put_back(e, &j, o->no_sync, &err) : CKPT_ECHANGED;
+        st = kind == WHOLE ? put_back(e, &j, o->no_sync, &err) : CKPT_ECHANGED;
     free(j.bytes);
     return st;
 }
 
 /* commit - journal, change, and the journal away again; undone when that fails. */
-static ckpt_status commit(const struct editing *e, const struct patches *p, const struct journal_options *o,
+static ckpt_status commit(struct editing *e, const struct patches *p, const struct journal_options *o,
                           const buf *b, ckpt_error *err)
 {
     CKPT_TRY(write_journal(e, b, o->no_sync, err));
@@ -596,9 +626,9 @@ static ckpt_status commit(const struct editing *e, const struct patches *p, cons
     return st;
 }
 
-static ckpt_status check_state(const struct editing *e, const struct patches *p, ckpt_error *err)
+static ckpt_status check_state(const struct editing *e, const struct patches *p, bool dry_run, ckpt_error *err)
 {
-    if (journal_there(e)) {
+    if (!dry_run && journal_there(e)) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s appeared since the file was opened", e->journal);
         fail_hint(err, "run the command again");
         return CKPT_ECHANGED;
@@ -616,7 +646,7 @@ static ckpt_status apply_open(struct editing *e, const struct patches *p, const 
 {
     sigset_t all, old;
     buf b;
-    CKPT_TRY(check_state(e, p, err));
+    CKPT_TRY(check_state(e, p, o->dry_run, err));
     if (o->dry_run || p->n == 0)
         return CKPT_OK;
     buf_init(&b, MAX_JOURNAL);

@@ -35,13 +35,13 @@ bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes);
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,
                           ckpt_error *err);
 /* journal_recover - makes PATH whole if an edit of it was cut short: as it was, or, where
- * all of the edit had been done, as it was to be; *WHAT tells. A journal that was never
- * finished is removed; one that does not fit the file is an error, and both stay as they
- * are. */
+ * all of the edit had been done, as it was to be; *WHAT tells. A journal that is damaged
+ * or does not fit the file, and a file that is none, are an error, and all stay as they
+ * are. dry_run: *WHAT is what would be done. */
 ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
                             ckpt_error *err);
 /* journal_check - for readers of PATH: CKPT_ECHANGED when an edit of it was cut short
- * half way or is under way. */
+ * half way, or is under way, or when a damaged journal cannot tell. */
 ckpt_status journal_check(const char *path, ckpt_error *err);
 
 #endif

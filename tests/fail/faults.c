@@ -386,9 +386,9 @@ static void count(int kind) { atomic_fetch_add(&shared->cases[kind], 1); }
 /* power_cut - the folder holds f and its journal as of just before the journal went. */
 static const char *power_cut(struct bench *b, const struct folder_file *journal, unsigned torn)
 {
-    static char strip[] = "strip", place[] = "-i", check[] = "--check", none[] = "no.such.";
+    static char strip[] = "strip", place[] = "-i", none[] = "no.such.";
     static char file[] = "f";
-    char *recover[] = {b->argv[0], strip, place, check, none, file, NULL}, path[512], undo[512];
+    char *recover[] = {b->argv[0], strip, place, none, file, NULL}, path[512], undo[512];
     const struct folder_file *old = folder_find(&b->old, "f"), *new = folder_find(&b->new, "f"), *f;
     snprintf(path, sizeof path, "%s/f", b->dir);
     snprintf(undo, sizeof undo, "%s/%s", b->dir, journal->name);

@@ -1,5 +1,5 @@
 /* Edits in place: a journal is applied to the file it was made for and to no other,
- * and what is torn is not applied at all. Journals are laid out here by hand. */
+ * and what is damaged is neither applied nor removed. Journals are laid out here by hand. */
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -213,44 +213,100 @@ static void same_sums(void)
     end();
 }
 
-/* torn - the journal B, which is not whole, is removed and the file stays. */
-static void torn(const void *bytes, size_t n)
+/* refused - a journal that is not applied: both files stay as they are, and READERS do not read. */
+static void refused_to(const void *bytes, size_t size, const char *now, size_t n, ckpt_status readers)
 {
     ckpt_recovered what = CKPT_RECOVERED_OLD;
-    put_file(undo, bytes, n);
-    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
-    CU_ASSERT(!there(undo));
+    ckpt_error err;
+    put_file(undo, bytes, size);
+    CU_ASSERT_EQUAL(journal_check(path, NULL), readers);
+    for (int dry = 0; dry < 2; dry++) {
+        struct journal_options o = {.no_sync = true, .dry_run = dry};
+        CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "f" JOURNAL_SUFFIX));
+        CU_ASSERT_NOT_EQUAL(err.hint[0], '\0');
+        CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
+    }
+    CU_ASSERT(holds(path, now, n));
+    CU_ASSERT(holds(undo, bytes, size));
 }
 
-static void leaves_torn_ones(void)
+static void refused(const buf *b, const char *now, size_t n)
 {
+    refused_to(b->data, b->len, now, n, CKPT_ECHANGED);
+}
+
+/* A journal that lost its end, or has a wrong byte, may belong to a half changed file. */
+static void keeps_damaged_ones(void)
+{
+    char now[SIZE];
     buf b;
     begin();
     journal(&b);
+    memcpy(now, before, SIZE);
+    memcpy(now, changed, 512);
+    put_file(path, now, SIZE);
     for (size_t n = 0; n < b.len; n += n < 64 || n + 20 > b.len ? 1 : 37)
-        torn(b.data, n);
+        refused_to(b.data, n, now, SIZE, CKPT_ECHANGED);
     for (size_t i = 0; i < b.len; i += i < 64 || i + 20 > b.len ? 1 : 41) {
         b.data[i] ^= 0x10;
-        torn(b.data, b.len);
+        refused(&b, now, SIZE);
         b.data[i] ^= 0x10;
     }
+    CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
     CU_ASSERT(holds(path, before, SIZE));
     buf_free(&b);
     end();
 }
 
-/* refused - a whole journal that does not fit: both files stay as they are, and readers do not read. */
-static void refused(const buf *b, const char *now, size_t n)
+/* What has a journal's name and is none belongs to somebody: readers read, nobody removes it. */
+static void keeps_what_is_none(void)
 {
-    ckpt_recovered what = CKPT_RECOVERED_OLD;
+    static char notes[] = "my notes, which are as long as the head of a journal is, or longer";
+    begin();
+    struct patches p = edit();
+    for (size_t n = 1; n < sizeof notes; n += 9) {
+        refused_to(notes, n, before, SIZE, CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_ECHANGED);
+        CU_ASSERT(holds(path, before, SIZE));
+        CU_ASSERT(holds(undo, notes, n));
+    }
+    end();
+}
+
+/* dry - only says what would be done. */
+static void dry(const buf *b, ckpt_recovered want)
+{
+    ckpt_recovered what;
+    char was[GROWN];
+    FILE *f = fopen(path, "rb");
+    size_t n = f ? fread(was, 1, sizeof was, f) : 0;
+    if (f)
+        fclose(f);
     put_file(undo, b->data, b->len);
-    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_ECHANGED);
-    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_ECHANGED);
-    CU_ASSERT_EQUAL(what, CKPT_RECOVERED_NOTHING);
-    CU_ASSERT(holds(path, now, n));
+    struct journal_options o = {.no_sync = true, .dry_run = true};
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(what, want);
+    CU_ASSERT(holds(path, was, n));
     CU_ASSERT(holds(undo, b->data, b->len));
+}
+
+static void dry_run_writes_nothing(void)
+{
+    buf b;
+    begin();
+    journal(&b);
+    dry(&b, CKPT_RECOVERED_OLD);
+    put_torn(0x5, 2047);
+    dry(&b, CKPT_RECOVERED_OLD);
+    put_torn(0x1F, GROWN);
+    dry(&b, CKPT_RECOVERED_NEW);
+    struct patches p = {.old_size = GROWN, .new_size = GROWN};
+    CU_ASSERT(patches_add(&p, 0, str_of("x", 1)));
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &(struct journal_options){.dry_run = true}, NULL), CKPT_OK);
+    CU_ASSERT(holds(undo, b.data, b.len));
+    buf_free(&b);
+    end();
 }
 
 static void leaves_others_files(void)
@@ -279,7 +335,8 @@ static void leaves_others_files(void)
     end();
 }
 
-/* A file of that name with another inode: whole or not ours. */
+/* A file of that name with another inode: whole or not ours. One that was copied half way stops readers,
+ * one that was put in the place of the edited one does not. */
 static void another_inode(void)
 {
     char now[SIZE];
@@ -292,6 +349,11 @@ static void another_inode(void)
     memcpy(now, changed, 512);
     put_file(path, now, SIZE);
     refused(&b, now, SIZE);
+    now[700] ^= 1;
+    put_file(path, now, SIZE);
+    refused_to(b.data, b.len, now, SIZE, CKPT_OK);
+    put_file(path, before, SIZE - 1);
+    refused_to(b.data, b.len, before, SIZE - 1, CKPT_OK);
     put_torn(0, SIZE);
     CU_ASSERT_EQUAL(recovered(&b), CKPT_RECOVERED_OLD);
     CU_ASSERT(holds(path, before, SIZE));
@@ -374,7 +436,9 @@ void suite_journal(void)
     UNIT(any_sectors);
     UNIT(comes_back);
     UNIT(same_sums);
-    UNIT(leaves_torn_ones);
+    UNIT(keeps_damaged_ones);
+    UNIT(keeps_what_is_none);
+    UNIT(dry_run_writes_nothing);
     UNIT(leaves_others_files);
     UNIT(another_inode);
     UNIT(readers_wait);

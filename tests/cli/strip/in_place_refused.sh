@@ -22,10 +22,15 @@ ckpt strip -i --auto --follow-links link.pt; echo $?
 ckpt strip --check --auto hard.pt; echo $?
 # Nothing to change: an error with --strict.
 ckpt strip -i --auto --strict --follow-links a.pt; echo $?
-# A journal that is not whole goes; the file was not touched.
+# A journal that is damaged, and what is none, is left where it is, and the file too.
 cp data/train.pt c.pt
 printf 'CKPTUNDO' >c.pt.ckpt-undo
-ckpt ls c.pt | head -n 1
+ckpt ls -q c.pt; echo $?
+ckpt strip -i -q --auto c.pt; echo $?
 ckpt strip -i --check -q --auto c.pt; echo $?
+echo 'my notes' >c.pt.ckpt-undo
+ckpt ls -q c.pt >/dev/null; echo $?
+ckpt add m. -i c.pt; echo $?
+ckpt add m. -i --dry-run c.pt; echo $?
 cmp data/train.pt c.pt
-ls *undo 2>/dev/null
+cat c.pt.ckpt-undo
