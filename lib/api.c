@@ -25,9 +25,9 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
 {
     struct stat st;
     source *src = NULL;
-    bool directory = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    bool replaced = false, directory = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
     if (!directory) {
-        ckpt_status s = strcmp(path, "-") != 0 ? journal_check(path, err) : CKPT_OK;
+        ckpt_status s = strcmp(path, "-") != 0 ? journal_check(path, &replaced, err) : CKPT_OK;
         if (s == CKPT_OK)
             s = source_file_open(path, &src, err);
         if (s != CKPT_OK) {
@@ -35,7 +35,11 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
             return s;
         }
     }
-    return format_open(path, src, limits, NULL, out, err);
+    CKPT_TRY(format_open(path, src, limits, NULL, out, err));
+    if (replaced)
+        file_notice(*out, "its undo journal is of another file that had this name: remove %.150s" JOURNAL_SUFFIX,
+                    path);
+    return CKPT_OK;
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,

@@ -149,6 +149,12 @@ static void close_file(struct editing *e)
     e->fd = e->dir = -1;
 }
 
+static bool name_journal(struct editing *e)
+{
+    int n = snprintf(e->journal, sizeof e->journal, "%s" JOURNAL_SUFFIX, e->base);
+    return n > 0 && (size_t)n < sizeof e->journal;
+}
+
 /* resolve - the path without links, the folder's and the journal's names. */
 static ckpt_status resolve(struct editing *e, const char *path, ckpt_error *err)
 {
@@ -157,8 +163,7 @@ static ckpt_status resolve(struct editing *e, const char *path, ckpt_error *err)
         return fail_errno(err, CKPT_NO_OFFSET, "cannot find it");
     char *slash = strrchr(e->path, '/');
     e->base = slash + 1;
-    int n = snprintf(e->journal, sizeof e->journal, "%s" JOURNAL_SUFFIX, e->base);
-    if (n < 0 || (size_t)n >= sizeof e->journal) {
+    if (!name_journal(e)) {
         errno = ENAMETOOLONG;
         return fail_errno(err, CKPT_NO_OFFSET, "no room for \"" JOURNAL_SUFFIX "\" behind its name");
     }
@@ -470,7 +475,8 @@ static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_err
 }
 
 /* check_whole - for readers: is FILE, of which there is the journal J, as it was or as it was to be? */
-static ckpt_status check_whole(struct editing *e, const struct journal *j, const char *path, ckpt_error *err)
+static ckpt_status check_whole(struct editing *e, const struct journal *j, const char *path, bool *replaced,
+                               ckpt_error *err)
 {
     enum state state;
     e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
@@ -482,12 +488,14 @@ static ckpt_status check_whole(struct editing *e, const struct journal *j, const
         return CKPT_ECHANGED;
     }
     CKPT_TRY(state_of(e, j, &state, err));
+    *replaced = state == OTHER;
     return state == MIXED ? cut_short(e, path, err) : state == FOREIGN ? foreign(e, state, err) : CKPT_OK;
 }
 
-ckpt_status journal_check(const char *path, ckpt_error *err)
+ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err)
 {
     struct editing e;
+    bool other = false;
     struct journal j = {0};
     char name[PATH_MAX];
     enum kind kind = NONE;
@@ -502,12 +510,26 @@ ckpt_status journal_check(const char *path, ckpt_error *err)
     if (kind == NONE || kind == ALIEN)
         s = CKPT_OK; /* no file, no folder: whoever opens it says so */
     else
-        s = kind == WHOLE ? check_whole(&e, &j, path, err) : refuse(&e, kind, err);
+        s = kind == WHOLE ? check_whole(&e, &j, path, &other, err) : refuse(&e, kind, err);
+    if (replaced)
+        *replaced = other;
     if (s != CKPT_OK)
         fail_file(err, path);
     free(j.bytes);
     close_file(&e);
     return s;
+}
+
+void journal_forget(int dir, const char *base)
+{
+    struct editing e = {.dir = dir, .base = base, .fd = -1};
+    struct journal j;
+    enum kind kind;
+    if (!name_journal(&e))
+        return;
+    if (load(&e, &j, &kind, NULL) == CKPT_OK && kind != NONE && kind != ALIEN)
+        unlinkat(dir, e.journal, 0);
+    free(j.bytes);
 }
 
 /* ------------------------------------------------------------------- editing */

@@ -41,7 +41,11 @@ ckpt_status journal_apply(const char *path, const struct patches *p, const struc
 ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
                             ckpt_error *err);
 /* journal_check - for readers of PATH: CKPT_ECHANGED when an edit of it was cut short
- * half way, or is under way, or when a damaged journal cannot tell. */
-ckpt_status journal_check(const char *path, ckpt_error *err);
+ * half way, or is under way, or when a damaged journal cannot tell. *REPLACED, which may be
+ * NULL: there is a journal, of another file that had this name. */
+ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err);
+/* journal_forget - the file BASE in the folder DIR was replaced, and that is on the disk: its
+ * journal goes. What is none stays. */
+void journal_forget(int dir, const char *base);
 
 #endif

@@ -16,6 +16,7 @@
 
 #include "base/checked.h"
 #include "io/fd.h"
+#include "io/journal.h"
 #include "io/sink_ops.h"
 #include "io/temp.h"
 
@@ -302,6 +303,9 @@ static ckpt_status install(struct file_sink *f, bool *placed, ckpt_error *err)
     /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
     if (!f->o.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
         return broke(f, "bring the folder of the finished output to the disk", err);
+    /* Not before: the old file, if it comes back, is whole with its journal only. Of a batch it may. */
+    if (f->existed && !f->o.batch)
+        journal_forget(f->temp.dir, base_name(f->target));
     return CKPT_OK;
 }
 

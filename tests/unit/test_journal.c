@@ -12,6 +12,7 @@
 #include "base/buf.h"
 #include "base/crc32.h"
 #include "io/journal.h"
+#include "io/sink.h"
 #include "unit.h"
 
 #define SIZE    2000u
@@ -145,7 +146,7 @@ static ckpt_recovered recovered(const buf *b)
     put_file(undo, b->data, b->len);
     CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, NULL), CKPT_OK);
     CU_ASSERT(!there(undo));
-    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     return what;
 }
 
@@ -162,7 +163,7 @@ static void any_sectors(void)
             bool all = which == 0x1F && n == GROWN, none = (which & 0xF) == 0 && n == SIZE;
             put_torn(which, n);
             put_file(undo, b.data, b.len);
-            CU_ASSERT_EQUAL(journal_check(path, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
+            CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), all || none ? CKPT_OK : CKPT_ECHANGED);
             CU_ASSERT_EQUAL(recovered(&b), all ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD);
             CU_ASSERT(all ? holds(path, changed, GROWN) : holds(path, before, SIZE));
         }
@@ -219,7 +220,7 @@ static void refused_to(const void *bytes, size_t size, const char *now, size_t n
     ckpt_recovered what = CKPT_RECOVERED_OLD;
     ckpt_error err;
     put_file(undo, bytes, size);
-    CU_ASSERT_EQUAL(journal_check(path, NULL), readers);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), readers);
     for (int dry = 0; dry < 2; dry++) {
         struct journal_options o = {.no_sync = true, .dry_run = dry};
         CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
@@ -351,6 +352,9 @@ static void another_inode(void)
     refused(&b, now, SIZE);
     now[700] ^= 1;
     put_file(path, now, SIZE);
+    bool replaced = false;
+    CU_ASSERT_EQUAL(journal_check(path, &replaced, NULL), CKPT_OK);
+    CU_ASSERT(replaced);
     refused_to(b.data, b.len, now, SIZE, CKPT_OK);
     put_file(path, before, SIZE - 1);
     refused_to(b.data, b.len, before, SIZE - 1, CKPT_OK);
@@ -364,6 +368,40 @@ static void another_inode(void)
     end();
 }
 
+/* replace - PATH, which has the journal N bytes long at BYTES, by a whole-file write. */
+static void replace(const void *bytes, size_t n, bool goes)
+{
+    struct sink_options o = {.force = true};
+    sink *s;
+    put_torn(0x5, SIZE);
+    put_file(undo, bytes, n);
+    CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(sink_write(s, "new", 3, NULL), CKPT_OK);
+    CU_ASSERT(holds(undo, bytes, n)); /* not before the new file is there */
+    CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
+    CU_ASSERT(holds(path, "new", 3));
+    CU_ASSERT_EQUAL(there(undo), !goes);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
+    /* A crash in between left it: readers read. */
+    put_file(undo, bytes, n);
+    CU_ASSERT(journal_check(path, NULL, NULL) == CKPT_OK || n < 60);
+    unlink(undo);
+}
+
+/* A journal goes with the file it is of, whole or damaged; what is none stays. */
+static void goes_with_its_file(void)
+{
+    buf b;
+    begin();
+    journal(&b);
+    CU_ASSERT(b.len > 60);
+    replace(b.data, b.len, true);
+    replace(b.data, 59, true);
+    replace("notes", 5, false);
+    buf_free(&b);
+    end();
+}
+
 /* Nobody reads what an editor has in its hands, old as it may look. */
 static void readers_wait(void)
 {
@@ -371,10 +409,10 @@ static void readers_wait(void)
     begin();
     journal(&b);
     put_file(undo, b.data, b.len);
-    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
     int fd = open(path, O_RDONLY);
     CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
-    CU_ASSERT_EQUAL(journal_check(path, NULL), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
     close(fd);
     buf_free(&b);
     end();
@@ -441,6 +479,7 @@ void suite_journal(void)
     UNIT(dry_run_writes_nothing);
     UNIT(leaves_others_files);
     UNIT(another_inode);
+    UNIT(goes_with_its_file);
     UNIT(readers_wait);
     UNIT(failure_undoes);
     UNIT(links_and_locks);

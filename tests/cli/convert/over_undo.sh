@@ -1,0 +1,55 @@
+# A file half changed by an edit in place, and its undo journal, made by hand: two pieces of a byte each, "PK" that
+# was to become "XY".
+le() { # le N BYTES - little-endian
+    n=$1 i=$2
+    while [ "$i" -gt 0 ]; do
+        printf "\\$(printf %o $((n % 256)))"
+        n=$((n / 256)) i=$((i - 1))
+    done
+}
+torn() { # torn FILE
+    printf X | dd of="$1" bs=1 conv=notrunc 2>/dev/null
+    set -- "$1" "$(stat -c %i "$1")" "$(wc -c <"$1")"
+    { printf CKPTUNDO; le 1 4; le 2 4; le "$2" 8; le "$3" 8; le "$3" 8; le 94 8
+      le 0 8; le 1 8; printf 'P\113\066\262\267'; le 1 8; le 1 8; printf 'K\335\006\265\300'; } >body
+    { cat body; gzip -c body | tail -c 8 | head -c 4; } >"$1.ckpt-undo"
+    rm body
+}
+cp data/train.pt w.pt
+torn w.pt
+ckpt ls -q w.pt; echo $?
+# --check and --dry-run write nothing: they say what would be done.
+cp w.pt torn.pt
+cp w.pt.ckpt-undo journal
+for how in --check --dry-run; do
+    ckpt strip -i --auto $how w.pt; echo $?
+    cmp torn.pt w.pt && cmp journal w.pt.ckpt-undo
+done
+# One byte of it is wrong: it stays.
+printf x | dd of=w.pt.ckpt-undo bs=1 seek=60 conv=notrunc 2>/dev/null
+cp w.pt.ckpt-undo wrong
+ckpt strip -i --auto -q w.pt; echo $?
+ckpt strip -i --auto --check -q w.pt; echo $?
+cmp torn.pt w.pt && cmp wrong w.pt.ckpt-undo
+cp journal w.pt.ckpt-undo
+# Undone, no more.
+ckpt strip -i no.such.prefix. w.pt; echo $?
+cmp data/train.pt w.pt; ls *undo 2>/dev/null
+# Another file is put in its place by us: the journal goes with it.
+torn w.pt
+ckpt convert data/train.pt --root state_dict -fqo w.pt; echo $?
+ls *undo 2>/dev/null
+ckpt ls -g '*conv1*' w.pt
+# By somebody else: reading goes on, editing does not.
+torn w.pt
+cp data/train.pt good.pt
+mv good.pt w.pt
+ckpt ls -g 'state*conv1*' w.pt; echo $?
+ckpt strip -i --auto w.pt; echo $?
+# Into its place, so that it is the same file.
+torn w.pt
+ckpt convert data/train.pt --root state_dict -qo good.pt
+cat good.pt >w.pt
+ckpt ls -q w.pt; echo $?
+ckpt strip -i --auto w.pt; echo $?
+cmp good.pt w.pt; ls *undo
