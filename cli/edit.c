@@ -249,7 +249,7 @@ static bool recover_first(const char *input, ckpt_recovered *what)
     }
     bool dry = writing.dry_run || writing.check;
     if (*what == CKPT_RECOVERED_NEW && dry)
-        notice(input, "an edit was cut short when all of it was done; it stays, and its undo journal would go");
+        notice(input, "an edit was cut short when all of it was done; it stays, the journal would go");
     else if (*what == CKPT_RECOVERED_OLD && dry)
         notice(input, "an edit that was cut short would be undone first");
     else if (*what == CKPT_RECOVERED_NEW)

@@ -37,8 +37,8 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
     }
     CKPT_TRY(format_open(path, src, limits, NULL, out, err));
     if (replaced)
-        file_notice(*out, "its undo journal is of another file that had this name: remove %.150s" JOURNAL_SUFFIX,
-                    path);
+        file_notice(*out, "its undo journal is of another file that had this name: remove %.150s%s", path,
+                    JOURNAL_SUFFIX);
     return CKPT_OK;
 }
 

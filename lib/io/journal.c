@@ -241,7 +241,7 @@ static bool parse_pieces(struct journal *j, cursor c)
     return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
 }
 
-/* not_whole - of what is no journal as it was written: was it one? One byte may be wrong, or its end missing. */
+/* not_whole - was it a journal? One byte may be wrong, or its end missing. */
 static enum kind not_whole(const unsigned char *b, size_t size)
 {
     bool ours = memcmp(b, MAGIC, size < 8 ? size : 8) == 0 || (size >= HEAD && load_u64le(b + 40) == size);
@@ -266,15 +266,13 @@ static enum kind parse(struct journal *j, size_t size)
 /* refuse - a journal of the kind K, from which nothing can be undone. */
 static ckpt_status refuse(const struct editing *e, enum kind k, ckpt_error *err)
 {
-    char word[SHELL_MOST];
     if (k == STRANGE) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s was written by another version of ckpt", e->journal);
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another version of ckpt wrote %s", e->journal);
         fail_hint(err, "the version that edited the file undoes it");
     } else if (k == DAMAGED) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
-                   "an edit in place may have been cut short, and its undo journal %s is damaged", e->journal);
-        fail_hint(err, "keep it under another name; then `ckpt verify %s` tells if the file is whole",
-                  shell_path(e->base, word));
+                   "an edit in place may have been cut short; its undo journal %s is damaged", e->journal);
+        fail_hint(err, "keep the journal under another name; then `ckpt verify` tells if the file is whole");
     } else {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not an undo journal; it is in the way",
                    e->journal);
@@ -469,7 +467,8 @@ static bool editor_at_work(const struct editing *e)
 static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_error *err)
 {
     char word[SHELL_MOST];
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it", e->journal);
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it",
+               e->journal);
     fail_hint(err, "`ckpt strip --in-place no.such.prefix. %s` undoes it, no more", shell_path(path, word));
     return CKPT_ECHANGED;
 }
@@ -583,7 +582,7 @@ static ckpt_status compose(const struct editing *e, const struct patches *p, buf
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
-/* write_journal - on disk before the first byte of the file changes, and by its name only when it is whole. */
+/* write_journal - on disk before the first byte of the file changes; its name when it is whole. */
 static ckpt_status write_journal(struct editing *e, const buf *b, bool no_sync, ckpt_error *err)
 {
     struct temp t;
@@ -648,9 +647,9 @@ static ckpt_status commit(struct editing *e, const struct patches *p, const stru
     return st;
 }
 
-static ckpt_status check_state(const struct editing *e, const struct patches *p, bool dry_run, ckpt_error *err)
+static ckpt_status check_state(const struct editing *e, const struct patches *p, bool dry, ckpt_error *err)
 {
-    if (!dry_run && journal_there(e)) {
+    if (!dry && journal_there(e)) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s appeared since the file was opened", e->journal);
         fail_hint(err, "run the command again");
         return CKPT_ECHANGED;
