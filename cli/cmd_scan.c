@@ -171,7 +171,8 @@ static int scan_apart(const struct job *j, const char *path)
     struct left *left = j->left;
     int status = 0;
     *left = (struct left){.code = TROUBLE, .verdict = SCAN_INCOMPLETE};
-    fflush(stdout);
+    if (finish_output(YES) != YES) /* what the child would take for a fault of its own */
+        exit(TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return trouble_text(CKPT_EIO, path, "--sandbox=off scans without", "no place for its report: %s",
                             strerror(errno));

@@ -1,5 +1,7 @@
 /* main.c - picks the command, keeps the process well-behaved: signals leave no
  * file behind, output that could not be written is an error. */
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -125,9 +127,22 @@ static int run(int argc, char **argv)
     return code >= 0 ? code : cmd->run(n, argv + 2);
 }
 
+/* hold_streams - a file that is opened gets the lowest number that is free: were one of the three
+ * closed, what is meant for it would go into a checkpoint, or an archive's spool. Opened for the other
+ * direction, it stays as good as closed. */
+static bool hold_streams(void)
+{
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+        if (fcntl(fd, F_GETFD) < 0 && errno == EBADF &&
+            open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+            return false;
+    return true;
+}
+
 int main(int argc, char **argv)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    bool held = hold_streams();
     /* libzip before 1.11 turns DOS times into local time, one look at
      * /etc/localtime per entry; we never show a time. */
     setenv("TZ", "UTC0", 0);
@@ -137,5 +152,7 @@ int main(int argc, char **argv)
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is told */
     ui_init();
     ui.json = wants_json(argc, argv);
+    if (!held)
+        return trouble_text(CKPT_EIO, NULL, NULL, "a standard stream is closed, and /dev/null not to be had");
     return finish_output(run(argc, argv));
 }

@@ -1,0 +1,20 @@
+# A closed standard stream: nothing else gets its number, and what was to be said there is an error.
+closed()
+{
+    "$@" >&- 2>err
+    echo "$* $?"
+    cat err
+}
+for report in '' --json --sarif --quiet; do
+    closed ckpt scan $report data/train.pt
+done
+closed ckpt ls --json data/train.pt
+closed ckpt verify data/train.pt
+closed ckpt convert data/train.pt - --to safetensors
+closed ckpt convert -q data/train.pt quiet.pt
+ckpt verify -q quiet.pt && echo whole
+ckpt scan - <&-; echo $?
+ckpt convert data/train.pt a.pt 2>&- && ckpt verify -q a.pt && echo whole
+ckpt convert data/train.pt b.pt <&- >&- 2>&-; echo $?
+ckpt verify -q b.pt && echo whole
+ls
