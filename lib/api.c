@@ -11,6 +11,7 @@
 #include "format/doctor.h"
 #include "format/format.h"
 #include "format/scan.h"
+#include "format/shards.h"
 #include "format/verify.h"
 #include "io/sink.h"
 #include "op/doctor.h"
@@ -136,6 +137,16 @@ static ckpt_status strict_refuses(const ckpt_plan *p, const ckpt_sanitized *firs
     return CKPT_ELOSSY;
 }
 
+static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct write_job *job,
+                             ckpt_error *err)
+{
+    CKPT_TRY(shards_guard(p->file, job->path, true, err));
+    CKPT_TRY(f->write(p, job, err));
+    if (p->noutputs == 1 && strcmp(job->path, "-") != 0)
+        shards_beside(p, p->outputs[0]);
+    return CKPT_OK;
+}
+
 ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
                             ckpt_write_result *out, ckpt_error *err)
 {
@@ -151,8 +162,10 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     for (size_t i = 0; job.opts->strict && i < p->nsanitized && st == CKPT_OK; i++)
         if (p->sanitized[i].lost)
             st = strict_refuses(p, &p->sanitized[i], err);
-    if (st == CKPT_OK)
-        st = job.opts->max_shard ? shards_write(p, f, &job, err) : f->write(p, &job, err);
+    if (st == CKPT_OK && job.opts->max_shard)
+        st = shards_write(p, f, &job, err);
+    else if (st == CKPT_OK)
+        st = write_one(p, f, &job, err);
     if (st != CKPT_OK) {
         fail_file(err, p->file->path);
         return st;

@@ -56,6 +56,12 @@ char *shards_join(ckpt_str folder, ckpt_str name);
 ckpt_status shards_open(const char *path, source **out, ckpt_error *err);
 /* shards_hold - is PATH one of the files that F was read from? */
 bool shards_hold(const ckpt_file *f, const char *path);
+/* shards_guard - an error where a file at PATH would be in the place of one that F was read from.
+ * ALONE: it is all that is written, and may replace an input that is one file; a set that lost one
+ * of its files is no checkpoint. */
+ckpt_status shards_guard(const ckpt_file *f, const char *path, bool alone, ckpt_error *err);
+/* shards_beside - a notice of P where the one file written to PATH has the index of a set beside it. */
+void shards_beside(ckpt_plan *p, const char *path);
 /* shards_note - metadata of the whole; the first of a key stays. */
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text);
 /* shards_merge - shards_merge.c: opens the shards of X and makes x->f of them. */

@@ -56,6 +56,25 @@ bool shards_hold(const ckpt_file *f, const char *path)
     return found || same_file(f->path, &there);
 }
 
+ckpt_status shards_guard(const ckpt_file *f, const char *path, bool alone, ckpt_error *err)
+{
+    bool set = f->format->write == shards_write_as_read;
+    if (strcmp(path, "-") == 0 || (alone && !set) || !shards_hold(f, path))
+        return CKPT_OK;
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is part of the input; nothing written");
+    fail_hint(err, "write into another folder, then move it");
+    fail_file(err, path);
+    return err->status;
+}
+
+void shards_beside(ckpt_plan *p, const char *path)
+{
+    const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
+    struct stat is;
+    if (index && stat(index, &is) == 0 && !shards_hold(p->file, index))
+        plan_notice(p, "%s is there too: whoever reads the folder may take that older set", index);
+}
+
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)
 {
     ckpt_file *f = x->f;

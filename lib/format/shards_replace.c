@@ -420,6 +420,11 @@ static void remove_old(struct replaced *r, ckpt_str name)
     (void)unlink(r->room);
 }
 
+bool replaced_by_one(const struct replaced *r)
+{
+    return unlink(r->parts[r->n - 1].path) == 0 || errno == ENOENT;
+}
+
 void replaced_done(struct replaced *r)
 {
     for (size_t i = 0; i + 1 < r->n; i++)

@@ -16,6 +16,9 @@ ckpt_status replaced_begin(const char *const *paths, size_t n, const char *stem,
 /* replaced_undo - the first PLACED of the new files are in their places and the others will never
  * be: the old set comes back, and what had a free place goes. Frees R. */
 void replaced_undo(struct replaced *r, size_t placed);
+/* replaced_by_one - the new file is a checkpoint by itself and needs no index: the old one, the last
+ * of PATHS, goes, and with it the old set. False (errno): it is still there. */
+bool replaced_by_one(const struct replaced *r);
 /* replaced_done - all are there: what only the old set had goes. Frees R. */
 void replaced_done(struct replaced *r);
 

@@ -109,10 +109,10 @@ static ckpt_status name_output(struct cut *c, ckpt_error *err)
 static ckpt_str base_name(const struct cut *c, uint32_t k)
 {
     const char *stem = (const char *)c->stem.data, *ext = (const char *)c->ext.data;
-    if (c->nshards == 1)
-        return arena_printf(c->p->a, "%s%s", stem, ext);
     if (k == c->nshards)
         return arena_printf(c->p->a, "%s%s.index.json", stem, ext);
+    if (c->nshards == 1)
+        return arena_printf(c->p->a, "%s%s", stem, ext);
     return arena_printf(c->p->a, "%s-%05u-of-%05u%s", stem, k + 1, c->nshards, ext);
 }
 
@@ -422,16 +422,15 @@ static int progress(void *user, uint64_t done, uint64_t total)
  * what is read always does. */
 static ckpt_status check_places(const struct cut *c, ckpt_error *err)
 {
-    bool force = c->job->opts->force;
-    for (uint32_t k = 0; k < c->nshards + (c->nshards > 1); k++) {
+    for (uint32_t k = 0; k <= c->nshards; k++) { /* of one, the index is that of an older set */
         const char *path = full_name(c, k);
         if (!path)
             return fail_memory(err);
-        if (force ? c->nshards == 1 || !shards_hold(c->p->file, path) : access(path, F_OK) != 0)
+        CKPT_TRY(shards_guard(c->p->file, path, c->nshards == 1, err));
+        if (c->job->opts->force || access(path, F_OK) != 0)
             continue;
-        (void)fail(err, force ? CKPT_EUSAGE : CKPT_EEXIST, CKPT_NO_OFFSET, "%s; nothing written",
-                   force ? "is part of the input" : "exists already");
-        fail_hint(err, force ? "write the set into another folder, then move it" : "-f replaces it");
+        (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "exists already; nothing written");
+        fail_hint(err, "-f replaces it");
         fail_file(err, path);
         return err->status;
     }
@@ -571,20 +570,25 @@ static ckpt_status write_set(struct cut *c, size_t aliases, ckpt_error *err)
     return st;
 }
 
-/* One shard is the whole: written as if nobody had asked for shards. */
+/* One shard is the whole: written as if nobody had asked for shards, but in the place of a set. */
 static ckpt_status write_single(struct cut *c, ckpt_error *err)
 {
-    ckpt_write_options opts = *c->job->opts;
-    struct write_job job = {.path = full_name(c, 0), .opts = &opts, .result = c->job->result};
+    ckpt_write_options o = *c->job->opts;
+    struct write_job job = {full_name(c, 0), &o, c->job->result, &c->batch};
     size_t outputs = c->p->noutputs;
-    opts.max_shard = 0;
+    o.max_shard = 0;
     if (!job.path)
         return fail_memory(err);
     ckpt_status st = make_folder(c, err);
-    if (st == CKPT_OK)
-        st = c->format->write(c->p, &job, err);
+    st = st == CKPT_OK ? c->format->write(c->p, &job, err) : st;
+    if (st == CKPT_OK && !o.dry_run)
+        st = place(c, err);
+    if (st == CKPT_OK && c->old && !replaced_by_one(c->old))
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
     if (st != CKPT_OK)
         take_back(c, outputs);
+    else
+        finish(c);
     return st;
 }
 
@@ -690,5 +694,6 @@ ckpt_status shards_write_as_read(ckpt_plan *p, const struct write_job *job, ckpt
         one.path = path ? arena_str(p->a, str_c(path)).ptr : NULL;
         free(path);
     }
-    return one.path ? format->write(p, &one, err) : fail_memory(err);
+    ckpt_status st = one.path ? shards_guard(p->file, one.path, true, err) : fail_memory(err);
+    return st == CKPT_OK ? format->write(p, &one, err) : st;
 }
