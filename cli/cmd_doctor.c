@@ -1,6 +1,5 @@
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "cmd.h"
 #include "json.h"
@@ -31,48 +30,6 @@ struct job {
     json *head;
 };
 
-/* packed_name - PATH without the suffix of a compressed file, if it has one. */
-static void packed_name(struct text *to, const char *path)
-{
-    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
-    size_t n = strlen(path);
-    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-        size_t k = strlen(packed[i]);
-        if (n > k && strcmp(path + n - k, packed[i]) == 0) {
-            n -= k;
-            break;
-        }
-    }
-    text_bytes(to, path, n);
-}
-
-#define MOST_NAMES 1000
-
-static bool is_taken(const char *name)
-{
-    struct stat st;
-    return lstat(name, &st) == 0;
-}
-
-/* fixed_name - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free. */
-static void fixed_name(struct text *to, const struct job *j, const char *suffix)
-{
-    struct text name = {0}, out = {0};
-    packed_name(&name, j->path);
-    const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
-    if (!suffix && dot && strlen(dot) <= 12 &&
-        dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
-        suffix = dot;
-    text_addf(&out, "fixed%s", suffix ? suffix : "");
-    for (int i = 2; i < MOST_NAMES && is_taken(out.ptr); i++) {
-        text_clear(&out);
-        text_addf(&out, "fixed-%d%s", i, suffix ? suffix : "");
-    }
-    text_add(to, out.ptr);
-    text_free(&out);
-    text_free(&name);
-}
-
 /* can_run - is the command there? All but those of this program are taken to be. */
 static bool can_run(const char *fix)
 {
@@ -94,12 +51,10 @@ static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis 
             text_add(to, "FILE"); /* what came from a pipe is gone */
             p += 4;
         } else if (strncmp(p, "FILE", 4) == 0) {
-            if (j->path[0] == '-' && j->path[1])
-                text_add(to, "./"); /* no option */
-            text_shell(to, j->path);
+            text_operand(to, j->path);
             p += 4;
         } else if (strncmp(p, "OUT", 3) == 0) {
-            fixed_name(to, j, d->suffix);
+            text_fixed(to, j->path, d->suffix);
             p += 3;
         } else {
             text_bytes(to, p++, 1);

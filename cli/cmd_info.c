@@ -99,13 +99,12 @@ static void print_weights(const struct facts *x, struct text *out)
     }
 }
 
-/* "fixed.pth" for "dir/model.pth". */
-static void fixed_name(struct text *out, const char *path)
+/* The suffix of one file that holds what X does; NULL: that of X. */
+static const char *suffix_of(const struct facts *x)
 {
-    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    text_add(out, " -o fixed");
-    if (dot && strlen(dot) <= 12 && dot[strspn(dot, ".abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
-        text_add(out, dot);
+    if (strcmp(ckpt_file_format(x->f), "hf-shards") != 0)
+        return NULL;
+    return x->info.weights_only >= 0 ? ".pt" : ".safetensors";
 }
 
 /* One --auto takes all that is certain; the rest may be a part's real name. */
@@ -122,8 +121,9 @@ static void print_fix(const struct facts *x, const ckpt_wrapper *w, bool *told, 
         text_name(out, w->prefix);
         text_add(out, " ");
     }
-    text_shell(out, ckpt_file_path(x->f));
-    fixed_name(out, ckpt_file_path(x->f));
+    text_operand(out, ckpt_file_path(x->f));
+    text_add(out, " -o ");
+    text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
 }
 
 static void print_wrappers(const struct facts *x, struct text *out)

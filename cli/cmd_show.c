@@ -282,7 +282,7 @@ static int not_found(const ckpt_file *f, const char *path)
         text_name(&hint, near->name);
     } else {
         text_add(&hint, "ckpt show ");
-        text_shell(&hint, ckpt_file_path(f));
+        text_operand(&hint, ckpt_file_path(f));
         text_add(&hint, " lists what is at the top");
     }
     int status = trouble_text(CKPT_ENOTFOUND, ckpt_file_path(f), hint.ptr, "nothing is called \"%.300s\"",

@@ -208,7 +208,7 @@ void report_hint(const struct report *r)
     text_shell(&said, word.ptr);
     for (int i = 0; i < 2; i++) {
         text_add(&said, " ");
-        text_shell(&said, names[i]);
+        text_operand(&said, names[i]);
     }
     fprintf(stderr, "%s\n", said.ptr);
     text_free(&word);

@@ -58,7 +58,7 @@ int cmd_unknown(const char *name)
     if (access(name, F_OK) == 0) {
         struct text command = {0};
         text_add(&command, "ckpt info ");
-        text_shell(&command, name);
+        text_operand(&command, name);
         int status = usage_error(NULL, "'%s' is a file; what is in it: %s", shown, command.ptr);
         text_free(&command);
         return status;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -317,6 +318,54 @@ void text_shell(struct text *t, const char *word)
             text_bytes(t, p, 1);
     }
     text_add(t, "'");
+}
+
+void text_operand(struct text *t, const char *path)
+{
+    if (path[0] == '-' && path[1])
+        text_add(t, "./");
+    text_shell(t, path);
+}
+
+/* packed_name - PATH without the suffix of a compressed file, if it has one. */
+static void packed_name(struct text *to, const char *path)
+{
+    static const char *const packed[] = {".gz", ".zst", ".xz", ".bz2", ".lz4", ".7z", ".rar"};
+    size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        size_t k = strlen(packed[i]);
+        if (n > k && strcmp(path + n - k, packed[i]) == 0) {
+            n -= k;
+            break;
+        }
+    }
+    text_bytes(to, path, n);
+}
+
+#define MOST_NAMES 1000
+
+static bool is_taken(const char *name)
+{
+    struct stat st;
+    return lstat(name, &st) == 0;
+}
+
+void text_fixed(struct text *to, const char *path, const char *suffix)
+{
+    struct text name = {0}, out = {0};
+    packed_name(&name, path);
+    const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
+    if (!suffix && dot && strlen(dot) <= 12 &&
+        dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
+        suffix = dot;
+    text_addf(&out, "fixed%s", suffix ? suffix : "");
+    for (int i = 2; i < MOST_NAMES && is_taken(out.ptr); i++) {
+        text_clear(&out);
+        text_addf(&out, "fixed-%d%s", i, suffix ? suffix : "");
+    }
+    text_add(to, out.ptr);
+    text_free(&out);
+    text_free(&name);
 }
 
 void text_hex(struct text *t, const uint8_t *p, size_t n)

@@ -35,6 +35,10 @@ void text_dtype(struct text *t, const ckpt_tensor *x);
 void text_value(struct text *t, const ckpt_value *v, size_t nodes);
 void text_elem(struct text *t, const ckpt_path_elem *e);
 void text_shell(struct text *t, const char *word); /* quoted where a shell needs it */
+void text_operand(struct text *t, const char *path); /* the same for a file, which is no option */
+/* text_fixed - "fixed.pth" for "dir/model.pth", or the first of "fixed-2.pth", … that is free; SUFFIX
+ * instead of PATH's own where it is not NULL. */
+void text_fixed(struct text *t, const char *path, const char *suffix);
 bool text_shows(const char *word); /* may it be printed as it is? */
 void text_hex(struct text *t, const uint8_t *p, size_t n);
 /* text_columns - how wide N bytes of UTF-8 stand on a terminal. */

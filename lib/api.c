@@ -459,6 +459,14 @@ static bool is_no_checkpoint(ckpt_status st)
     return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
 }
 
+/* suffix_of_one - of one file with what F holds, where that is several or what a folder PATH has in it. */
+static const char *suffix_of_one(const ckpt_file *f, const char *path)
+{
+    if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, path) == 0))
+        return NULL;
+    return f->torch_load ? ".pt" : ".safetensors";
+}
+
 ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
                         int (*tell)(void *user, const ckpt_diagnosis *), void *user,
                         ckpt_doctor_result *result, ckpt_error *err)
@@ -481,6 +489,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     if (st == CKPT_OK && (!opts || !opts->quick))
         st = verify_data(&c, f, err);
     told = *err;
+    d.suffix = suffix_of_one(f, path);
     if (check_unchanged(&c, err) != CKPT_OK) /* whatever it looked like */
         st = err->status;
     else if (st == CKPT_OK)

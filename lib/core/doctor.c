@@ -45,7 +45,7 @@ ckpt_status doctor_tell(struct doctor *d, const char *id, bool problem, const ch
                         .text = safe,
                         .problem = problem,
                         .fix = fix,
-                        .suffix = suffix,
+                        .suffix = suffix ? suffix : d->suffix,
                         .hint = d->hint ? d->hint : ""};
     return hand_out(d, &x, err);
 }
@@ -57,6 +57,7 @@ ckpt_status doctor_says(struct doctor *d, const char *id, const char *fix, const
     ckpt_error own = *e;
     doctor_unnamed(d, &own);
     (void)ckpt_error_text(&own, text, sizeof text);
-    ckpt_diagnosis x = {.id = id, .text = text, .problem = true, .fix = fix, .hint = own.hint};
+    ckpt_diagnosis x = {
+        .id = id, .text = text, .problem = true, .fix = fix, .suffix = d->suffix, .hint = own.hint};
     return hand_out(d, &x, err);
 }

@@ -16,7 +16,8 @@ struct doctor {
     int (*tell)(void *user, const ckpt_diagnosis *d);
     void *user;
     ckpt_doctor_result *result;
-    const char *hint; /* for the next diagnosis; may be NULL */
+    const char *hint;   /* for the next diagnosis; may be NULL */
+    const char *suffix; /* of what is made of a file that has none of its own, such as a folder; or NULL */
     bool cancelled;
 };
 

@@ -1,0 +1,20 @@
+# What is proposed runs as it stands: a file that begins with '-' is no option, and the output's suffix is of a format.
+fix() { sed -n 's/^ *//; s/.*fix: //p; s/^hint: .* alone: //p' | tee said; sh -e said; }
+ckpt convert -q --root auto data/train.pt m.pt
+ckpt strip -q --auto m.pt -o small.pt
+ckpt rename -q -s '^=>module.' small.pt -o ./-m.pt
+ckpt info -- -m.pt | fix
+ckpt info -- -m.pt | fix
+cp small.pt ./-s.pt
+ckpt diff -- -m.pt -s.pt 2>&1 >/dev/null | fix
+ckpt convert -q --max-shard-size 10kB ./-m.pt set/m.safetensors
+ckpt convert -q --max-shard-size 10kB --to torch-zip ./-m.pt bins/b.bin
+mv set/m.safetensors.index.json set/named.json
+for set in set/named.json bins/b.bin.index.json bins; do
+    ckpt info $set | fix
+    ckpt doctor $set | fix
+done
+mkdir whole
+cp ./-m.pt whole/pytorch_model.bin
+ckpt doctor whole | fix
+ls fixed*
