@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "op/scan.h"
 #include "op/weights_only.h"
 
 /* -------------------------------------------------------------------- damage */
@@ -200,8 +201,26 @@ static ckpt_status stale_offsets(struct doctor *d, const struct check *c, ckpt_e
     return CKPT_OK;
 }
 
+/* runs_code - the first import that is known to run what the file says. */
+static ckpt_status runs_code(struct doctor *d, ckpt_file *f, ckpt_error *err)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
+            const ckpt_value *g = f->pickles[i]->globals[k];
+            ckpt_str module = value_module(g), name = value_name(g);
+            if (scan_name_verdict(module, name) != CKPT_SCAN_KNOWN_EXEC)
+                continue;
+            d->hint = "do not load it; ckpt scan tells all that it would do";
+            return doctor_tell(d, "runs-code", true, NULL, NULL, err,
+                               "whoever loads it runs code: it imports %.*s.%.*s", STR_ARG(module),
+                               STR_ARG(name));
+        }
+    return CKPT_OK;
+}
+
 ckpt_status doctor_loading(struct doctor *d, const struct check *c, ckpt_file *f, ckpt_error *err)
 {
+    CKPT_TRY(runs_code(d, f, err));
     CKPT_TRY(weights_only(d, f, err));
     CKPT_TRY(numpy_names(d, f, err));
     CKPT_TRY(stale_offsets(d, c, err));

@@ -117,6 +117,12 @@ static ckpt_scan_verdict judge_name(const struct trace_global *g)
     return listed(p.module, first) == 2 ? CKPT_SCAN_KNOWN_EXEC : CKPT_SCAN_UNKNOWN_CALLABLE;
 }
 
+ckpt_scan_verdict scan_name_verdict(ckpt_str module, ckpt_str name)
+{
+    struct trace_global g = {.module = module, .name = name, .protocol = 2, .literal = true};
+    return judge_name(&g);
+}
+
 /* verdict_of - of a global, asked once. */
 static ckpt_scan_verdict verdict_of(const struct trace_global *g)
 {
