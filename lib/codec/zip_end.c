@@ -83,10 +83,13 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
                     "the zip64 locator points to %llu, where no zip64 end record is",
                     (unsigned long long)load_u64le(loc + 8));
     uint64_t end = 0, said = load_u64le(rec + 4); /* behind these 12 bytes of it */
-    if (!checked_add(at, 12, &end) || !checked_add(end, said, &end) || end != locator)
-        return fail(err, CKPT_EFORMAT, here(t, at),
-                    "the zip64 end record ends at %llu, its locator is at %llu; readers would disagree",
-                    (unsigned long long)end, (unsigned long long)locator);
+    if (!checked_add(at, 12, &end) || !checked_add(end, said, &end) || end != locator) {
+        (void)fail(err, CKPT_EFORMAT, here(t, at),
+                   "the zip64 end record ends at %llu, its locator is at %llu; readers would disagree",
+                   (unsigned long long)end, (unsigned long long)locator);
+        fail_hint(err, "several archives one behind the other? files of a Distributed Checkpoint are so");
+        return CKPT_EFORMAT;
+    }
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
                     "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1",
