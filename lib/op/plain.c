@@ -125,9 +125,9 @@ static bool push(void *user, const ckpt_value *v)
     struct plain *p = user;
     if (!v || (v->type < CKPT_V_STR8 && v->type != CKPT_V_BIGINT))
         return true;
-    if (!grow(&p->todo, p->n, &p->cap, sizeof *p->todo))
+    if (!grow(&p->waiting, p->n, &p->cap, sizeof *p->waiting))
         return false;
-    p->todo[p->n++] = (struct plain_step){v, false};
+    p->waiting[p->n++] = (struct plain_step){v, false};
     return true;
 }
 
@@ -152,15 +152,15 @@ static bool found_bad(struct plain *p, const ckpt_value *v)
     for (size_t i = 0; ok && i < p->nmet; i++)
         ok = map_set_num(p->known, map_ptr(p->met[i]), FORGOTTEN);
     for (size_t i = 0; ok && i < p->n; i++)
-        if (p->todo[i].open)
-            ok = map_set_num(p->known, map_ptr(p->todo[i].v), BAD);
+        if (p->waiting[i].open)
+            ok = map_set_num(p->known, map_ptr(p->waiting[i].v), BAD);
     return ok;
 }
 
 /* judge - the last step; *BAD_ONE when it is bad. False: no memory. */
 static bool judge(struct plain *p, const ckpt_value **bad_one)
 {
-    struct plain_step *top = &p->todo[p->n - 1];
+    struct plain_step *top = &p->waiting[p->n - 1];
     const ckpt_value *v = top->v;
     enum judged k = known(p, v);
     if (top->open || k == GOOD) {
@@ -195,7 +195,7 @@ ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **b
 
 void plain_free(struct plain *p)
 {
-    free(p->todo);
+    free(p->waiting);
     free(p->met);
     map_free(p->known);
 }

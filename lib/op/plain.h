@@ -9,7 +9,7 @@
 struct plain {
     const ckpt_file *file;
     map *known; /* node -> how it was judged */
-    struct plain_step *todo;
+    struct plain_step *waiting;
     size_t n, cap;
     const ckpt_value **met; /* in the walk under way */
     size_t nmet, cap_met;

@@ -59,14 +59,14 @@ static bool add(void *user, const ckpt_value *v)
         return true;
     if (r->n == r->cap) {
         size_t cap = r->cap ? r->cap * 2 : 256;
-        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(r->todo, cap * sizeof *grown)
+        const ckpt_value **grown = cap <= SIZE_MAX / sizeof *grown ? realloc(r->waiting, cap * sizeof *grown)
                                                                    : NULL;
         if (!grown)
             return false;
-        r->todo = grown;
+        r->waiting = grown;
         r->cap = cap;
     }
-    r->todo[r->n++] = v;
+    r->waiting[r->n++] = v;
     return true;
 }
 
@@ -74,13 +74,13 @@ bool reach_add(struct reach *r, const ckpt_value *v) { return add(r, v); }
 
 const ckpt_value *reach_next(struct reach *r, bool *ok)
 {
-    const ckpt_value *v = r->n ? r->todo[--r->n] : NULL;
+    const ckpt_value *v = r->n ? r->waiting[--r->n] : NULL;
     *ok = !v || reach_children(v, add, r);
     return *ok ? v : NULL;
 }
 
 void reach_free(struct reach *r)
 {
-    free(r->todo);
+    free(r->waiting);
     map_free(r->seen);
 }

@@ -11,7 +11,7 @@ bool reach_children(const ckpt_value *v, bool (*visit)(void *user, const ckpt_va
 /* A walk that meets each node once. Single values, which have no children and no
  * text of Python 2, are left aside. Zeroed but for seen, which is map_new(). */
 struct reach {
-    const ckpt_value **todo;
+    const ckpt_value **waiting;
     size_t n, cap;
     map *seen;
 };

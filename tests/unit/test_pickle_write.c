@@ -476,7 +476,7 @@ static void doubling_stays_small(void)
 
 /* Pairs of nodes that must be the same, and what was paired already. */
 struct pairing {
-    const ckpt_value **todo;
+    const ckpt_value **waiting;
     size_t n, cap;
     map *met; /* node of A -> its number; node of B likewise */
     uint32_t count;
@@ -487,12 +487,12 @@ static void pair_up(struct pairing *p, const ckpt_value *a, const ckpt_value *b)
 {
     if (p->n + 2 > p->cap) {
         p->cap = p->cap ? p->cap * 2 : 64;
-        p->todo = realloc(p->todo, p->cap * sizeof *p->todo);
-        if (!p->todo)
+        p->waiting = realloc(p->waiting, p->cap * sizeof *p->waiting);
+        if (!p->waiting)
             abort();
     }
-    p->todo[p->n++] = a;
-    p->todo[p->n++] = b;
+    p->waiting[p->n++] = a;
+    p->waiting[p->n++] = b;
 }
 
 static void pair_items(struct pairing *p, ckpt_value *const *a, uint32_t na, ckpt_value *const *b,
@@ -560,8 +560,8 @@ static bool identical(const ckpt_value *a, const ckpt_value *b)
     struct pairing p = {.met = map_new(1024), .same = true};
     pair_up(&p, a, b);
     while (p.same && p.n) {
-        b = p.todo[--p.n];
-        a = p.todo[--p.n];
+        b = p.waiting[--p.n];
+        a = p.waiting[--p.n];
         bool atom = a->type < CKPT_V_LIST || a->type == CKPT_V_GLOBAL ||
                     (a->type == CKPT_V_TUPLE && a->u.seq.n == 0);
         uint32_t x = map_get_num(p.met, map_ptr(a)), y = map_get_num(p.met, map_ptr(b));
@@ -573,7 +573,7 @@ static bool identical(const ckpt_value *a, const ckpt_value *b)
         pair_nodes(&p, a, b);
     }
     map_free(p.met);
-    free(p.todo);
+    free(p.waiting);
     return p.same;
 }
 
