@@ -34,6 +34,7 @@ void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 void fail_file(ckpt_error *err, const char *path);
 
 /* STR_ARG - a ckpt_str for "%.*s"; cut at 200 bytes, enough for any message. */
-#define STR_ARG(s) ((s).len > 200 ? 200 : (int)(s).len), (s).ptr
+#define STR_ARG(s) str_arg_length((s).len), (s).ptr
+static inline int str_arg_length(size_t n) { return n > 200 ? 200 : (int)n; }
 
 #endif
