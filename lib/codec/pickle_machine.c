@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "codec/pickle_ops.h"
 
 #define FIRST_WINDOW 4096u
@@ -318,6 +319,12 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
         (v->flags & VALUE_DOTTED) == flags)
         return v;
+    /* Python 2, which took any bytes, ends with protocol 2. */
+    if (m->protocol > 2 && !(utf8_check(module, false, NULL) && utf8_check(name, false, NULL))) {
+        machine_bad(m, CKPT_EFORMAT, "has a name that is not UTF-8: module '%.*s', name '%.*s'",
+                    STR_ARG(module), STR_ARG(name));
+        return NULL;
+    }
     ckpt_str *both = grab(m, 2 * sizeof *both);
     if (!both || !text_copy(m, module, &both[0]) || !text_copy(m, name, &both[1]))
         return NULL;

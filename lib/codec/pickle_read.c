@@ -11,7 +11,8 @@
  * Lib/pickle.py where that one looks closer: an argument that crosses the end of
  * its FRAME is refused, and so is a FRAME inside another.
  * Lies refused: lengths beyond the end, negative lengths, text that is no UTF-8,
- * operands of a type the opcode cannot have, memo entries that were never put.
+ * names that are none from protocol 3 on, operands of a type the opcode cannot
+ * have, memo entries that were never put.
  * Refused by name: EXT1/2/4 (numbers of a registry that is not in the file) and
  * the out-of-band buffers of protocol 5. */
 #include "codec/pickle_read.h"

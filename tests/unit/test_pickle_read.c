@@ -256,6 +256,15 @@ static const struct program refused[] = {
     {BYTES("X\x01\x00\x00\x00\xc3."), NULL, CKPT_EFORMAT, "not UTF-8"},
     {BYTES("\x8c\x01\xff."), NULL, CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"},
     {BYTES("cabc"), NULL, CKPT_ETRUNCATED, "GLOBAL needs a line"},
+    {BYTES("\x80\x03"
+           "cm\n\xff\n."), NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
+    {BYTES("\x80\x04"
+           "cm\na.\xff\n."), NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
+    {BYTES("\x80\x05(i\xff\na.b\n."), NULL, CKPT_EFORMAT, "INST has a name that is not UTF-8"},
+    {BYTES("\x80\x05U\x01mU\x03z.\xff\x93."), NULL, CKPT_EFORMAT,
+     "STACK_GLOBAL has a name that is not UTF-8"},
+    {BYTES("\x80\x04\x8c\x01m\x8c\x05z.\xed\xa0\x80\x93."), NULL, CKPT_EFORMAT,
+     "STACK_GLOBAL has a name that is not UTF-8"},
     {BYTES("Sabc"), NULL, CKPT_ETRUNCATED, "STRING needs"},
     /* frames */
     {BYTES("\x95\x05\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_ETRUNCATED, "FRAME of 5 bytes, 2 are left"},

@@ -85,6 +85,9 @@ static const struct {
     {BYTES("\x80\x02"
            "cm\nA.B\n."),
      BYTES("cm\nA.B\n.")},
+    {BYTES("\x80\x02"
+           "cm\n\xff.\xff\n."),
+     BYTES("cm\n\xff.\xff\n.")},
     /* what contains itself */
     {BYTES("]q\x00h\x00"
            "a."),
