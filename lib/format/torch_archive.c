@@ -136,6 +136,16 @@ int64_t torch_archive_find(struct torch_archive *ta, const char *name)
     return buf_ok(&ta->name) ? zip_find_fold(ta->z, buf_view(&ta->name)) : -1;
 }
 
+ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
+{
+    int64_t at = torch_archive_find(ta, name);
+    if (!buf_ok(&ta->name)) /* it is not called missing for want of memory */
+        return fail_memory(err);
+    *i = (size_t)at;
+    return at >= 0 ? CKPT_OK
+                   : fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record \"%s\" is missing", name);
+}
+
 bool torch_archive_has(struct torch_archive *ta, const char *name)
 {
     return torch_archive_find(ta, name) >= 0;

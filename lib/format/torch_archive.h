@@ -33,6 +33,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
 /* torch_archive_find - index of record NAME (without top), letters of either
  * case, or -1. */
 int64_t torch_archive_find(struct torch_archive *ta, const char *name);
+/* torch_archive_need - the same where the file promises that record: CKPT_ETRUNCATED when it is missing. */
+ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err);
 /* torch_archive_refused - WHY torch.load refuses this file; the first one told counts. */
 void torch_archive_refused(struct torch_archive *ta, ckpt_str why);
 bool torch_archive_has(struct torch_archive *ta, const char *name);

@@ -106,15 +106,14 @@ static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_
 {
     ckpt_file *f = ta->f;
     source *src;
-    int64_t i = torch_archive_find(ta, record);
+    size_t i;
     ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
     if (!grown)
         return fail_memory(err);
     f->parts = grown;
-    if (i < 0)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record \"%s\" is missing", record);
-    CKPT_TRY(zip_data(ta->z, (size_t)i, err));
-    CKPT_TRY(torch_archive_member(ta, (size_t)i, &src, err));
+    CKPT_TRY(torch_archive_need(ta, record, &i, err));
+    CKPT_TRY(zip_data(ta->z, i, err));
+    CKPT_TRY(torch_archive_member(ta, i, &src, err));
     CKPT_TRY(format_open(f->path, src, &f->limits, &format_torch_zip, out, err));
     grown[f->nparts++] = *out;
     return CKPT_OK;

@@ -11,6 +11,7 @@ struct torch_pid {
     ckpt_str klass; /* "FloatStorage" */
     ckpt_dtype dtype;
     ckpt_str key, location;
+    char digits[24]; /* where KEY is, should it be a number: torch_pid_keep */
     uint64_t numel; /* elements of dtype; bytes for UntypedStorage */
     bool has_view;  /* legacy: offset and size of a view, in elements */
     uint64_t view_offset, view_numel;
@@ -44,6 +45,8 @@ ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_stora
 ckpt_status torch_graph_rest(ckpt_file *f, const struct torch_storages *storages, ckpt_error *err);
 
 /* torch_pid_parse - is PERSID node V a storage? Text ids of protocol 0 too. */
-bool torch_pid_parse(ckpt_file *f, const ckpt_value *v, struct torch_pid *out);
+bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
+/* torch_pid_keep - lets PID's key outlive PID. */
+ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err);
 
 #endif

@@ -66,11 +66,12 @@ static bool probe(const struct probe *p)
 
 /* ----------------------------------------------------------------- storages */
 
-static ckpt_status note_pid(struct legacy *l, const struct torch_pid *pid)
+static ckpt_status note_pid(struct legacy *l, struct torch_pid *pid)
 {
     uint32_t old;
     if (map_get(l->keys, pid->key) != MAP_NONE)
         return CKPT_OK;
+    CKPT_TRY(torch_pid_keep(l->f->a, pid, l->err));
     struct legacy_storage *grown = arena_grow(l->f->a, l->storages, l->n, &l->cap, l->n + 1, sizeof *grown);
     if (!grown || !map_put(l->keys, pid->key, (uint32_t)l->n, &old))
         return fail_memory(l->err);
@@ -83,7 +84,7 @@ static ckpt_status collect_pids(struct legacy *l)
 {
     for (size_t i = 0; i < l->facts->npersids; i++) {
         struct torch_pid pid;
-        if (torch_pid_parse(l->f, l->facts->persids[i], &pid))
+        if (torch_pid_parse(l->facts->persids[i], &pid))
             CKPT_TRY(note_pid(l, &pid));
     }
     return CKPT_OK;
@@ -259,7 +260,7 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
     struct legacy l = {.f = f, .src = bytes, .err = err, .facts = &facts};
     struct torch_pid pid;
     ckpt_status st = read_stream(&l);
-    if (st == CKPT_OK && !torch_pid_parse(f, l.root, &pid))
+    if (st == CKPT_OK && !torch_pid_parse(l.root, &pid))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                   "the stream inside torch.storage._load_from_bytes must be a storage");
     if (st == CKPT_OK)

@@ -13,6 +13,8 @@
  * Plain pickles have no persistent ids: a storage is a call of
  * torch.storage._load_from_bytes with a whole legacy stream as its argument.
  */
+#include <stdio.h>
+
 #include "base/checked.h"
 #include "base/utf8.h"
 #include "core/check.h"
@@ -23,43 +25,50 @@
 static bool uint_value(const ckpt_value *v, uint64_t *out)
 {
     int64_t i;
-    if (!v || !value_integer(v, &i) || i < 0)
+    if (!value_integer(v, &i) || i < 0)
         return false;
     *out = (uint64_t)i;
     return true;
 }
 
-/* key_text - keys are text, but torch.package writes ints. */
-static bool key_text(arena *a, const ckpt_value *v, ckpt_str *out)
+/* parse_key - keys are text, but torch.package writes ints. */
+static bool parse_key(const ckpt_value *v, struct torch_pid *out)
 {
     int64_t i;
-    if (v && value_text(v, out))
+    if (value_text(v, &out->key))
         return true;
-    if (!v || !value_integer(v, &i))
+    if (!value_integer(v, &i))
         return false;
-    *out = arena_printf(a, "%lld", (long long)i);
-    return out->ptr != NULL;
+    out->key = str_of(out->digits, (size_t)snprintf(out->digits, sizeof out->digits, "%lld", (long long)i));
+    return true;
 }
 
-static bool parse_view(arena *a, const ckpt_value *v, struct torch_pid *out)
+ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err)
 {
-    ckpt_str key;
+    if (pid->key.ptr == pid->digits)
+        pid->key = arena_str(a, pid->key);
+    return pid->key.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* The key of a view is its own name, which nothing asks for. */
+static bool parse_view(const ckpt_value *v, struct torch_pid *out)
+{
     if (!v || v->type == CKPT_V_NONE)
         return true;
-    out->has_view = key_text(a, value_item(v, 0), &key) && uint_value(value_item(v, 1), &out->view_offset) &&
-                    uint_value(value_item(v, 2), &out->view_numel);
+    out->has_view =
+        uint_value(value_item(v, 1), &out->view_offset) && uint_value(value_item(v, 2), &out->view_numel);
     return out->has_view;
 }
 
-static bool parse_tuple(ckpt_file *f, const ckpt_value *t, struct torch_pid *out)
+static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
 {
     ckpt_str tag;
     ckpt_value *const *item = t->u.seq.items;
     if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
         return false;
     const ckpt_value *klass = item[1];
-    if (klass->type != CKPT_V_GLOBAL || !key_text(f->a, item[2], &out->key) ||
-        !uint_value(item[4], &out->numel) || !parse_view(f->a, value_item(t, 5), out))
+    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) ||
+        !uint_value(item[4], &out->numel) || !parse_view(value_item(t, 5), out))
         return false;
     if (!value_text(item[3], &out->location))
         out->location = str_of("", 0);
@@ -102,13 +111,13 @@ static bool parse_text(ckpt_str s, struct torch_pid *out)
     return true;
 }
 
-bool torch_pid_parse(ckpt_file *f, const ckpt_value *v, struct torch_pid *out)
+bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out)
 {
     ckpt_str text;
     *out = (struct torch_pid){0};
-    if (v->type != CKPT_V_PERSID || !v->u.pid)
+    if (v->type != CKPT_V_PERSID)
         return false;
-    if (!(value_text(v->u.pid, &text) ? parse_text(text, out) : parse_tuple(f, v->u.pid, out)))
+    if (!(value_text(v->u.pid, &text) ? parse_text(text, out) : parse_tuple(v->u.pid, out)))
         return false;
     out->dtype = dtype_by_storage(out->klass);
     return true;
@@ -119,11 +128,11 @@ bool torch_is_storage(const ckpt_value *v)
     ckpt_str tag;
     if (value_calls(v, "torch.storage", "_load_from_bytes", 1))
         return true;
-    if (v->type != CKPT_V_PERSID || !v->u.pid)
+    if (v->type != CKPT_V_PERSID)
         return false;
     if (value_text(v->u.pid, &tag))
         return str_starts(tag, STR_LIT("('storage'"));
-    return value_text(value_item(v->u.pid, 0) ? value_item(v->u.pid, 0) : v, &tag) && str_is(tag, "storage");
+    return value_text(value_item(v->u.pid, 0), &tag) && str_is(tag, "storage");
 }
 
 /* enough - NUMEL elements of DTYPE must be in the storage that was found. */
@@ -235,11 +244,12 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
         *numel = g->f->table.storages[*index].numel;
         return CKPT_OK;
     }
-    if (!torch_pid_parse(g->f, v, &pid))
+    if (!torch_pid_parse(v, &pid))
         return graph_fail(g, v, "a %s stands where ('storage', class, key, location, numel) must",
                           ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
         return graph_fail(g, v, "storage class \"%.*s\", which torch does not have", STR_ARG(pid.klass));
+    CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
     CKPT_TRY(storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;
     *numel = pid.has_view ? pid.view_numel : pid.numel;

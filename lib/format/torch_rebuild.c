@@ -451,9 +451,13 @@ static ckpt_status unknown_wrapper(struct graph *g, const ckpt_value *state, str
         for (uint32_t i = 0; pairs && i < n && m->nparts < MAX_PARTS; i++) {
             ckpt_str key;
             const ckpt_value *klass = value_class(pairs[i].val);
-            if (klass && klass->type == CKPT_V_GLOBAL && rebuild_of(g, klass) &&
-                value_text(pairs[i].key, &key) && (key = arena_str(g->f->a, key)).ptr)
-                m->parts[m->nparts++] = (struct part){key.ptr, pairs[i].val};
+            if (!klass || klass->type != CKPT_V_GLOBAL || !rebuild_of(g, klass) ||
+                !value_text(pairs[i].key, &key))
+                continue;
+            key = arena_str(g->f->a, key);
+            if (!key.ptr)
+                return fail_memory(g->err);
+            m->parts[m->nparts++] = (struct part){key.ptr, pairs[i].val};
         }
     }
     return CKPT_OK;

@@ -11,7 +11,7 @@ static ckpt_status resolve(struct graph *g, const ckpt_value *v)
     uint32_t index;
     ckpt_dtype dtype;
     uint64_t numel, view;
-    if (!torch_pid_parse(g->f, v, &pid) || pid.dtype == CKPT_DT_NONE)
+    if (!torch_pid_parse(v, &pid) || pid.dtype == CKPT_DT_NONE)
         return CKPT_OK;
     if (g->f->storage_keys && map_get(g->f->storage_keys, pid.key) != MAP_NONE)
         return CKPT_OK;

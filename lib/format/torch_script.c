@@ -336,7 +336,7 @@ static ckpt_status constants(struct script *s)
     uint32_t tensors = 0;
     int64_t at = torch_archive_find(s->ta, "constants.pkl");
     if (at < 0)
-        return CKPT_OK;
+        return buf_ok(&s->ta->name) ? CKPT_OK : fail_memory(s->err);
     CKPT_TRY(torch_archive_pickle(s->ta, (size_t)at, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||
@@ -399,10 +399,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     f->producer = torch_archive_has(s.ta, "bytecode.pkl")
                       ? STR_LIT("torch.jit, for mobile (Lite Interpreter)")
                       : STR_LIT("torch.jit.save");
-    int64_t pickle = torch_archive_find(s.ta, "data.pkl");
-    if (pickle < 0)
-        return fail_memory(err);
-    CKPT_TRY(torch_archive_pickle(s.ta, (size_t)pickle, &f->root, err));
+    size_t pickle;
+    CKPT_TRY(torch_archive_need(s.ta, "data.pkl", &pickle, err));
+    CKPT_TRY(torch_archive_pickle(s.ta, pickle, &f->root, err));
     s.class_of = map_new(16);
     s.copy_of = map_new(64);
     ckpt_status st = s.class_of && s.copy_of ? fill(&s, f->root) : fail_memory(err);

@@ -342,10 +342,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     struct model m = {.a = f->a, .err = err};
     ckpt_str text;
     CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
-    int64_t at = torch_archive_find(m.ta, "model.json");
-    if (at < 0)
-        return fail_memory(err);
-    m.at = (size_t)at;
+    CKPT_TRY(torch_archive_need(m.ta, "model.json", &m.at, err));
     file_budget(f, m.ta->z->entries[m.at].usize);
     CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");

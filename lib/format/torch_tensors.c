@@ -16,9 +16,8 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
                               uint32_t *index, ckpt_error *err)
 {
     ckpt_file *f = ta->f;
-    int64_t i = torch_archive_find(ta, record);
-    if (i < 0)
-        return fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "its record \"%s\" is missing", record);
+    size_t i;
+    CKPT_TRY(torch_archive_need(ta, record, &i, err));
     const struct zip_entry *e = &ta->z->entries[i];
     if (!file_storage_keys(f, 64))
         return fail_memory(err);
@@ -30,7 +29,7 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
     s.s.key = e->name;
     s.s.location = t->location;
     s.s.has_crc = !ta->z->crc_none;
-    CKPT_TRY(torch_archive_member(ta, (size_t)i, &s.src, err));
+    CKPT_TRY(torch_archive_member(ta, i, &s.src, err));
     s.s.file_offset = source_pos(s.src, 0);
     CKPT_TRY(table_storage(&f->table, &s, index, err));
     return map_put(f->storage_keys, e->name, *index, NULL) ? CKPT_OK : fail_memory(err);

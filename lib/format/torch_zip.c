@@ -137,10 +137,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     CKPT_TRY(torch_archive_byteorder(ta, err));
     CKPT_TRY(check_version(ta, err));
     check_wrapping(ta);
-    int64_t pickle = torch_archive_find(ta, "data.pkl");
-    if (pickle < 0)
-        return fail_memory(err);
-    CKPT_TRY(torch_archive_pickle(ta, (size_t)pickle, &f->root, err));
+    size_t pickle;
+    CKPT_TRY(torch_archive_need(ta, "data.pkl", &pickle, err));
+    CKPT_TRY(torch_archive_pickle(ta, pickle, &f->root, err));
     struct torch_storages st = torch_archive_storages(ta);
     CKPT_TRY(torch_graph(f, f->root, &st, err));
     torch_archive_account(ta);

@@ -42,10 +42,10 @@ static bool keyed(const ckpt_file *f, const ckpt_value *v)
            value_text(value_item(pid, 2), &key);
 }
 
-static struct storage *storage_by_key(ckpt_file *f, const ckpt_value *v)
+static struct storage *storage_by_key(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
-    uint32_t at = torch_pid_parse(f, v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+    uint32_t at = torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
     return at == MAP_NONE ? NULL : &f->table.storages[at];
 }
 
@@ -417,7 +417,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
     if (torch_cast_of(w, s))
         return refuse_cast(w, s, err);
     if (v->u.pid)
-        (void)torch_pid_parse(w->p->file, v, &pid);
+        (void)torch_pid_parse(v, &pid);
     return put_storage(w, pw, s, pid.dtype,
                        klass && klass->type == CKPT_V_GLOBAL ? value_module(klass) : str_of("", 0), pid.klass,
                        err);
@@ -525,7 +525,7 @@ static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *nod
     if (inside)
         pid = (struct torch_pid){.dtype = (ckpt_dtype)s->dtype};
     const struct torch_cast *cast = s ? torch_cast_of(w, s) : NULL;
-    if (!s || r->n < 4 || (inside && !cast) || (!inside && !torch_pid_parse(w->p->file, node, &pid)))
+    if (!s || r->n < 4 || (inside && !cast) || (!inside && !torch_pid_parse(node, &pid)))
         return false;
     bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
