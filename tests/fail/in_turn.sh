@@ -1,9 +1,15 @@
 #!/bin/sh
-# in_turn.sh PROGRAM - in_turn.c over all kept inputs of the fuzzer, and over every EACH-th (40) small file of
-# the corpus.
+# in_turn.sh PROGRAM - in_turn.c over all kept inputs of the fuzzer, over every EACH-th (40) small file of the
+# corpus, and over one of every kind of content, read and written.
 set -u
 program=$1
 packs=tests/fuzz/corpus
+kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant.pt t215/export_f8.pt2
+    t26/compiled.pt t26/exported_program.pt2 t26/meta.pt t26/nested.pt t26/nested_jagged.pt t26/numpy.pt
+    t26/plain_pickle_p2.pkl t26/quant_per_channel.pt t26/sparse_coo.pt t26/sparse_csr.pt t26/tied_legacy.pt
+    t26/torch_package.pt t26/torchscript_containers.pt t26/torchscript_frozen_constants.pt
+    t26/whole_model_custom.pt t26/wrapper_subclass_twotensor.pt dist26/dtensor_rank0.pt
+    dist26/fsdp_sharded_rank0.pt'
 work=$(mktemp) || exit 2
 trap 'rm -f "$work"*' EXIT
 for pack in "$packs"/*.pack; do
@@ -17,6 +23,13 @@ for target in salvage scan zip zip_patch zip_write; do
     FUZZ_TARGET=$target xargs "$program" -m 8000 <"$work.files" >>"$work" 2>&1
 done
 xargs "$program" -e -m 8000 <"$work.files" >>"$work" 2>&1
+for kind in $kinds; do
+    echo "tests/corpus/torch/$kind"
+done >"$work.kinds"
+xargs "$program" -e <"$work.kinds" >>"$work" 2>&1
+for target in in_place round; do
+    FUZZ_TARGET=$target xargs "$program" <"$work.kinds" >>"$work" 2>&1
+done
 grep -v '^in turn: .* 0 failed$' "$work" | head -n 40
 awk '/^in turn: [0-9]* passed, [0-9]* failed$/ {p += $3; f += $5; n++}
      END {printf "in turn: %d passed, %d failed\n", p, f + !n; exit f || !n}' "$work"
