@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -139,6 +140,16 @@ static bool hold_streams(void)
     return true;
 }
 
+/* open_many - a set of shards is read with all of them open, and there are sets of thousands. */
+static void open_many(void)
+{
+    struct rlimit most;
+    if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur == most.rlim_max)
+        return;
+    most.rlim_cur = most.rlim_max;
+    (void)setrlimit(RLIMIT_NOFILE, &most);
+}
+
 int main(int argc, char **argv)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
@@ -150,6 +161,7 @@ int main(int argc, char **argv)
         handle(ends[i], on_end);
     handle(SIGUSR1, on_usr1);
     signal(SIGXFSZ, SIG_IGN); /* a write past ulimit -f fails with EFBIG, which is told */
+    open_many();
     ui_init();
     ui.json = wants_json(argc, argv);
     if (!held)

@@ -69,6 +69,8 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     va_end(args);
     snprintf(both, sizeof both, "%s: %s", text, strerror_r(code, why, sizeof why));
     text_fit(str_c(both), err->what, sizeof err->what);
+    if (code == EMFILE)
+        fail_hint(err, "`ulimit -n` says how many files may be open at once; raise it");
     return status;
 }
 

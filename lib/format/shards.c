@@ -174,27 +174,37 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 
 /* ------------------------------------------------------------------ index */
 
-/* A file of the index's own folder or below: nothing that climbs out of it. */
-static bool safe_name(ckpt_str name)
+static bool climbs(ckpt_str name)
 {
     ckpt_str rest = name;
-    if (!name.len || name.ptr[0] == '/' || memchr(name.ptr, 0, name.len) || memchr(name.ptr, '\\', name.len))
-        return false;
     while (rest.len) {
         size_t n = str_find(rest, STR_LIT("/"), 0);
         ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
         if (str_is(part, ".."))
-            return false;
+            return true;
         rest = str_skip(rest, part.len + 1); /* bounded: part lies in rest */
     }
-    return true;
+    return name.len && name.ptr[0] == '/';
+}
+
+/* name_fault - why NAME is no file of the index's own folder or below; NULL: it may be one. */
+static const char *name_fault(ckpt_str name)
+{
+    if (name.len == 0)
+        return "is empty";
+    if (memchr(name.ptr, 0, name.len))
+        return "goes on behind a NUL, where a file name ends";
+    if (memchr(name.ptr, '\\', name.len))
+        return "has a backslash, behind which some systems look elsewhere";
+    return climbs(name) ? "leaves the folder of the index" : NULL;
 }
 
 static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
-    if (!safe_name(name)) {
-        (void)json_fail(&x->j, "shard name \"%.*s\" leaves the folder of the index", STR_ARG(name));
-        fail_hint(x->err, "an index that names files elsewhere is made by hand, and not with good intent");
+    const char *fault = name_fault(name);
+    if (fault) {
+        (void)json_fail(&x->j, "shard name \"%.*s\" %s", STR_ARG(name), fault);
+        fail_hint(x->err, "no library writes this: the index is made by hand, and not with good intent");
         return CKPT_EFORMAT;
     }
     if (!map_put(x->names, name, (uint32_t)x->nshards, out))

@@ -71,8 +71,12 @@ void shards_beside(ckpt_plan *p, const char *path)
 {
     const char *index = arena_printf(p->a, "%s.index.json", path).ptr;
     struct stat is;
-    if (index && stat(index, &is) == 0 && !shards_hold(p->file, index))
-        plan_notice(p, "%s is there too: whoever reads the folder may take that older set", index);
+    if (!index || stat(index, &is) != 0 || shards_hold(p->file, index))
+        return;
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    size_t stem = dot ? (size_t)(dot - path) : strlen(path);
+    plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %.*s-*-of-*%s",
+                index, index, (int)stem, path, path + stem); /* bounded: of a path */
 }
 
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)

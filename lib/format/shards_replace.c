@@ -394,6 +394,8 @@ void replaced_undo(struct replaced *r, size_t placed)
 {
     const struct part *index = &r->parts[r->n - 1];
     bool whole = true;
+    if (placed == r->n)
+        (void)unlink(index->path);
     for (size_t i = 0; i + 1 < r->n; i++) {
         const struct part *p = &r->parts[i];
         if (p->kept)

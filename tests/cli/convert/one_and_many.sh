@@ -1,0 +1,24 @@
+# A set in the place of one file of its name: loaders that look for that first would still find the old one.
+ckpt convert -q --root auto data/train.pt old.safetensors
+mkdir out
+cp old.safetensors out/model.safetensors
+ckpt convert --root auto --max-shard-size 10kB data/train.pt out/model.safetensors; echo $?
+ls -A out
+ckpt add -q x. old.safetensors -o new.safetensors
+ckpt convert -n -f --max-shard-size 10kB new.safetensors out; echo $?
+cmp old.safetensors out/model.safetensors
+ckpt convert -q -f --max-shard-size 10kB new.safetensors out; echo $?
+ls -A out
+ckpt diff new.safetensors out && rm -r out
+# The input stays, and is named.
+mkdir out
+cp old.safetensors out/model.safetensors
+ckpt convert -f --max-shard-size 10kB out/model.safetensors out | tail -n 1
+cmp old.safetensors out/model.safetensors && ckpt diff old.safetensors out/model.safetensors.index.json
+# What has no tensors fits into one file.
+printf '\10\0\0\0\0\0\0\0{}      ' >empty.safetensors
+ckpt convert -q --max-shard-size 1kB empty.safetensors many.safetensors && ckpt ls many.safetensors
+ckpt convert -q --max-shard-size 1kB --drop '*' old.safetensors many.safetensors -f; echo $?
+# As many shards as there are tensors, and few files open at a time.
+(ulimit -n 40 && ckpt convert -q --max-shard-size 1 old.safetensors few.safetensors; ckpt ls few.safetensors.index.json | wc -l
+ulimit -n 16 && ckpt ls few.safetensors.index.json 2>&1 | sed 's/few-[0-9]*/few-N/')
