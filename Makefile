@@ -140,7 +140,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 
 # The fuzz targets, but each call that can fail fails in turn.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
-    map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read)
+    format_scan map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read)
 $(B)/tests/fail/in_turn: $(B)/obj/tests/fail/in_turn.o $(B)/obj/tests/fail/oom.o $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
@@ -182,7 +182,7 @@ valgrind: all $(B)/unit
 	@$(ENV) sh tests/valgrind.sh
 
 ## faults: every writer with failing calls and allocations, a full disk, SIGKILL, a changing input
-faults: all $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
+faults: all $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
 	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/in_turn
 	@$(ENV) OOM_STEP=1 sh tests/run.sh faults
 

@@ -377,6 +377,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     struct scan s = {.opts = &o, .tell = tell, .user = user, .result = result};
     struct judge *judge = NULL;
     source *src = NULL;
+    ckpt_error own;
+    err = err ? err : &own;
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     *result = (ckpt_scan_result){0};
@@ -393,8 +395,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = source_file_changed(src, err);
     if (s.failed.status != CKPT_OK) {
         st = s.failed.status;
-        if (err)
-            *err = s.failed;
+        *err = s.failed;
     }
     judge_free(judge);
     source_unref(src);

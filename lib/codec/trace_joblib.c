@@ -37,7 +37,7 @@ static bool named(trace_ref r, const char *module, const char *name)
 static const struct trace_node *called(trace_ref r, const char *module, const char *name)
 {
     const struct trace_node *n = trace_node(r);
-    return n && n->kind == TRACE_CALL && n->kept > 1 && named(n->items[0], module, name) ? n : NULL;
+    return n && n->kind == TRACE_CALL && named(n->items[0], module, name) ? n : NULL;
 }
 
 static const struct trace_node *tuple_of(trace_ref r)
@@ -53,7 +53,7 @@ static bool integer(struct tracer *t, trace_ref r, int64_t *out)
         return false;
     ckpt_value *v = show_value(t->r.src, r, t->a, 1, t->err);
     if (!v)
-        t->status = arena_full(t->a) ? CKPT_ELIMIT : t->err ? t->err->status : CKPT_ENOMEM;
+        t->status = arena_full(t->a) ? CKPT_ELIMIT : t->err->status;
     return v && value_integer(v, out);
 }
 
@@ -170,7 +170,7 @@ static bool objects(struct tracer *t)
     t->status = pickle_trace(t->r.src, here(t), t->r.end, &o, &inner, t->err);
     t->out->calls = inner.calls;
     t->out->opcodes += inner.opcodes; /* bounded: no more than bytes */
-    t->out->framed_differs = t->out->framed_differs || inner.framed_differs;
+    t->out->framed_differs |= inner.framed_differs;
     if (t->status != CKPT_OK)
         t->at = inner.next;
     else

@@ -179,7 +179,7 @@ static ckpt_status entry(const struct input *in, struct archive_entry *e, struct
         return st;
     ckpt_status told = u->member(u->user, str_c(name ? name : "?"), bytes, &inside);
     source_unref(bytes);
-    if (told != CKPT_OK && err)
+    if (told != CKPT_OK)
         *err = inside;
     return told != CKPT_OK ? told : st;
 }

@@ -534,8 +534,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
     ckpt_error why;
     ckpt_status st = zip_end_find(z->src, &end, &why);
     if (st == CKPT_ENOMEM || st == CKPT_EIO) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     if (st != CKPT_OK)

@@ -239,8 +239,7 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
     if (p->z)
         return other_zip(p, err);
     if (p->zip_err.status != CKPT_OK) {
-        if (err)
-            *err = p->zip_err;
+        *err = p->zip_err;
         return p->zip_err.status;
     }
     if (all_zero(p))

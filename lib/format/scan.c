@@ -80,8 +80,7 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
         return CKPT_OK;
     }
     if (st == CKPT_ENOMEM || st == CKPT_EIO) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
@@ -219,8 +218,7 @@ static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where, ckpt_
     CKPT_TRY(source_read(src, 0, p->head, p->nhead, err));
     ckpt_status st = foreign_detect(p, &why);
     if (scan_failed(x->s, st, &why)) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     ckpt_str what = str_c(why.what);
@@ -307,6 +305,8 @@ ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_erro
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
     if (st == CKPT_OK && !scan_suffix(&x))
         st = CKPT_ECANCELLED;
+    if (s->cancelled)
+        st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     s->result->format = x.format;
     s->result->bytes = src->size;
     s->result->accounted = known < src->size ? known : src->size;

@@ -64,7 +64,7 @@ ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
 ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const char *format, uint64_t *end,
                         ckpt_error *err);
 
-/* format_scan - SRC, which is called PATH. */
+/* format_scan - SRC, which is called PATH. ERR may not be NULL, here and in all readers. */
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
 
 #endif

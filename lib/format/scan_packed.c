@@ -74,7 +74,7 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
     ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM ? CKPT_OK
                                                               : inner(p, STR_LIT("contents"), bytes, &inside);
     source_unref(bytes);
-    if (scanned != CKPT_OK && err)
+    if (scanned != CKPT_OK)
         *err = inside;
     return scanned != CKPT_OK ? scanned : st;
 }
@@ -116,8 +116,7 @@ ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const ch
     else
         st = foreign(x->s, src, kind, &u, &why);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     if (st == CKPT_OK && p.whole)

@@ -76,11 +76,8 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
         (void)s->begin(s->judge, p, true, broken);
         f->telling = true;
         st = pickle_trace(p->src, p->pos, p->src->size, &o, &again, &why);
-        if (st == CKPT_ECANCELLED)
-            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
-        if (st == CKPT_ENOMEM || st == CKPT_EIO) {
-            if (err)
-                *err = why;
+        if (st == CKPT_ECANCELLED || st == CKPT_ENOMEM || st == CKPT_EIO) {
+            *err = why;
             return st;
         }
         (void)s->end(s->judge, &again);
@@ -88,7 +85,7 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
     if (first.status == CKPT_OK || p->framed || p->plain)
         return CKPT_OK;
     st = explain(f->x, p, end, &first);
-    if (st != CKPT_OK && err)
+    if (st != CKPT_OK)
         *err = first;
     return st;
 }
@@ -269,7 +266,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
                                .file_offset = source_pos(src, *pos),
                                .error_offset = CKPT_NO_OFFSET};
     if (!scan_record(x->s, &begins))
-        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+        return CKPT_ECANCELLED;
     CKPT_TRY(once(f, &p, &end, err));
     *stopped = end.stopped;
     if (end.framed_differs) {

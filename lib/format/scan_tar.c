@@ -43,9 +43,10 @@ static bool numbers(struct members *m, const ckpt_value *v, bool tensor)
 {
     unsigned char head[8];
     uint64_t n, size;
-    if (!v || m->src->size - m->pos < sizeof head || !scan_read(m->x->s, m->src, m->pos, head, sizeof head) ||
-        !pass(m, sizeof head)) /* bounded: pos lies in the source */
+    if (!v || m->src->size - m->pos < sizeof head || /* bounded: pos lies in the source */
+        !scan_read(m->x->s, m->src, m->pos, head, sizeof head))
         return false;
+    m->pos += sizeof head; /* bounded: read just now */
     if (tensor)
         return pass(m, (uint64_t)load_u32le(head) * 16 + 8); /* bounded: 32 bits */
     const ckpt_value *klass = value_item(v, 2);
@@ -142,8 +143,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
                    : CKPT_ECANCELLED;
     ckpt_status st = tar_list(src, x->a, &list, &n, &why);
     if (scan_failed(x->s, st, &why)) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     if (st != CKPT_OK)
@@ -155,7 +155,6 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
         payload += list[i].size; /* bounded: members lie one behind the other in the source */
         st = member(x, src, where, &list[i], torch, &inside, err);
     }
-    if (payload <= src->size && inside <= payload)
-        *known += src->size - (payload - inside); /* bounded: inside <= payload <= size */
+    *known += src->size - (payload - inside); /* bounded: inside is of the payload, that of the source */
     return st == CKPT_OK && torch ? scan_strict(x, src, where, "torch-tar", NULL, err) : st;
 }

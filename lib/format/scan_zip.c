@@ -120,8 +120,7 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
     x->unpacked += spool_size(to); /* bounded: by left */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(to);
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     bool go = true;
@@ -253,8 +252,7 @@ static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ck
         st = unpack_archive(src, &u, &why);
     source_unref(src);
     if (st == CKPT_EIO || st == CKPT_ENOMEM || st == CKPT_ECANCELLED) {
-        if (err)
-            *err = why;
+        *err = why;
         return st;
     }
     bool go = true;

@@ -1,7 +1,7 @@
 /*
  * in_turn.c - linked with the fuzz targets of parts.c: for every input, each call that can fail fails in turn
  * while a reader works on it in memory: allocations of all libraries, what arenas, buffers and maps take,
- * reads of sources, writes to sinks.
+ * reads of sources, writes to sinks; and a scan is stopped at each thing it tells.
  * Whatever failed, there is a refusal with a reason or an answer: no crash, no hang, and under ASan no leak.
  *
  *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
+#include "format/scan.h"
 #include "io/sink.h"
 #include "io/source.h"
 #include "oom.h"
@@ -42,6 +43,7 @@ bool __real_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __real_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __real_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __real_buf_ok(const buf *b);
+ckpt_status __real_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
 void *__wrap_arena_alloc(arena *a, size_t n);
 void *__wrap_arena_array(arena *a, uint64_t count, size_t size);
 void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
@@ -55,6 +57,7 @@ bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __wrap_buf_ok(const buf *b);
+ckpt_status __wrap_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
 
 void *__wrap_arena_alloc(arena *a, size_t n) { return oom_fails() ? NULL : __real_arena_alloc(a, n); }
 
@@ -132,6 +135,20 @@ bool __wrap_buf_ok(const buf *b)
     if (oom_fails())
         ((buf *)(uintptr_t)b)->failed = ((buf *)(uintptr_t)b)->no_memory = true;
     return __real_buf_ok(b);
+}
+
+static int told(void *user, const ckpt_scan_record *r)
+{
+    (void)user;
+    (void)r;
+    return oom_fails();
+}
+
+/* Who asked has heard enough: that ends a scan as a failure does. */
+ckpt_status __wrap_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
+{
+    s->tell = told;
+    return __real_format_scan(path, src, s, err);
 }
 
 static void once(const uint8_t *data, size_t size, long at)

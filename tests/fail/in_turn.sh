@@ -1,8 +1,8 @@
 #!/bin/sh
-# in_turn.sh PROGRAM - in_turn.c over all kept inputs of the fuzzer, over every EACH-th (40) small file of the
-# corpus, and over one of every kind of content, read and written.
+# in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, over what the unit tests scan, over every
+# EACH-th (40) small file of the corpus, and over one of every kind of content, read and written.
 set -u
-program=$1
+program=$1 unit=$2
 packs=tests/fuzz/corpus
 kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant.pt t215/export_f8.pt2
     t26/compiled.pt t26/exported_program.pt2 t26/meta.pt t26/nested.pt t26/nested_jagged.pt t26/numpy.pt
@@ -11,12 +11,15 @@ kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant
     t26/whole_model_custom.pt t26/wrapper_subclass_twotensor.pt dist26/dtensor_rank0.pt
     dist26/fsdp_sharded_rank0.pt'
 work=$(mktemp) || exit 2
-trap 'rm -f "$work"*' EXIT
+trap 'rm -rf "$work"*' EXIT
 for pack in "$packs"/*.pack; do
     target=${pack##*/}
     FUZZ_TARGET=${target%.pack} "$program" "$pack"
 done >"$work" 2>&1
 "$program" -e "$packs"/any.pack "$packs"/torch_*.pack "$packs"/safetensors.pack >>"$work" 2>&1
+mkdir "$work.scanned"
+KEEP_SCANNED=$work.scanned "$unit" $(sed -n 's/^SUITE(\(scan[a-z_]*\))$/\1/p' tests/unit/suites.def) >/dev/null
+find "$work.scanned" -type f | sort | FUZZ_TARGET=scan xargs "$program" -m 8000 >>"$work" 2>&1
 find tests/corpus tests/data -type f -size -16 | sort |
     awk -v each="${EACH:-40}" 'NR % each == 0' >"$work.files"
 for target in salvage scan zip zip_patch zip_write; do

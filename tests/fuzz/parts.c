@@ -366,7 +366,7 @@ static int told(void *user, const ckpt_scan_record *r)
 
 static void scan(const uint8_t *data, size_t size)
 {
-    ckpt_scan_options o = {.max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true};
+    ckpt_scan_options o = {.max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
     ckpt_scan_result result = {0};
     struct scan s = {.opts = &o, .tell = told, .result = &result};
     struct judge *judge = NULL;

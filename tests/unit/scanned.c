@@ -8,25 +8,64 @@
 static int tell(void *user, const ckpt_scan_record *r)
 {
     struct scanned *s = user;
+    s->records++;
+    s->members += r->what == CKPT_SCAN_MEMBER && r->sha256;
     if (!r->rule)
         return 0;
-    if (s->findings++ == 0) {
-        snprintf(s->first.id, sizeof s->first.id, "%s", r->rule->id);
-        snprintf(s->first.where, sizeof s->first.where, "%.*s", (int)r->where.len, r->where.ptr);
-        snprintf(s->first.text, sizeof s->first.text, "%.*s", (int)r->text.len, r->text.ptr);
-        s->first.offset = r->offset;
-    }
-    return s->findings == s->stop_at;
+    struct scanned_finding f = {.offset = r->offset};
+    snprintf(f.id, sizeof f.id, "%s", r->rule->id);
+    snprintf(f.where, sizeof f.where, "%.*s", (int)r->where.len, r->where.ptr);
+    snprintf(f.text, sizeof f.text, "%.*s", (int)r->text.len, r->text.ptr);
+    if (s->findings == 0)
+        s->first = f;
+    if (s->findings < SCANNED_MOST)
+        s->all[s->findings] = f;
+    return ++s->findings == s->stop_at;
+}
+
+static void keep(ckpt_str bytes)
+{
+    static unsigned n;
+    char path[1024];
+    const char *folder = getenv("KEEP_SCANNED");
+    if (!folder)
+        return;
+    snprintf(path, sizeof path, "%s/%04u", folder, n++);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_FATAL(f && fwrite(bytes.ptr, 1, bytes.len, f) == bytes.len && fclose(f) == 0);
+}
+
+struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts, size_t stop_at)
+{
+    char path[64];
+    struct scanned s = {.stop_at = stop_at};
+    snprintf(path, sizeof path, "/tmp/ckpt-scan-XXXXXX%s", suffix ? suffix : "");
+    int fd = mkstemps(path, suffix ? (int)strlen(suffix) : 0);
+    CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len);
+    close(fd);
+    s.status = ckpt_scan(path, opts, tell, &s, &s.result, &s.err);
+    CU_ASSERT(s.status == CKPT_OK || (s.err.status == s.status && s.err.what[0]));
+    unlink(path);
+    keep(bytes);
+    return s;
 }
 
 struct scanned scan_these(const void *data, size_t size, size_t stop_at)
 {
-    char path[] = "/tmp/ckpt-scan-XXXXXX";
-    struct scanned s = {.stop_at = stop_at};
-    int fd = mkstemp(path);
-    CU_ASSERT_FATAL(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-    close(fd);
-    s.status = ckpt_scan(path, NULL, tell, &s, &s.result, &s.err);
-    unlink(path);
-    return s;
+    return scan_so(str_of(data, size), NULL, NULL, stop_at);
+}
+
+bool scan_says(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text, int line)
+{
+    bool there = false;
+    for (size_t i = 0; i < s->findings && i < SCANNED_MOST; i++)
+        there = there ||
+                (strcmp(s->all[i].id, id) == 0 && s->all[i].offset == offset && strstr(s->all[i].text, text));
+    if (s->status == CKPT_OK && s->findings == n && there)
+        return true;
+    printf("\n    line %d: %s %s: %zu findings", line, ckpt_status_name(s->status), s->err.what, s->findings);
+    for (size_t i = 0; i < s->findings && i < SCANNED_MOST; i++)
+        printf("\n        %s %s %llu: %s", s->all[i].id, s->all[i].where,
+               (unsigned long long)s->all[i].offset, s->all[i].text);
+    return false;
 }

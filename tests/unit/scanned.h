@@ -2,21 +2,36 @@
 #ifndef SCANNED_H
 #define SCANNED_H
 
+#include "base/str.h"
 #include "unit.h"
+
+#define SCANNED_MOST 12
 
 struct scanned {
     ckpt_status status;
     ckpt_error err;
     ckpt_scan_result result;
-    size_t findings;
-    struct {
+    size_t findings, records; /* of both kinds; those of members with a checksum in MEMBERS */
+    size_t members;
+    struct scanned_finding {
         char id[8], where[64], text[256];
         uint64_t offset;
-    } first; /* finding */
-    size_t stop_at; /* tell stops at the finding of this number; 0: never */
+    } first, all[SCANNED_MOST]; /* findings */
+    size_t stop_at;             /* tell stops at the finding of this number; 0: never */
 };
 
-/* scan_these - SIZE bytes at DATA as a file; STOP_AT as in the struct. */
+/* scan_these - SIZE bytes at DATA as a file; STOP_AT as in the struct. With KEEP_SCANNED in the environment a
+ * copy of them stays in that folder. scan_so - a file whose name ends in SUFFIX, by OPTS; either NULL. */
 struct scanned scan_these(const void *data, size_t size, size_t stop_at);
+struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts, size_t stop_at);
+
+/* scan_says - S has N findings, one of them ID at OFFSET, in words that hold TEXT; else they are printed. */
+bool scan_says(const struct scanned *s, size_t n, const char *id, uint64_t offset, const char *text,
+               int line);
+#define SAYS(s, n, id, offset, text)                                                                         \
+    do {                                                                                                     \
+        struct scanned s_ = s;                                                                               \
+        CU_ASSERT(scan_says(&s_, n, id, offset, text, __LINE__));                                            \
+    } while (0)
 
 #endif

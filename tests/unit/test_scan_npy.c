@@ -1,8 +1,9 @@
 /* numpy's .npy under scan: only the plainest header is believed, and its elements must fill the file. */
+#include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
 #include "scanned.h"
+#include "tarball.h"
 
 #define BYTES(s) str_of(s, sizeof(s) - 1)
 
@@ -62,7 +63,10 @@ static void elements_that_are_not_there_are_told(void)
 
 static void what_follows_the_elements_is_looked_at(void)
 {
-    struct scanned s = scan(1, plain[0], BYTES("0123456789abcdef\x80\x02" "cos\nsystem\nU\x02id\x85R."), 0);
+    struct scanned s = scan(1, plain[0],
+                            BYTES("0123456789abcdef\x80\x02"
+                                  "cos\nsystem\nU\x02id\x85R."),
+                            0);
     CU_ASSERT_EQUAL(s.status, CKPT_OK);
     CU_ASSERT_STRING_EQUAL(s.first.id, "FMT002");
     CU_ASSERT_STRING_EQUAL(s.first.text, "20 bytes follow the elements");
@@ -99,6 +103,7 @@ static void no_other_header_is_believed(void)
         "{'descr': '<f4', 'fortran_order': False, 'shape': (-1,), }\n",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n ",
+        "{'descr': '<f18446744073709551616', 'fortran_order': False, 'shape': (1,), }\n",
         "{'descr': '<f99999999999999999999', 'fortran_order': False, 'shape': (1,), }\n",
         "{'descr': '<U9223372036854775807', 'fortran_order': False, 'shape': (1,), }\n",
         "{'descr': '<M8[ns', 'fortran_order': False, 'shape': (99999999999999999999,), }\n",
@@ -107,13 +112,44 @@ static void no_other_header_is_believed(void)
         "",
     };
     for (size_t i = 0; i < sizeof headers / sizeof *headers; i++) {
-        struct scanned s = scan(1, headers[i], BYTES("\x80\x02" "cos\nsystem\nU\x02id\x85R."), 0);
+        struct scanned s = scan(1, headers[i],
+                                BYTES("\x80\x02"
+                                      "cos\nsystem\nU\x02id\x85R."),
+                                0);
         CU_ASSERT_EQUAL(s.status, CKPT_OK);
         CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
         CU_ASSERT_EQUAL(s.result.calls, 1);
         CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
         CU_ASSERT_EQUAL(scan(1, headers[i], BYTES("no pickle, no elements"), 0).result.pickles, 0);
     }
+}
+
+/* Cut anywhere, and with a byte 0 in it. */
+static void no_part_of_a_header_is_believed(void)
+{
+    char part[80];
+    for (size_t n = 0; n < strlen(plain[1]); n++) {
+        snprintf(part, sizeof part, "%.*s", (int)n, plain[1]);
+        struct scanned s = scan(1, part,
+                                BYTES("\x80\x02"
+                                      "cos\nsystem\nU\x02id\x85R."),
+                                0);
+        CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    }
+    struct scanned s = scan_these("\x93NUMPY\x01\0\x0c\0{'descr': '\0\x80\x02]q\0.", 28, 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 1);
+}
+
+/* In an archive the array is the archive's affair. */
+static void the_format_is_that_of_the_file(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a.npy", "", '0', "00000000016", BYTES("\x93NUMPY\x01\0\x04\0none"));
+    struct scanned s = scan_these(b.data, b.len, 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+    CU_ASSERT_STRING_EQUAL(s.result.format, "tar");
+    buf_free(&b);
 }
 
 static void a_header_longer_than_the_file_is_told(void)
@@ -140,5 +176,7 @@ void suite_scan_npy(void)
     UNIT(what_follows_the_elements_is_looked_at);
     UNIT(sizes_that_overflow_are_larger_than_any_file);
     UNIT(no_other_header_is_believed);
+    UNIT(no_part_of_a_header_is_believed);
+    UNIT(the_format_is_that_of_the_file);
     UNIT(a_header_longer_than_the_file_is_told);
 }

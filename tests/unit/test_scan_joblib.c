@@ -1,0 +1,230 @@
+/* Dumps of joblib under scan: an array is passed over where a plain dtype and shape tell its size. */
+#include "base/buf.h"
+#include "scanned.h"
+
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+
+#define WRAPPER                                                                                              \
+    "\x80\x03"                                                                                               \
+    "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"
+#define KEY(n, name) "U" n name
+#define SUBCLASS     KEY("\x08", "subclass")
+#define NDARRAY      SUBCLASS "cnumpy\nndarray\n"
+#define SHAPE        KEY("\x05", "shape")
+#define TWO          SHAPE "K\x02K\x03\x86" /* of 24 bytes, as f4 */
+#define ORDER                                                                                                \
+    KEY("\x05", "order")                                                                                     \
+    "U\x01"                                                                                                  \
+    "C"
+#define MMAP               KEY("\x0a", "allow_mmap") "\x88"
+#define PADDED             KEY("\x1b", "numpy_array_alignment_bytes")
+#define CALLED             KEY("\x05", "dtype") "cnumpy\ndtype\n"
+#define DTYPE(args, state) CALLED args "R(" state "tb"
+#define ARGS(n, spelled)   "U" n spelled "\x89\x88\x87"
+#define STATE(size, flags) "K\x03U\x01<NNN" size "J\xff\xff\xff\xff" flags
+#define F4                 DTYPE(ARGS("\x02", "f4"), STATE("J\xff\xff\xff\xff", "K\0"))
+#define DUMP(pairs)        WRAPPER "}(" pairs "ub"
+#define DATA                                                                                                 \
+    "\xff\xfe\xfd\xfc"                                                                                       \
+    "56789abcdefghijklmno"
+#define SOUND DUMP(NDARRAY TWO ORDER F4 MMAP) DATA "."
+
+static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+
+static void numbers_are_passed_over(void)
+{
+    static const struct {
+        ckpt_str bytes;
+        uint64_t numbers;
+    } sound[] = {
+#define SOUND_ONE(bytes, n) {{bytes, sizeof(bytes) - 1}, n}
+        SOUND_ONE(SOUND, 24),
+        SOUND_ONE(DUMP(SUBCLASS "cnumpy\nmemmap\n" TWO F4) DATA ".", 24),
+        SOUND_ONE(DUMP(SUBCLASS "cnumpy\nmatrix\n" TWO F4) DATA ".", 24),
+        SOUND_ONE(DUMP(SUBCLASS "cnumpy.matrixlib.defmatrix\nmatrix\n" TWO F4) DATA ".", 24),
+        SOUND_ONE(DUMP(NDARRAY TWO F4 PADDED "N") DATA ".", 24),
+        SOUND_ONE(DUMP(NDARRAY TWO F4 PADDED "K\x10") "\x03\xff\xff\xff" DATA ".", 28),
+        SOUND_ONE(DUMP(NDARRAY SHAPE ")" F4) "\xff\xff\xff\xff.", 4),
+        SOUND_ONE(DUMP(NDARRAY SHAPE "K\0\x85" F4) ".", 0),
+        SOUND_ONE(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("K\x04", "K\0"))) DATA ".", 24),
+        SOUND_ONE(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "U1"), STATE("K\x04", "K\0"))) DATA ".", 24),
+        SOUND_ONE(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "V4"), "K\x03U\x01|N)}K\x04K\x01K\0")) DATA ".", 24),
+    };
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        struct scanned s = scan(sound[i].bytes);
+        bool known = s.status == CKPT_OK && s.result.found[CKPT_SCAN_INCOMPLETE] == 0 &&
+                     s.findings == s.result.found[CKPT_SCAN_WARNING]; /* of numpy.matrix no list knows */
+        CU_ASSERT(known && s.findings == (i > 0 && i < 4));
+        CU_ASSERT_EQUAL(s.result.in_tensors, sound[i].numbers);
+        CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+        CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
+    }
+}
+
+static void sizes_that_are_not_stated_plainly_end_it(void)
+{
+    static const ckpt_str unclear[] = {
+#define UNCLEAR(bytes) {bytes, sizeof(bytes) - 1}
+        UNCLEAR(WRAPPER "Nb."), /* no dict */
+        UNCLEAR(WRAPPER "]b."),
+        UNCLEAR(WRAPPER "}b}b."),  /* two states */
+        UNCLEAR(DUMP(TWO F4) "."), /* no class of the array, or another */
+        UNCLEAR(DUMP(SUBCLASS "N" TWO F4) "."),
+        UNCLEAR(DUMP(SUBCLASS "cnumpy\nrecarray\n" TWO F4) "."),
+        UNCLEAR(DUMP(SUBCLASS "cnot\nndarray\n" TWO F4) "."),
+        UNCLEAR(DUMP(NDARRAY F4) "."), /* no shape */
+        UNCLEAR(DUMP(NDARRAY SHAPE "N" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE "]" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE ")\x85" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE "N\x85" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE "J\xff\xff\xff\xff\x85" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7fK\x04\x86" F4) "."),
+        UNCLEAR(DUMP(NDARRAY SHAPE "\x8a\x08\xff\xff\xff\xff\xff\xff\xff\x7f\x85" F4) "."),
+        UNCLEAR(DUMP(NDARRAY TWO) "."), /* no dtype */
+        UNCLEAR(DUMP(NDARRAY TWO CALLED) "."),
+        UNCLEAR(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "R") "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(")", STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO CALLED "cnumpy\nfloat32\nR(" STATE("K\x04", "K\0") "tb") "."),
+        UNCLEAR(DUMP(NDARRAY TWO CALLED ARGS("\x02", "f4") "RNb") "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE("N\x85", STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x00", ""), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(
+            NDARRAY TWO DTYPE(ARGS("\x20", "f4444444444444444444444444444444"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<K\x01NNK\x04K\0K\0")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("N", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "N"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", ")"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), STATE("K\x04", "K\x01"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f4"), "K\x03U\x01<NN)K\x04K\0K\0")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x01", "f"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "fx"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "f "), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x16", "f999999999999999999999"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x15", "f18446744073709551616"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "x4"), STATE("K\x04", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("J\xff\xff\xff\xff", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), STATE("K\x04", "K\x01"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "S4"), "K\x03U\x01<N)NK\x04K\0K\0")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\0"))) "."),
+        UNCLEAR(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "O8"), "K\x03U\x01<N)NK\x08K\0K\x3f")) "."),
+        UNCLEAR(DUMP(NDARRAY TWO F4 KEY("\x05", "other") "N") "."),
+        UNCLEAR(DUMP(NDARRAY TWO F4 "NN") "."),
+    };
+    for (size_t i = 0; i < sizeof unclear / sizeof *unclear; i++) {
+        struct scanned s = scan(unclear[i]);
+        bool there = s.status == CKPT_OK && s.findings && s.result.found[CKPT_SCAN_INCOMPLETE] == 1;
+        for (size_t k = 0; there && k < s.findings && strcmp(s.all[k].id, "PKL013") != 0; k++)
+            there = k + 1 < s.findings;
+        if (!there)
+            scan_says(&s, 0, "PKL013", 0, "", (int)i);
+        CU_ASSERT(there);
+    }
+}
+
+/* More items than are kept of a value; a name that is computed. */
+static void what_cannot_be_seen_whole_is_unclear(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    for (int dict = 0; dict < 2; dict++) {
+        b.len = 0;
+        buf_put(&b, WRAPPER "}(" NDARRAY F4, sizeof(WRAPPER "}(" NDARRAY F4) - 1);
+        if (!dict)
+            buf_put(&b, SHAPE "(", sizeof(SHAPE "(") - 1);
+        for (int i = 0; i < 300; i++)
+            buf_put(&b, dict ? ORDER "" : "K\x01", dict ? sizeof(ORDER) - 1 : 2);
+        buf_put(&b, dict ? "ub." : "tub.", dict ? 3 : 4);
+        struct scanned s = scan_these(b.data, b.len, 0);
+        CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
+    }
+    buf_free(&b);
+    struct scanned s = scan(TEXT(DUMP(SUBCLASS "cx\ny\n)RU\x07ndarray\x93" TWO F4) "."));
+    CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
+    s = scan(TEXT("\x80\x03"
+                  "NNb.")); /* no joblib at all */
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+}
+
+/* What joblib.load takes for an array, pickle.load takes for opcodes: they count where they do something. */
+static void arrays_that_run_are_told(void)
+{
+    struct scanned s = scan(TEXT(DUMP(NDARRAY TWO F4) "cos\nsystem\nU\x05"
+                                                      "true \x85R0N0N"
+                                                      "."));
+    enum { ARRAY = sizeof(DUMP(NDARRAY TWO F4)) - 1 };
+    SAYS(s, 2, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
+    SAYS(s, 2, "PKL002", ARRAY + 19, "");
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT_EQUAL(s.result.in_tensors, 24);
+    s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnumpy\nmeans\n0N0N0N0N0N0"
+                                       ".")); /* an import alone */
+    SAYS(s, 2, "FMT004", ARRAY, "");
+    s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnum py\nme\n0N0N0N0N0N0N0"
+                                       ".")); /* one that may well be chance */
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+}
+
+#define OBJECTS DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f"))
+
+static void objects_are_a_pickle_of_their_own(void)
+{
+    enum { INNER = sizeof(DUMP(NDARRAY TWO OBJECTS)) - 1 };
+    struct scanned s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03](K\1e.."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+    CU_ASSERT_STRING_EQUAL(s.result.format, "joblib");
+    s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03"
+                                            "cos\nsystem\nU\x02id\x85R.."));
+    SAYS(s, 2, "PKL002", INNER + 18, "");
+    s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03](K\1"));
+    SAYS(s, 1, "PKL006", INNER + 6, "the pickle ends without STOP");
+    s = scan(
+        TEXT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "V8"), "K\x03U\x01|N)}K\x08K\x01K\x3f")) "\x80\x03].."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+}
+
+#define AGAIN "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(" NDARRAY TWO F4 "ub" DATA
+
+static void arrays_may_follow_each_other(void)
+{
+    struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
+    s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* the same one built twice */
+    SAYS(s, 1, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
+}
+
+static void arrays_that_are_not_all_there_are_told(void)
+{
+    enum { PAD = sizeof(DUMP(NDARRAY TWO F4 PADDED "K\x10")) - 2 };
+    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4) "0123.")), 1, "PKL006", sizeof(DUMP(NDARRAY TWO F4)) - 2,
+         "BUILD needs 24 more bytes, 5 are left");
+    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10"))), 1, "PKL006", PAD, "needs 1 more bytes, 0 are left");
+    SAYS(scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10") "\xc8" DATA ".")), 1, "PKL006", PAD,
+         "needs 200 more bytes, 25 are left");
+}
+
+/* A frame ends before the array, and the next begins behind it: joblib reads its bytes between frames. */
+#define FRAME(n) "\x95" n "\0\0\0\0\0\0\0"
+
+static void frames_end_before_arrays(void)
+{
+    struct scanned s = scan(TEXT("\x80\x04" FRAME("\x85") AGAIN FRAME("\x01") "."));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 24);
+    s = scan(TEXT("\x80\x04" FRAME("\x9a") AGAIN FRAME("\x01") "."));
+    SAYS(s, 1, "PKL007", 143, "goes beyond the end of a frame");
+    s = scan(TEXT("\x80\x04" FRAME("\x20") AGAIN FRAME("\x01") ".")); /* loaders by frames go on elsewhere */
+    SAYS(s, 2, "PKL007", 11, "goes beyond the end of a frame");
+}
+
+void suite_scan_joblib(void)
+{
+    UNIT(numbers_are_passed_over);
+    UNIT(what_cannot_be_seen_whole_is_unclear);
+    UNIT(arrays_that_run_are_told);
+    UNIT(objects_are_a_pickle_of_their_own);
+    UNIT(arrays_may_follow_each_other);
+    UNIT(arrays_that_are_not_all_there_are_told);
+    UNIT(frames_end_before_arrays);
+    UNIT(sizes_that_are_not_stated_plainly_end_it);
+}

@@ -1,0 +1,184 @@
+/* Tar archives under scan: every member by itself; those of torch 0.1 by the lengths their pickles state. */
+#include <stdio.h>
+
+#include "scanned.h"
+#include "tarball.h"
+
+#define CONSTANT(s)                                                                                          \
+    {                                                                                                        \
+        s, sizeof(s) - 1                                                                                     \
+    }
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+#define CALL                                                                                                 \
+    "\x80\x02"                                                                                               \
+    "cos\nsystem\nU\x02id\x85R."
+
+static void put(buf *b, const char *name, char type, ckpt_str payload)
+{
+    char size[13];
+    snprintf(size, sizeof size, "%011zo", payload.len);
+    tar_put(b, name, "", type, size, payload);
+}
+
+static void end(buf *b)
+{
+    for (int i = 0; i < 1024; i++)
+        buf_byte(b, 0);
+}
+
+static struct scanned scan(buf *b, size_t stop_at)
+{
+    struct scanned s = scan_these(b->data, b->len, stop_at);
+    buf_free(b);
+    return s;
+}
+
+/* One member of TYPE. */
+static struct scanned one(char type, ckpt_str payload, size_t stop_at)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    put(&b, "name", type, payload);
+    end(&b);
+    return scan(&b, stop_at);
+}
+
+static void members_are_what_they_hold(void)
+{
+    struct scanned s = one('0', TEXT(CALL), 0);
+    SAYS(s, 1, "PKL002", 18, "");
+    CU_ASSERT_STRING_EQUAL(s.first.where, "name");
+    CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.members == 1);
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+    s = one('\0', TEXT("just text\n"), 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+    s = one('7', TEXT("just text\n"), 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 1);
+    s = one('0', TEXT(""), 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 0);
+    s = one('0', TEXT("\x01\x02\x03 nothing known"), 0);
+    SAYS(s, 1, "FMT001", 0, "not a checkpoint format known here");
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 17);
+}
+
+static void links_and_other_types_are_told(void)
+{
+    SAYS(one('1', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    SAYS(one('2', TEXT(""), 0), 1, "ARC003", 512, "whoever unpacks it may write elsewhere");
+    CU_ASSERT_EQUAL(one('2', TEXT(""), 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(one('5', TEXT(""), 0).findings, 0);
+    SAYS(one('V', TEXT("label"), 0), 1, "ARC002", 512, "a member of type 'V'");
+    CU_ASSERT_EQUAL(one('V', TEXT("label"), 1).status, CKPT_ECANCELLED);
+}
+
+static void what_is_no_tar_further_on_is_told(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    put(&b, "name", '0', TEXT("text"));
+    b.data[3] ^= 1;
+    SAYS(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET, "tar: the checksum of a member's header is wrong");
+}
+
+/* A tar in a tar in a tar …, one deeper than is looked into. */
+static void too_deep_ones_are_told(void)
+{
+    buf b, outer;
+    ckpt_scan_options two = {.max_depth = 2};
+    buf_init(&b, 1 << 20);
+    put(&b, "name", '0', TEXT("text"));
+    for (int i = 0; i < 2; i++) {
+        buf_init(&outer, 1 << 20);
+        put(&outer, "inner", '0', str_of((const char *)b.data, b.len));
+        buf_free(&b);
+        b = outer;
+    }
+    struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, &two, 0);
+    SAYS(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive that lies too deep");
+    CU_ASSERT_STRING_EQUAL(s.first.where, "inner!inner");
+    CU_ASSERT_EQUAL(s.result.members, 2);
+    CU_ASSERT_EQUAL(scan_so(str_of((const char *)b.data, b.len), NULL, &two, 1).status, CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
+}
+
+/* Of torch 0.1: pickle n, then (key 7, "cpu", torch.FloatStorage), 4 elements; no views. */
+#define COUNT    "\x80\x02K\x01."
+#define STORAGE  "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
+#define FOUR     "\x04\0\0\0\0\0\0\0"
+#define DATA     "0123456789abcdef"
+#define NO_VIEWS "\x80\x02]."
+/* pickle n; (key 8, storage 7, class); 2 sizes, strides, an offset */
+#define TENSOR                                                                                               \
+    "\x80\x02K\x08K\x07"                                                                                     \
+    "ctorch\nFloatTensor\n\x87."
+#define SHAPE                                                                                                \
+    "\x02\0\0\0\0\0\0\0"                                                                                     \
+    "\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"                                                                   \
+    "\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0"
+#define START  "\0\0\0\0\0\0\0\0"
+#define OBJECT "\x80\x02}U\x01wK\x08Qs."
+
+static const ckpt_str sound[] = {CONSTANT(COUNT STORAGE FOUR DATA NO_VIEWS),
+                                 CONSTANT(COUNT TENSOR SHAPE START), CONSTANT(OBJECT)};
+
+/* An archive of torch 0.1 whose member AT is IS; those before member LEAST are left out. */
+static struct scanned torch_with(int at, ckpt_str is, int least, size_t stop_at)
+{
+    static const char *const names[] = {"storages", "tensors", "pickle"};
+    buf b;
+    buf_init(&b, 1 << 20);
+    for (int i = 0; i < 3; i++)
+        if (i != least)
+            put(&b, names[i], '0', i == at ? is : sound[i]);
+    end(&b);
+    return scan(&b, stop_at);
+}
+
+static void sound_members_of_torch_are_known_to_the_last_byte(void)
+{
+    struct scanned s = torch_with(-1, sound[0], -1, 0);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 6);
+    CU_ASSERT_STRING_EQUAL(s.result.format, "torch-tar");
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_STRING_EQUAL(torch_with(-1, sound[0], i, 0).result.format, "tar");
+}
+
+/* Where a member breaks off: told there, and once more by who reads it as a checkpoint. */
+static void breaks(int at, ckpt_str is, uint64_t offset, size_t findings, int line)
+{
+    struct scanned s = torch_with(at, is, -1, 0);
+    CU_ASSERT(scan_says(&s, findings, "FMT002", offset, "no tensors of torch 0.1 from here on", line));
+    CU_ASSERT(s.result.accounted < s.result.bytes);
+    for (size_t i = 1; i <= findings; i++)
+        CU_ASSERT_EQUAL(torch_with(at, is, -1, i).status, CKPT_ECANCELLED);
+}
+#define BREAKS(at, bytes, offset, n) breaks(at, TEXT(bytes), offset, n, __LINE__)
+
+static void members_of_torch_that_lie_are_told(void)
+{
+    enum { N = sizeof(COUNT) - 1, S = N + sizeof(STORAGE) - 1, T = N + sizeof(TENSOR) - 1 };
+    BREAKS(0, "\x80\x02U\x01x.", 6, 2);            /* no count */
+    BREAKS(0, "\x80\x02J\xff\xff\xff\xff.", 8, 2); /* a negative one */
+    BREAKS(0, "\x80\x02K\x01", 4, 3);              /* no pickle to its end */
+    BREAKS(0, "\x80\x02K\x01\x85R.", 5, 3);        /* nor one that means anything */
+    BREAKS(0, COUNT "\x80\x02N.", N + 4, 2);       /* no tuple, and nothing behind it */
+    BREAKS(0, COUNT STORAGE "\x04\0\0", S, 2);     /* no number of elements */
+    BREAKS(0, COUNT "\x80\x02N." FOUR DATA, N + 12, 2);
+    BREAKS(0, COUNT "\x80\x02NNctorch\nNoStorage\n\x87." FOUR DATA, N + 31, 3);
+    BREAKS(0, COUNT STORAGE FOUR "0123", S + 12, 2); /* fewer elements */
+    BREAKS(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\xff" DATA, S + 8, 2);
+    BREAKS(0, COUNT STORAGE "\xff\xff\xff\xff\xff\xff\xff\x3f" DATA, S + 8, 2);
+    BREAKS(1, COUNT TENSOR "\xff\xff\xff\xff\0\0\0\0", T + 8, 2);
+    BREAKS(1, COUNT TENSOR SHAPE START "more", T + 48, 1);
+}
+
+void suite_scan_tar(void)
+{
+    UNIT(members_are_what_they_hold);
+    UNIT(links_and_other_types_are_told);
+    UNIT(what_is_no_tar_further_on_is_told);
+    UNIT(too_deep_ones_are_told);
+    UNIT(sound_members_of_torch_are_known_to_the_last_byte);
+    UNIT(members_of_torch_that_lie_are_told);
+}
