@@ -43,6 +43,13 @@ static bool can_run(const char *fix)
     return cmd_find(word) != NULL;
 }
 
+/* suffix_of_out - convert wants one that tells a format. */
+static const char *suffix_of_out(const struct job *j, const ckpt_diagnosis *d)
+{
+    bool convert = strncmp(d->fix, "ckpt convert ", 13) == 0;
+    return !d->suffix && convert && !ckpt_write_format(j->path) ? ".pt" : d->suffix;
+}
+
 /* fix_text - the command with the names in their places. */
 static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis *d)
 {
@@ -54,7 +61,7 @@ static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis 
             text_operand(to, j->path);
             p += 4;
         } else if (strncmp(p, "OUT", 3) == 0) {
-            text_fixed(to, j->path, d->suffix);
+            text_fixed(to, j->path, suffix_of_out(j, d));
             p += 3;
         } else {
             text_bytes(to, p++, 1);

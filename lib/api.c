@@ -22,12 +22,17 @@
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
-ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+static bool is_folder(const char *path)
 {
     struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
     source *src = NULL;
-    bool replaced = false, directory = strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    if (!directory) {
+    bool replaced = false;
+    if (!is_folder(path)) {
         ckpt_status s = strcmp(path, "-") != 0 ? journal_check(path, &replaced, err) : CKPT_OK;
         if (s == CKPT_OK)
             s = source_file_open(path, &src, err);
@@ -438,6 +443,70 @@ static ckpt_status big_header(struct doctor *d, uint64_t length, uint64_t size, 
                        (unsigned long long)length, (unsigned long long)size);
 }
 
+struct patient {
+    const char *path;
+    source *src; /* NULL: a folder */
+    const ckpt_limits *limits;
+    ckpt_file *f; /* NULL: it cannot be opened */
+    bool tried;   /* to salvage it: WHY_NOT says what became of that */
+    ckpt_error why_not;
+};
+
+/* planned - can F be laid out as COMMAND would write it to a file called like PATH? */
+static ckpt_status planned(ckpt_file *f, const char *command, const char *path, ckpt_error *err)
+{
+    static const ckpt_write_options plain;
+    ckpt_plan *p;
+    ckpt_write_result r = {0};
+    struct write_job job = {.path = path, .opts = &plain, .result = &r, .layout_only = true};
+    const struct format *to;
+    bool strip = strncmp(command, "strip ", 6) == 0, root = strstr(command, "--root auto") != NULL;
+    CKPT_TRY(ckpt_plan_new(f, &p, err));
+    ckpt_status st = target_format(p, path, strstr(command, "--to torch-zip") ? "torch-zip" : NULL, &to, err);
+    if (st == CKPT_OK && (root || (to->flat && !strip)))
+        st = ckpt_plan_root(p, "auto", err);
+    if (st == CKPT_OK && strip)
+        st = ckpt_plan_strip_auto(p, err);
+    if (st == CKPT_OK && strncmp(command, "sanitize ", 9) == 0)
+        st = sanitize_plan(p, to->flat, err);
+    if (st == CKPT_OK)
+        st = to->write(p, &job, err);
+    ckpt_plan_free(p);
+    return st;
+}
+
+static ckpt_status salvaged(const struct patient *x, ckpt_error *err)
+{
+    ckpt_file *f;
+    if (!x->src)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a folder");
+    CKPT_TRY(format_salvage(x->path, source_ref(x->src), x->limits, &f, err));
+    ckpt_status st = planned(f, "salvage ", x->path, err);
+    file_free(f);
+    return st;
+}
+
+/* try_cure - for doctor.rehearse: does all that COMMAND would but write. */
+static ckpt_status try_cure(void *with, const char *command, const char *suffix, ckpt_error *why,
+                            ckpt_error *err)
+{
+    struct patient *x = with;
+    why->status = CKPT_OK;
+    if (strncmp(command, "salvage ", 8) == 0) {
+        if (!x->tried)
+            x->why_not.status = salvaged(x, &x->why_not);
+        x->tried = true;
+        *why = x->why_not;
+    } else if (strncmp(command, "stat ", 5) != 0) {
+        why->status = planned(x->f, command, suffix ? suffix : x->path, why);
+    }
+    if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO)
+        return CKPT_OK;
+    if (err)
+        *err = *why;
+    return why->status;
+}
+
 static ckpt_status diagnose(struct doctor *d, const char *path, const struct check *c, ckpt_file *f,
                             ckpt_error *err)
 {
@@ -491,6 +560,11 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
         st = verify_data(&c, f, err);
     told = *err;
     d.suffix = suffix_of_one(f, path);
+    struct patient x = {.path = path, .limits = &look.limits, .f = f};
+    if (c.nwatched && !is_folder(path))
+        x.src = c.watched[0];
+    d.rehearse = try_cure;
+    d.with = &x;
     if (check_unchanged(&c, err) != CKPT_OK) /* whatever it looked like */
         st = err->status;
     else if (st == CKPT_OK)

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/text.h"
 
@@ -23,8 +24,32 @@ void doctor_unnamed(const struct doctor *d, ckpt_error *e)
         e->file[0] = 0;
 }
 
-static ckpt_status hand_out(struct doctor *d, const ckpt_diagnosis *x, ckpt_error *err)
+/* only_what_helps - takes the command out of X if it would do nothing, and says why. */
+static ckpt_status only_what_helps(struct doctor *d, ckpt_diagnosis *x, ckpt_error *why, ckpt_error *err)
 {
+    why->status = CKPT_OK;
+    if (!d->rehearse || !x->fix || strncmp(x->fix, "ckpt ", 5) != 0)
+        return CKPT_OK;
+    const char *command = x->fix + 5;
+    CKPT_TRY(d->rehearse(d->with, command, x->suffix, why, err));
+    if (why->status == CKPT_OK)
+        return CKPT_OK;
+    x->fix = NULL;
+    if (x->hint[0])
+        return CKPT_OK;
+    why->hint[0] = 0;
+    if (strncmp(command, "salvage ", 8) == 0)
+        fail_hint(why, "ckpt salvage finds nothing in it that is whole: get the file again");
+    else
+        fail_hint(why, "ckpt %.*s does not help: %s", (int)strcspn(command, " "), command, why->what);
+    x->hint = why->hint;
+    return CKPT_OK;
+}
+
+static ckpt_status hand_out(struct doctor *d, ckpt_diagnosis *x, ckpt_error *err)
+{
+    ckpt_error why;
+    CKPT_TRY(only_what_helps(d, x, &why, err));
     ++*(x->problem ? &d->result->problems : &d->result->notes);
     d->hint = NULL;
     if (!d->cancelled && d->tell)

@@ -18,6 +18,10 @@ struct doctor {
     ckpt_doctor_result *result;
     const char *hint;   /* for the next diagnosis; may be NULL */
     const char *suffix; /* of what is made of a file that has none of its own, such as a folder; or NULL */
+    /* rehearse - would COMMAND of this program do anything? WHY is what stops it. NULL: not asked. */
+    ckpt_status (*rehearse)(void *with, const char *command, const char *suffix, ckpt_error *why,
+                            ckpt_error *err);
+    void *with;
     bool cancelled;
 };
 

@@ -27,6 +27,7 @@ struct write_job {
     const ckpt_write_options *opts;
     ckpt_write_result *result;
     struct sink_batch *batch; /* NULL; or where the output waits for others */
+    bool layout_only;         /* all that can be refused without reading the data; nothing is written */
 };
 
 struct format {

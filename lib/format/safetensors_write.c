@@ -628,7 +628,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
     arena_trim(p->a);
     buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
     ckpt_status st = prepare(&w, err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && !job->layout_only)
         st = emit(&w, job->path, err);
     if (st == CKPT_OK)
         st = plan_output(p, job->path, err);

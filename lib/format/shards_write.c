@@ -407,7 +407,8 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
 static ckpt_status write_single(struct set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;
-    struct write_job job = {full_name(s, 0), &o, s->job->result, &s->batch};
+    struct write_job job = {
+        .path = full_name(s, 0), .opts = &o, .result = s->job->result, .batch = &s->batch};
     size_t outputs = s->p->noutputs;
     o.max_shard = 0;
     if (!job.path)

@@ -513,7 +513,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
         st = approve(&w, err);
     if (st == CKPT_OK)
         st = archive_size(&w, &size, err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && !job->layout_only)
         st = emit(&w, job->path, size, err);
     if (st == CKPT_OK)
         st = plan_output(p, job->path, err);
