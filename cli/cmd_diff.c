@@ -104,13 +104,13 @@ static ckpt_file *git_open(const char *path, const char *side)
 static void git_one(const char *path, const char *what)
 {
     struct totals sum = {0};
-    const ckpt_tensor *t;
+    ckpt_tensor t;
     struct text out = {0};
     ckpt_file *f = git_open(path, what);
     if (!f)
         return;
-    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++)
-        totals_add(&sum, t);
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++)
+        totals_add(&sum, &t);
     text_noun(&out, sum.tensors, "tensor", "tensors");
     text_add(&out, ", ");
     text_size(&out, sum.bytes);

@@ -49,7 +49,7 @@ static void print_text(const struct job *j, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(j->f, rows[i]);
+        const ckpt_tensor it = tensor_at(j->f, rows[i]), *t = &it;
         if (!t->has_data)
             continue;
         text_clear(&out);
@@ -82,7 +82,7 @@ static void print_json(const struct job *j, const uint32_t *rows, size_t n)
     json_text(head, "algorithm", j->alg == CKPT_XXH3 ? "xxh3-128" : "sha256");
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n && !total; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(j->f, rows[i]);
+        const ckpt_tensor it = tensor_at(j->f, rows[i]), *t = &it;
         if (!t->has_data)
             continue;
         json *row = json_object();

@@ -34,8 +34,8 @@ static bool below(ckpt_str name, ckpt_str root)
 
 static void count(struct facts *x)
 {
-    const ckpt_tensor *t;
-    for (uint32_t i = 0; (t = ckpt_tensor_at(x->f, i)); i++) {
+    ckpt_tensor it, *t = &it;
+    for (uint32_t i = 0; ckpt_tensor_at(x->f, i, &it); i++) {
         totals_add(&x->all, t);
         if (t->dtype < CKPT_DT_COUNT)
             totals_add(&x->by_dtype[t->dtype], t);
@@ -164,7 +164,7 @@ static void print_optimizer(const struct facts *x, struct text *out)
 /* A numpy scalar near the top is what training scripts keep their best score in. */
 static bool scalar(const struct facts *x, uint32_t row, struct text *out)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(x->f, row);
+    const ckpt_tensor it = tensor_at(x->f, row), *t = &it;
     uint8_t bytes[32];
     char shown[NUMBER_TEXT];
     if (t->kind != CKPT_NDARRAY || t->ndim || !t->has_data || t->npath > 1 || t->nbytes > sizeof bytes)

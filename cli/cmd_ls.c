@@ -53,7 +53,7 @@ static void ties(struct text *out, const ckpt_file *f, const ckpt_tensor *t)
     if (t->alias_of == CKPT_NO_TENSOR)
         return;
     text_add(out, "= ");
-    text_name(out, ckpt_tensor_at(f, t->alias_of)->name);
+    text_name(out, ckpt_tensor_name(f, t->alias_of));
 }
 
 static void remark(struct text *out, const ckpt_tensor *t)
@@ -79,14 +79,15 @@ static void remark(struct text *out, const ckpt_tensor *t)
 
 static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t)
 {
-    const ckpt_storage *s = t->storage == CKPT_NO_STORAGE ? NULL : ckpt_storage_at(f, t->storage);
-    if (s)
-        text_name(&w->text, s->key);
+    ckpt_storage s;
+    bool stored = ckpt_storage_at(f, t->storage, &s);
+    if (stored)
+        text_name(&w->text, s.key);
     table_cell(w);
-    if (s)
+    if (stored)
         text_uint(&w->text, t->storage_offset);
     table_cell(w);
-    if (t->has_shape && s)
+    if (t->has_shape && stored)
         strides(&w->text, t, ", ");
     table_cell(w);
     ties(&w->text, f, t);
@@ -117,7 +118,7 @@ static void table_rows(struct table *w, const void *user)
     const struct listing *l = user;
     header(w);
     for (size_t i = 0; i < l->n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(l->f, l->rows[i]);
+        const ckpt_tensor it = tensor_at(l->f, l->rows[i]), *t = &it;
         table_row(w, PLAIN);
         text_name(&w->text, t->name);
         table_cell(w);
@@ -146,7 +147,7 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
         text_clear(&out);
         text_name(&out, t->name);
         text_add(&out, "\t");
@@ -157,18 +158,19 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
         if (t->has_shape)
             text_dims(&out, t->shape, t->ndim, ",");
         if (wide) {
-            const ckpt_storage *s = t->storage == CKPT_NO_STORAGE ? NULL : ckpt_storage_at(f, t->storage);
+            ckpt_storage s;
+            bool stored = ckpt_storage_at(f, t->storage, &s);
             text_add(&out, "\t");
-            if (s)
-                text_name(&out, s->key);
+            if (stored)
+                text_name(&out, s.key);
             text_byte(&out, '\t');
             text_uint(&out, t->storage_offset);
             text_byte(&out, '\t');
-            if (t->has_shape && s)
+            if (t->has_shape && stored)
                 strides(&out, t, ",");
             text_add(&out, "\t");
             if (t->alias_of != CKPT_NO_TENSOR)
-                text_name(&out, ckpt_tensor_at(f, t->alias_of)->name);
+                text_name(&out, ckpt_tensor_name(f, t->alias_of));
             text_byte(&out, '\t');
             text_add(&out, ckpt_kind_name((ckpt_kind)t->kind));
             text_byte(&out, '\t');
@@ -203,8 +205,10 @@ static void print_totals(const ckpt_file *f, const uint32_t *rows, size_t n)
 {
     struct text out = {0};
     struct totals sum = {0};
-    for (size_t i = 0; i < n; i++)
-        totals_add(&sum, ckpt_tensor_at(f, rows[i]));
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor it = tensor_at(f, rows[i]);
+        totals_add(&sum, &it);
+    }
     text_noun(&out, sum.tensors, "tensor", "tensors");
     text_add(&out, " · ");
     text_noun(&out, sum.elements, "element", "elements");
@@ -221,7 +225,7 @@ static void name_of(json *j, const char *key, const ckpt_file *f, uint32_t row)
     if (row == CKPT_NO_TENSOR)
         json_null(j, key);
     else
-        json_str(j, key, ckpt_tensor_at(f, row)->name);
+        json_str(j, key, ckpt_tensor_name(f, row));
 }
 
 static void place_json(json *j, const ckpt_tensor *t)
@@ -276,7 +280,7 @@ static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
     json_text(head, "format", ckpt_file_format(f));
     json_begin(head, "tensors", stdout);
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
         totals_add(&sum, t);
         json_row(row_json(f, t), stdout);
     }
@@ -295,7 +299,7 @@ static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
 
 static void text_row(ckpt_file *f, uint32_t row)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(f, row);
+    const ckpt_tensor it = tensor_at(f, row), *t = &it;
     struct text out = {0};
     uint8_t digest[CKPT_DIGEST_MAX];
     ckpt_error err;
@@ -358,7 +362,7 @@ static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
 static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     for (size_t i = 1; order != IN_FILE && i < n; i++) {
-        ckpt_str a = ckpt_tensor_at(f, rows[i - 1])->name, b = ckpt_tensor_at(f, rows[i])->name;
+        ckpt_str a = ckpt_tensor_name(f, rows[i - 1]), b = ckpt_tensor_name(f, rows[i]);
         if (a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
             continue;
         struct text name = {0};

@@ -27,7 +27,7 @@ static void tell(const ckpt_file *f, const char *input)
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
         text_clear(&t);
-        text_name(&t, ckpt_tensor_at(f, l->row)->name);
+        text_name(&t, ckpt_tensor_name(f, l->row));
         text_add(&t, " is lost: ");
         if (l->offset != CKPT_NO_OFFSET)
             text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
@@ -43,8 +43,9 @@ static void report_json(const ckpt_file *f, const ckpt_write_result *r, const ch
     list = json_add_array(j, "lost");
     for (size_t i = 0; i < ckpt_lost_count(f); i++) {
         const ckpt_lost *l = ckpt_lost_at(f, i);
+        const ckpt_tensor it = tensor_at(f, l->row);
         one = json_add_object(list, NULL);
-        json_tensor(one, ckpt_tensor_at(f, l->row));
+        json_tensor(one, &it);
         json_str(one, "why", l->why);
         if (l->offset != CKPT_NO_OFFSET)
             json_u64(one, "offset", l->offset);

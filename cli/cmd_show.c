@@ -67,10 +67,11 @@ static void describe(const ckpt_tensor *t, const struct slice *s)
 /* Composites have no numbers of their own: their parts are named. */
 static int show_parts(const ckpt_file *f, uint32_t row)
 {
-    const ckpt_tensor *t;
-    describe(ckpt_tensor_at(f, row), NULL);
+    const ckpt_tensor whole = tensor_at(f, row);
+    ckpt_tensor it, *t = &it;
+    describe(&whole, NULL);
     struct text out = {0};
-    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++) {
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &it); i++) {
         if (t->part_of != row)
             continue;
         text_clear(&out);
@@ -105,7 +106,7 @@ static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct s
 
 static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(f, row);
+    const ckpt_tensor it = tensor_at(f, row), *t = &it;
     struct slice s;
     ckpt_error err;
     char why[128];
@@ -143,7 +144,7 @@ static void item_cells(struct table *w, const ckpt_file *f, const ckpt_value *v)
     char type[256];
     uint32_t row = ckpt_value_tensor(v);
     if (row != CKPT_NO_TENSOR) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, row);
+        const ckpt_tensor it = tensor_at(f, row), *t = &it;
         text_dtype(&w->text, t);
         table_cell(w);
         text_shape(&w->text, t);
@@ -200,8 +201,9 @@ static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_val
     else
         json_u64(j, "key", i);
     json_text(j, "type", ckpt_value_type_name(v, type, sizeof type));
+    const ckpt_tensor it = tensor_at(f, row);
     if (row != CKPT_NO_TENSOR)
-        json_tensor(json_add_object(j, "tensor"), ckpt_tensor_at(f, row));
+        json_tensor(json_add_object(j, "tensor"), &it);
     else if (ckpt_value_count(v))
         json_u64(j, "items", ckpt_value_count(v));
     else
@@ -275,11 +277,11 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
 static int not_found(const ckpt_file *f, const char *path)
 {
     struct text shown = {0}, hint = {0};
-    const ckpt_tensor *near = find_guess(f, path);
+    ckpt_str near = find_guess(f, path);
     text_name(&shown, str_of(path));
-    if (near) {
+    if (near.ptr) {
         text_add(&hint, "the file has ");
-        text_name(&hint, near->name);
+        text_name(&hint, near);
     } else {
         text_add(&hint, "ckpt show ");
         text_operand(&hint, ckpt_file_path(f));
@@ -318,7 +320,7 @@ static int show_names(const ckpt_file *f)
     uint32_t *rows = rows_sorted(f, NULL, 0, false, &n);
     for (size_t i = 0; i < n; i++) {
         text_clear(&out);
-        text_name(&out, ckpt_tensor_at(f, rows[i])->name);
+        text_name(&out, ckpt_tensor_name(f, rows[i]));
         puts(out.ptr ? out.ptr : "");
     }
     free(rows);

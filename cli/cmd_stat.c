@@ -184,8 +184,10 @@ static void print_table(const struct job *j)
     for (unsigned i = 2; i < 10; i++)
         w.right[i] = true;
     header(&w);
-    for (size_t i = 0; i < j->n; i++)
-        row_cells(&w, ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i], fine);
+    for (size_t i = 0; i < j->n; i++) {
+        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
+        row_cells(&w, &it, &j->stats[i], fine);
+    }
     table_print(&w, stdout, ui.tty);
     table_free(&w);
 }
@@ -226,8 +228,9 @@ static void print_tsv(const struct job *j)
 {
     struct text out = {0};
     for (size_t i = 0; i < j->n; i++) {
+        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
         text_clear(&out);
-        tsv_row(&out, ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i]);
+        tsv_row(&out, &it, &j->stats[i]);
         fwrite(out.ptr, 1, out.len, stdout);
     }
     text_free(&out);
@@ -247,7 +250,7 @@ static struct sums sum_up(const struct job *j)
     struct sums sum = {.min = (double)INFINITY, .max = -(double)INFINITY};
     bool *seen = mem_new(ckpt_tensor_count(j->f), sizeof *seen);
     for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(j->f, j->rows[i]);
+        const ckpt_tensor it = tensor_at(j->f, j->rows[i]), *t = &it;
         const ckpt_stats *s = &j->stats[i];
         bool *same = &seen[t->alias_of == CKPT_NO_TENSOR ? j->rows[i] : t->alias_of];
         sum.all.tensors += t->part_of == CKPT_NO_TENSOR;
@@ -337,8 +340,10 @@ static void print_json(const struct job *j)
     json_text(head, "file", ckpt_file_path(j->f));
     json_text(head, "format", ckpt_file_format(j->f));
     json_begin(head, "tensors", stdout);
-    for (size_t i = 0; i < j->n; i++)
-        json_row(row_json(ckpt_tensor_at(j->f, j->rows[i]), &j->stats[i]), stdout);
+    for (size_t i = 0; i < j->n; i++) {
+        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
+        json_row(row_json(&it, &j->stats[i]), stdout);
+    }
     json *total = json_add_object(tail, "total");
     json_u64(total, "tensors", sum.all.tensors);
     json_u64(total, "elements", sum.all.elements);
@@ -360,7 +365,7 @@ static bool keep_below(struct job *j, ckpt_str wanted)
 {
     size_t kept = 0;
     for (size_t i = 0; i < j->n; i++) {
-        ckpt_str name = ckpt_tensor_at(j->f, j->rows[i])->name;
+        ckpt_str name = ckpt_tensor_name(j->f, j->rows[i]);
         if (name.len > wanted.len + 1 && name.ptr[wanted.len] == '.' &&
             memcmp(name.ptr, wanted.ptr, wanted.len) == 0)
             j->rows[kept++] = j->rows[i];
@@ -394,20 +399,20 @@ static int keep_root(struct job *j, const char *path)
 /* tell_bad - the exit status by --fail-on. */
 static int tell_bad(const struct job *j, const char *path)
 {
-    const ckpt_tensor *first = NULL;
+    ckpt_str first = {0};
     size_t bad = 0;
     for (size_t i = 0; i < j->n; i++) {
         if (!(fail_on_nan && j->stats[i].nan) && !(fail_on_inf && j->stats[i].inf))
             continue;
-        first = first ? first : ckpt_tensor_at(j->f, j->rows[i]);
-        bad++;
+        if (!bad++)
+            first = ckpt_tensor_name(j->f, j->rows[i]);
     }
     if (!bad)
         return YES;
     struct text t = {0};
     text_noun(&t, bad, "tensor has ", "tensors have ");
     text_addf(&t, "%s, the first is ", !fail_on_inf ? "NaN" : !fail_on_nan ? "Inf" : "NaN or Inf");
-    text_name(&t, first->name);
+    text_name(&t, first);
     notice(path, "%s", t.ptr);
     text_free(&t);
     return NO;

@@ -125,7 +125,9 @@ void report_text(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a), *b = ckpt_tensor_at(r->b, e->b);
+        ckpt_tensor in_a, in_b;
+        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
+        const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         table_row(&w, style_of(e));
         text_add(&w.text, sign_of(e));
         text_name(&w.text, e->name);
@@ -188,9 +190,8 @@ static ckpt_str lone_prefix(const struct report *r, bool *in_b)
 /* The option that takes PREFIX off: what else that side has is left out by --root alone. */
 static const char *option_for(const ckpt_file *side, ckpt_str prefix)
 {
-    const ckpt_tensor *t;
-    for (uint32_t i = 0; (t = ckpt_tensor_at(side, i)); i++)
-        if (!starts_with(t->name, prefix))
+    for (uint32_t i = 0; i < ckpt_tensor_count(side); i++)
+        if (!starts_with(ckpt_tensor_name(side, i), prefix))
             return "--root";
     return "--ignore-prefix";
 }
@@ -264,7 +265,9 @@ void report_markdown(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a), *b = ckpt_tensor_at(r->b, e->b);
+        ckpt_tensor in_a, in_b;
+        const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
+        const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         if (!rows++)
             puts("| | tensor | dtype | shape | change |\n|---|---|---|---|---|");
         text_clear(&out);
@@ -288,16 +291,17 @@ void report_markdown(const struct report *r)
 
 static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
 {
-    const ckpt_tensor *side[2] = {ckpt_tensor_at(r->a, e->a), ckpt_tensor_at(r->b, e->b)};
+    ckpt_tensor side[2];
+    bool there[2] = {ckpt_tensor_at(r->a, e->a, &side[0]), ckpt_tensor_at(r->b, e->b, &side[1])};
     json *one = json_add_object(list, NULL), *both;
     json_str(one, "name", e->name);
     both = json_add_array(one, "dtype");
     for (int i = 0; i < 2; i++)
-        json_text(both, NULL, side[i] ? ckpt_dtype_name((ckpt_dtype)side[i]->dtype) : "");
+        json_text(both, NULL, there[i] ? ckpt_dtype_name((ckpt_dtype)side[i].dtype) : "");
     both = json_add_array(one, "shape");
     for (int i = 0; i < 2; i++) {
-        if (side[i] && side[i]->has_shape)
-            json_u64s(both, NULL, side[i]->shape, side[i]->ndim);
+        if (side[i].has_shape)
+            json_u64s(both, NULL, side[i].shape, side[i].ndim);
         else
             json_null(both, NULL);
     }

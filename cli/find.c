@@ -67,9 +67,11 @@ static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsign
 bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
 {
     struct search s = {0, out};
+    const ckpt_value *root = ckpt_file_root(f);
     uint32_t row = ckpt_tensor_find(f, name);
-    if (row != CKPT_NO_TENSOR) {
-        *out = (struct found){row, ckpt_tensor_at(f, row)->value};
+    ckpt_tensor t;
+    if (ckpt_tensor_at(f, row, &t)) {
+        *out = (struct found){row, t.value};
         return true;
     }
     const ckpt_leaf *leaf;
@@ -79,7 +81,6 @@ bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
             return true;
         }
     }
-    const ckpt_value *root = ckpt_file_root(f);
     return root && descend(&s, root, name, 0);
 }
 
@@ -93,21 +94,22 @@ static const char *last_words(ckpt_str name, size_t dots)
     return name.ptr + i;
 }
 
-const ckpt_tensor *find_guess(const ckpt_file *f, const char *name)
+ckpt_str find_guess(const ckpt_file *f, const char *name)
 {
-    const ckpt_tensor *t, *best = NULL;
+    ckpt_str best = {0};
     size_t dots = 0;
     int least = INT_MAX;
     for (const char *p = name; *p; p++)
         dots += *p == '.';
-    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++) {
-        if (memchr(t->name.ptr, 0, t->name.len))
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        ckpt_str full = ckpt_tensor_name(f, i);
+        if (memchr(full.ptr, 0, full.len))
             continue;
-        const char *tail = last_words(t->name, dots);
+        const char *tail = last_words(full, dots);
         int d = strcmp(name, tail) == 0 ? 0 : opt_guess(name, tail);
         if (d >= 0 && d < least) {
             least = d;
-            best = t;
+            best = full;
         }
     }
     return best;

@@ -12,8 +12,8 @@ struct found {
 /* find_path - what NAME (keys joined with '.') is in F. Tensors first, then the
  * graph: keys may hold dots themselves. */
 bool find_path(const ckpt_file *f, ckpt_str name, struct found *out);
-/* find_guess - the tensor whose name ends in NAME or is nearest to it, or NULL. */
-const ckpt_tensor *find_guess(const ckpt_file *f, const char *name);
+/* find_guess - the tensor whose name ends in NAME or is nearest to it, or empty. */
+ckpt_str find_guess(const ckpt_file *f, const char *name);
 /* key_text - a mapping's key as paths spell it. */
 void key_text(struct text *t, const ckpt_value *key);
 

@@ -397,7 +397,7 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
 
 static bool in_order(const ckpt_file *f, uint32_t a, uint32_t b)
 {
-    int c = ckpt_natural_compare(ckpt_tensor_at(f, a)->name, ckpt_tensor_at(f, b)->name);
+    int c = ckpt_natural_compare(ckpt_tensor_name(f, a), ckpt_tensor_name(f, b));
     return c ? c < 0 : a < b;
 }
 
@@ -438,7 +438,7 @@ uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglob
     uint32_t *rows = mem_new(count, sizeof *rows);
     *n = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (globs_pass(ckpt_tensor_at(f, i)->name, globs, nglobs))
+        if (globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
             rows[(*n)++] = i;
     if (file_order)
         return rows;
@@ -456,4 +456,11 @@ void totals_add(struct totals *sum, const ckpt_tensor *t)
         sum->elements += t->elements;
         sum->bytes += t->nbytes;
     }
+}
+
+ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row)
+{
+    ckpt_tensor t;
+    (void)ckpt_tensor_at(f, row, &t);
+    return t;
 }

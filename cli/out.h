@@ -103,5 +103,7 @@ struct totals {
     uint64_t tensors, elements, bytes;
 };
 void totals_add(struct totals *sum, const ckpt_tensor *t);
+/* tensor_at - ckpt_tensor_at of a row that is there. */
+ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row);
 
 #endif

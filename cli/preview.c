@@ -239,7 +239,7 @@ static ckpt_status print_all(struct walk *w, const uint32_t *shown, uint32_t nsh
 
 static bool walk_begin(struct walk *w, const struct preview *p, bool shorten, ckpt_error *err)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(p->f, p->row);
+    const ckpt_tensor it = tensor_at(p->f, p->row), *t = &it;
     uint32_t ndim;
     const uint64_t *shape = preview_shape(t, &ndim);
     *w = (struct walk){.p = p,

@@ -54,7 +54,7 @@ static uint32_t add(struct tree *t, uint32_t parent, uint32_t before, ckpt_str w
 
 static void place(struct tree *t, const ckpt_file *f, uint32_t row, uint32_t last[TREE_DEPTH + 1])
 {
-    const ckpt_tensor *x = ckpt_tensor_at(f, row);
+    const ckpt_tensor it = tensor_at(f, row), *x = &it;
     uint32_t at = 0;
     size_t i = 0;
     totals_add(&t->nodes[0].sum, x);
@@ -82,7 +82,7 @@ void tree_make(struct tree *t, const ckpt_file *f, uint32_t *rows, size_t n)
     struct named *names = mem_new(n, sizeof *names);
     uint32_t last[TREE_DEPTH + 1] = {0};
     for (size_t i = 0; i < n; i++)
-        names[i] = (struct named){ckpt_tensor_at(f, rows[i])->name, rows[i]};
+        names[i] = (struct named){ckpt_tensor_name(f, rows[i]), rows[i]};
     qsort(names, n, sizeof *names, by_component);
     *t = (struct tree){0};
     add(t, 0, 0, (ckpt_str){"", 0}, 0);
@@ -151,7 +151,8 @@ void tree_print(const struct tree *t, const ckpt_file *f, uint64_t depth, FILE *
         text_name(&w.text, (ckpt_str){n->word, n->nword});
         table_cell(&w);
         if (n->row != CKPT_NO_TENSOR && !cut) {
-            tensor(&w, ckpt_tensor_at(f, n->row));
+            const ckpt_tensor it = tensor_at(f, n->row);
+            tensor(&w, &it);
         } else if (cut || n->depth == 1) {
             sums(&w, &n->sum);
         } else {
@@ -181,12 +182,13 @@ void tree_groups(const struct tree *t, const ckpt_file *f, uint64_t depth, FILE 
         while (t->nodes[j].row == CKPT_NO_TENSOR)
             j++;
         table_row(&w, PLAIN);
-        text_name(&w.text, (ckpt_str){ckpt_tensor_at(f, t->nodes[j].row)->name.ptr, n->nfull});
+        text_name(&w.text, (ckpt_str){ckpt_tensor_name(f, t->nodes[j].row).ptr, n->nfull});
         text_add(&w.text, n->depth == depth && has_child(t, i) ? ".*" : "");
         table_cell(&w);
         if (n->depth < depth) {
             struct totals own = {0};
-            totals_add(&own, ckpt_tensor_at(f, n->row));
+            const ckpt_tensor it = tensor_at(f, n->row);
+            totals_add(&own, &it);
             sums(&w, &own);
         } else {
             sums(&w, &n->sum);

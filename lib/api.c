@@ -76,14 +76,15 @@ const char *ckpt_file_format(const ckpt_file *f) { return f->format->name; }
 const char *ckpt_file_title(const ckpt_file *f) { return f->format->title; }
 uint64_t ckpt_file_bytes(const ckpt_file *f) { return f->nbytes; }
 uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)f->table.nrows; }
-const ckpt_tensor *ckpt_tensor_at(const ckpt_file *f, uint32_t i)
+bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
-    return i < f->table.nrows ? &f->table.rows[i].t : NULL;
+    return table_show(&f->table, i, out);
 }
+ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&f->table, i); }
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)f->table.nstorages; }
-const ckpt_storage *ckpt_storage_at(const ckpt_file *f, uint32_t i)
+bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
-    return i < f->table.nstorages ? &f->table.storages[i].s : NULL;
+    return table_show_storage(&f->table, i, out);
 }
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }

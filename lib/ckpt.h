@@ -179,7 +179,7 @@ typedef struct {
 /* One row: a tensor, a composite, or a part of the composite before it. */
 typedef struct {
     ckpt_str name; /* path joined with '.'; NUL-terminated */
-    const ckpt_path_elem *path;
+    const ckpt_path_elem *path; /* npath of them; NULL: one, the name */
     uint32_t npath;
     uint16_t dtype; /* ckpt_dtype */
     uint16_t kind;  /* ckpt_kind */
@@ -200,7 +200,7 @@ typedef struct {
     ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
     ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
-    const struct ckpt_value *value; /* the node it was made from; may be NULL */
+    const struct ckpt_value *value; /* the node it was made from; NULL: none, or not before ckpt_file_root */
 } ckpt_tensor;
 
 typedef struct {
@@ -305,13 +305,17 @@ CKPT_API const char *ckpt_file_title(const ckpt_file *file);  /* the same for pe
 CKPT_API uint64_t ckpt_file_bytes(const ckpt_file *file);     /* on disk, all shards */
 CKPT_API uint32_t ckpt_tensor_count(const ckpt_file *file);
 
-/* ckpt_tensor_at - row I in document order; NULL past the end. */
-CKPT_API const ckpt_tensor *ckpt_tensor_at(const ckpt_file *file, uint32_t i);
+/* ckpt_tensor_at - row I in document order into OUT; false: past the end, and OUT is
+ * empty. What OUT points at lives until FILE is closed. */
+CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out);
+
+/* ckpt_tensor_name - its name alone, which costs less; empty past the end. */
+CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
 /* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
-CKPT_API const ckpt_storage *ckpt_storage_at(const ckpt_file *file, uint32_t i);
+CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file); /* may be NULL */
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);

@@ -21,17 +21,17 @@ static int add_up(void *user, const void *bytes, size_t n)
 
 static ckpt_status list(ckpt_file *f, ckpt_error *err)
 {
-    const ckpt_tensor *t;
+    ckpt_tensor t;
     char name[256];
-    for (uint32_t i = 0; (t = ckpt_tensor_at(f, i)); i++) {
-        ckpt_text_escape(t->name, name, sizeof name);
-        printf("%-45s %-9s %8" PRIu64 " bytes", name, ckpt_dtype_name(t->dtype), t->nbytes);
-        if (t->has_data && t->dtype == CKPT_DT_F32 && t->elements) {
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
+        ckpt_text_escape(t.name, name, sizeof name);
+        printf("%-45s %-9s %8" PRIu64 " bytes", name, ckpt_dtype_name(t.dtype), t.nbytes);
+        if (t.has_data && t.dtype == CKPT_DT_F32 && t.elements) {
             struct sum sum = {0};
             ckpt_status status = ckpt_tensor_stream(f, i, add_up, &sum, err);
             if (status != CKPT_OK)
                 return status;
-            printf("  mean %g", sum.total / (double)t->elements);
+            printf("  mean %g", sum.total / (double)t.elements);
         }
         putchar('\n');
     }
@@ -41,8 +41,9 @@ static ckpt_status list(ckpt_file *f, ckpt_error *err)
 /* Reads the first element of the first tensor that has one. */
 static ckpt_status first_element(ckpt_file *f, ckpt_error *err)
 {
+    ckpt_tensor t;
     uint32_t i = 0;
-    while (i < ckpt_tensor_count(f) && !(ckpt_tensor_at(f, i)->has_data && ckpt_tensor_at(f, i)->elements))
+    while (ckpt_tensor_at(f, i, &t) && !(t.has_data && t.elements))
         i++;
     if (i == ckpt_tensor_count(f))
         return CKPT_OK;

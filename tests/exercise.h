@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ckpt.h"
+#include "tensor.h"
 
 #define EXERCISE_STREAM 65536u /* rows up to this many bytes are read */
 #define EXERCISE_ROWS   256u   /* and so many rows of a file */
@@ -76,7 +76,7 @@ static inline int exercise_count(void *user, const void *bytes, size_t n)
 
 static inline void exercise_row(ckpt_file *file, uint32_t i)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(file, i);
+    const ckpt_tensor it = tensor_at(file, i), *t = &it;
     ckpt_error err = {0};
     char text[256];
     uint64_t got = 0, product = 1;
@@ -87,7 +87,7 @@ static inline void exercise_row(ckpt_file *file, uint32_t i)
         product *= t->shape[d];
     if (t->has_shape && product != t->elements)
         exercise_broken("elements is not the product of the shape");
-    if (t->storage != CKPT_NO_STORAGE && !ckpt_storage_at(file, t->storage))
+    if (t->storage != CKPT_NO_STORAGE && t->storage >= ckpt_storage_count(file))
         exercise_broken("a row names a storage that is not there");
     if (!t->has_data || t->nbytes > EXERCISE_STREAM)
         return;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tensor.h"
+
 /* How one row differs: field by field what was and what is, whatever the row. */
 struct differs {
     uint64_t moved; /* what bytes put in move the places behind them */
@@ -55,11 +57,11 @@ static void differ_place(struct differs *d, const char *field, uint64_t was, uin
         differ_number(d, field, was, is);
 }
 
-static ckpt_str step(const ckpt_path_elem *e, char buf[24])
+static ckpt_str step(ckpt_path_elem e, char buf[24])
 {
-    if (!e->is_int)
-        return e->str;
-    snprintf(buf, 24, "%" PRId64, e->num);
+    if (!e.is_int)
+        return e.str;
+    snprintf(buf, 24, "%" PRId64, e.num);
     return words(buf);
 }
 
@@ -69,7 +71,7 @@ static void differ_path(struct differs *d, const ckpt_tensor *was, const ckpt_te
     if (was->npath != is->npath)
         differ(d, "path", was->name, is->name);
     for (uint32_t i = 0; was->npath == is->npath && i < was->npath; i++)
-        differ(d, "key", step(&was->path[i], a), step(&is->path[i], b));
+        differ(d, "key", step(path_at(was, i), a), step(path_at(is, i), b));
 }
 
 static void differ_shape(struct differs *d, const ckpt_tensor *was, const ckpt_tensor *is)
@@ -103,7 +105,10 @@ static void differ_storage(struct differs *d, const ckpt_storage *was, const ckp
 static struct differs differ_row(const ckpt_file *whole, const ckpt_file *damaged, uint32_t i)
 {
     uint64_t moved = ckpt_file_bytes(damaged) - ckpt_file_bytes(whole);
-    const ckpt_tensor *was = ckpt_tensor_at(whole, i), *is = ckpt_tensor_at(damaged, i);
+    const ckpt_tensor before = tensor_at(whole, i), after = tensor_at(damaged, i);
+    const ckpt_tensor *was = &before, *is = &after;
+    ckpt_storage old, new;
+    bool had = ckpt_storage_at(whole, was->storage, &old), has = ckpt_storage_at(damaged, is->storage, &new);
     struct differs d = {.moved = moved, .how = 0xcbf29ce484222325u};
     differ_path(&d, was, is);
     differ(&d, "dtype", words(ckpt_dtype_name((ckpt_dtype)was->dtype)),
@@ -119,7 +124,7 @@ static struct differs differ_row(const ckpt_file *whole, const ckpt_file *damage
     differ(&d, "class", was->klass, is->klass);
     differ(&d, "location", was->location, is->location);
     differ(&d, "note", was->note, is->note);
-    differ_storage(&d, ckpt_storage_at(whole, was->storage), ckpt_storage_at(damaged, is->storage));
+    differ_storage(&d, had ? &old : NULL, has ? &new : NULL);
     if (d.any)
         return d;
     differ_number(&d, "has data", was->has_data, is->has_data);
@@ -131,8 +136,8 @@ static struct differs differ_row(const ckpt_file *whole, const ckpt_file *damage
 /* The row that I is a part of, however deep. */
 static uint32_t unit(const ckpt_file *f, uint32_t i)
 {
-    while (ckpt_tensor_at(f, i)->part_of != CKPT_NO_TENSOR)
-        i = ckpt_tensor_at(f, i)->part_of;
+    while (tensor_at(f, i).part_of != CKPT_NO_TENSOR)
+        i = tensor_at(f, i).part_of;
     return i;
 }
 
@@ -154,7 +159,7 @@ enum outcome outcome_of(const ckpt_file *whole, const ckpt_file *damaged)
         alike = alike && d.how == how;
         unit_alone = unit_alone && unit(whole, i) == unit(whole, first);
         storage_alone =
-            storage_alone && ckpt_tensor_at(whole, i)->storage == ckpt_tensor_at(whole, first)->storage;
+            storage_alone && tensor_at(whole, i).storage == tensor_at(whole, first).storage;
     }
     if (first == CKPT_NO_TENSOR)
         return OUTCOME_SAME;

@@ -15,7 +15,7 @@
 
 #include <cjson/cJSON.h>
 
-#include "ckpt.h"
+#include "tensor.h"
 
 #define KINDS_MAX 32
 
@@ -97,13 +97,13 @@ static bool same_text(const cJSON *want, ckpt_str got)
     return n == got.len && memcmp(buf, got.ptr, n) == 0;
 }
 
-static bool same_elem(const cJSON *want, const ckpt_path_elem *got)
+static bool same_elem(const cJSON *want, ckpt_path_elem got)
 {
     if (cJSON_IsNumber(want))
-        return got->is_int && (double)got->num == want->valuedouble;
+        return got.is_int && (double)got.num == want->valuedouble;
     if (cJSON_IsObject(want))
-        return !got->is_int && same_text(item(want, "repr"), got->str);
-    return !got->is_int && same_text(want, got->str);
+        return !got.is_int && same_text(item(want, "repr"), got.str);
+    return !got.is_int && same_text(want, got.str);
 }
 
 static bool same_path(const cJSON *want, const ckpt_tensor *t)
@@ -112,7 +112,7 @@ static bool same_path(const cJSON *want, const ckpt_tensor *t)
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, &t->path[i]))
+        if (i >= t->npath || !same_elem(e, path_at(t, i)))
             return false;
         i++;
     }
@@ -126,24 +126,24 @@ static bool path_below(const cJSON *want, const ckpt_tensor *t)
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, &t->path[i]))
+        if (i >= t->npath || !same_elem(e, path_at(t, i)))
             return false;
         i++;
     }
     return i < t->npath;
 }
 
-static const ckpt_tensor *row_of(struct check *c, const cJSON *path, uint32_t *at)
+static bool row_of(struct check *c, const cJSON *path, uint32_t *at)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(c->file, i);
-        if (same_path(path, t)) {
+        const ckpt_tensor it = tensor_at(c->file, i);
+        if (same_path(path, &it)) {
             c->known[i] = true;
             *at = i;
-            return t;
+            return true;
         }
     }
-    return NULL;
+    return false;
 }
 
 /* ---------------------------------------------------------------- tensors */
@@ -191,7 +191,7 @@ static bool dtype_is(const ckpt_tensor *t, const cJSON *entry)
 
 static void compare(struct check *c, const cJSON *entry, uint32_t row)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(c->file, row);
+    const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
     const char *sum = text(entry, "sha256");
     ckpt_error err = {0};
     char line[1400];
@@ -271,7 +271,7 @@ static void check_extra(struct check *c)
         objects_of_classes(c))
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(c->file, i);
+        const ckpt_tensor it = tensor_at(c->file, i), *t = &it;
         if (!c->known[i] && !below_a_composite(c, t))
             missed(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
     }
@@ -295,8 +295,10 @@ static void check_aliases(struct check *c)
         abort();
     cJSON_ArrayForEach(e, item(c->truth, "tensors"))
     {
-        const ckpt_tensor *t = row_of(c, item(e, "path"), &row);
-        if (!t || !item(e, "sha256") || !item(e, "storage") || t->storage == CKPT_NO_STORAGE || !t->elements)
+        if (!row_of(c, item(e, "path"), &row))
+            continue;
+        const ckpt_tensor it = tensor_at(c->file, row), *t = &it;
+        if (!item(e, "sha256") || !item(e, "storage") || t->storage == CKPT_NO_STORAGE || !t->elements)
             continue;
         pairs[n].truth = (uint32_t)item(e, "storage")->valuedouble;
         pairs[n].ours = t->storage;
@@ -316,7 +318,7 @@ static ckpt_status read_all(ckpt_file *file, ckpt_error *err)
     uint8_t sum[CKPT_DIGEST_MAX];
     for (uint32_t i = 0; i < ckpt_tensor_count(file); i++) {
         ckpt_status s = CKPT_OK;
-        if (ckpt_tensor_at(file, i)->has_data)
+        if (tensor_at(file, i).has_data)
             s = ckpt_digest_tensor(file, i, CKPT_SHA256, sum, err);
         if (s != CKPT_OK)
             return s;

@@ -66,6 +66,23 @@ ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *in
     return CKPT_OK;
 }
 
+bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out)
+{
+    *out = i < t->nrows ? t->rows[i].t : (ckpt_tensor){0};
+    return i < t->nrows;
+}
+
+bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
+{
+    *out = i < t->nstorages ? t->storages[i].s : (ckpt_storage){0};
+    return i < t->nstorages;
+}
+
+ckpt_str table_name(const struct table *t, uint32_t i)
+{
+    return i < t->nrows ? t->rows[i].t.name : str_of("", 0);
+}
+
 void table_close(struct table *t)
 {
     for (size_t i = 0; i < t->nstorages; i++)

@@ -64,6 +64,10 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
 ckpt_status table_locate(struct table *t, ckpt_error *err);
 /* table_finish - fills alias_of of every row. */
 ckpt_status table_finish(struct table *t, ckpt_error *err);
+/* table_show - row I as the public interface shows it; false: there is none. */
+bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out);
+bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out);
+ckpt_str table_name(const struct table *t, uint32_t i); /* empty: there is none */
 void table_close(struct table *t); /* drops the source references */
 /* path_elem - KEY of a mapping as a path element: text and ints as they are, any
  * other key by its rendering, made in A. */

@@ -18,9 +18,9 @@ ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_e
 /* data_row - row I, if it has bytes of its own. */
 static ckpt_status data_row(const ckpt_file *f, uint32_t i, ckpt_error *err)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(f, i);
-    if (!t)
+    if (i >= f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
+    const ckpt_tensor *t = &f->table.rows[i].t;
     if (t->has_data)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a %s tensor has no bytes of its own%s",

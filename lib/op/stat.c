@@ -297,9 +297,9 @@ static ckpt_status list_items(ckpt_file *f, const uint32_t *rows, size_t n, stru
 {
     *nitems = 0;
     for (size_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
-        if (!t)
+        if (rows[i] >= f->table.nrows)
             return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", rows[i], f->table.nrows);
+        const ckpt_tensor *t = &f->table.rows[rows[i]].t;
         uint32_t same = t->alias_of == CKPT_NO_TENSOR ? rows[i] : t->alias_of;
         if (!has_numbers(t) || first[same] != UINT32_MAX)
             continue;

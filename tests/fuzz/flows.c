@@ -118,7 +118,7 @@ static void given(const uint8_t *data, size_t size)
 
 static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 {
-    const ckpt_tensor *t = ckpt_tensor_at(file, row);
+    const ckpt_tensor it = tensor_at(file, row), *t = &it;
     return t->has_data && t->nbytes <= EXERCISE_STREAM &&
            ckpt_digest_tensor(file, row, CKPT_XXH3, sum, NULL) == CKPT_OK;
 }
@@ -127,9 +127,9 @@ static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 static void same_tensors(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < 64; i++) {
-        uint32_t row = ckpt_tensor_find(file, ckpt_tensor_at(back, i)->name);
+        uint32_t row = ckpt_tensor_find(file, ckpt_tensor_name(back, i));
         uint8_t a[CKPT_DIGEST_MAX] = {0}, b[CKPT_DIGEST_MAX] = {0};
-        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_at(back, i)->name) != i)
+        if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, ckpt_tensor_name(back, i)) != i)
             continue;
         if (digest(back, i, a) && digest(file, row, b) && memcmp(a, b, sizeof a) != 0)
             exercise_broken("a tensor was written with other bytes");

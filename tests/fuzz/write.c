@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 {
     ckpt_error err = {0};
-    const ckpt_tensor *t = ckpt_tensor_at(file, row);
+    const ckpt_tensor it = tensor_at(file, row), *t = &it;
     return t->has_data && t->nbytes <= EXERCISE_STREAM &&
            ckpt_digest_tensor(file, row, CKPT_SHA256, sum, &err) == CKPT_OK;
 }
@@ -17,7 +17,7 @@ static bool digest(ckpt_file *file, uint32_t row, uint8_t sum[CKPT_DIGEST_MAX])
 static void compare(ckpt_file *file, ckpt_file *back)
 {
     for (uint32_t i = 0; i < ckpt_tensor_count(back) && i < EXERCISE_ROWS; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(back, i);
+        const ckpt_tensor it = tensor_at(back, i), *t = &it;
         uint32_t row = ckpt_tensor_find(file, t->name);
         uint8_t a[CKPT_DIGEST_MAX], b[CKPT_DIGEST_MAX];
         if (row == CKPT_NO_TENSOR || ckpt_tensor_find(back, t->name) != i)

@@ -170,8 +170,8 @@ static void shared(const char *path, ckpt_dtype dtype)
 {
     ckpt_file *f = NULL;
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
-    const ckpt_tensor *a = ckpt_tensor_at(f, 0), *b = ckpt_tensor_at(f, 1);
-    CU_ASSERT(a && b && a->storage == b->storage && a->dtype == dtype && b->dtype == dtype);
+    const ckpt_tensor a = tensor_at(f, 0), b = tensor_at(f, 1);
+    CU_ASSERT(a.storage == b.storage && a.dtype == dtype && b.dtype == dtype);
     ckpt_close(f);
 }
 

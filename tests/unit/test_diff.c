@@ -248,7 +248,7 @@ static void tied_weights_are_compared_once(void)
     ckpt_diff_options o = {.progress = keep_total, .user = &total};
     ckpt_file *a = corpus_open(files[0]), *b = corpus_open(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(a, i);
+        const ckpt_tensor it = tensor_at(a, i), *t = &it;
         all += t->nbytes;
         bytes += t->alias_of == CKPT_NO_TENSOR ? t->nbytes : 0;
     }

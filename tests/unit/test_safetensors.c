@@ -191,7 +191,7 @@ static void rows_stand_in_the_order_of_their_data(void)
         q("{'z':{'dtype':'U8','shape':[1],'data_offsets':[4,5]},'m.x':{'dtype':'F32','shape':[],"
           "'data_offsets':[0,4]},'__metadata__':{'format':'np'}}"),
         "\1\2\3\4\5", 5);
-    const ckpt_tensor *t = ckpt_tensor_at(f, 0);
+    const ckpt_tensor it = tensor_at(f, 0), *t = &it;
     unsigned char byte = 0;
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), 2);
     CU_ASSERT(strcmp(t->name.ptr, "m.x") == 0 && t->npath == 1 && t->ndim == 0 && t->elements == 1 &&
@@ -213,7 +213,7 @@ static void the_last_of_two_entries_counts_and_a_notice_says_so(void)
                                "'\\u0061':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"),
                              "\1\2\3", 3);
     CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
-    CU_ASSERT_EQUAL(ckpt_tensor_at(f, 0)->elements, 2);
+    CU_ASSERT_EQUAL(tensor_at(f, 0).elements, 2);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "\"a\" more than once"));
     flat_close();
@@ -374,7 +374,7 @@ static void format_goes_with_other_metadata_and_keys_are_sorted(void)
 static void packed_and_odd_types_keep_their_shape(void)
 {
     ckpt_file *f = flat_open(q("{'a':['F4',[1,4],[0,2]],'b':['F6_E2M3',[4],[2,5]]}"), "12345", 5);
-    CU_ASSERT_EQUAL(ckpt_tensor_at(f, 0)->shape[1], 2);
+    CU_ASSERT_EQUAL(tensor_at(f, 0).shape[1], 2);
     writes(f,
            q("{'b':{'dtype':'F6_E2M3','shape':[4],'data_offsets':[0,3]},"
              "'a':{'dtype':'F4','shape':[1,4],'data_offsets':[3,5]}}"),

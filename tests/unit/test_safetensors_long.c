@@ -29,7 +29,7 @@ static bool is_itself(const ckpt_file *f, uint32_t i)
 {
     char name[64];
     uint32_t n;
-    const ckpt_tensor *t = ckpt_tensor_at(f, i);
+    const ckpt_tensor it = tensor_at(f, i), *t = &it;
     ckpt_str key = value_pairs(f->root, &n)[i].key->u.str;
     snprintf(name, sizeof name, "t\xc3\xa4.%u", i);
     return strcmp(t->name.ptr, name) == 0 && t->name.len == strlen(name) && t->npath == 1 &&

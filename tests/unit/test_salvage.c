@@ -40,7 +40,7 @@ static void unload(struct original *o)
 static bool kept_is_same(const struct original *o, ckpt_file *f, uint32_t row)
 {
     uint8_t d[CKPT_DIGEST_MAX];
-    uint32_t was = ckpt_tensor_find(o->f, ckpt_tensor_at(f, row)->name);
+    uint32_t was = ckpt_tensor_find(o->f, ckpt_tensor_name(f, row));
     return was != CKPT_NO_TENSOR && ckpt_digest_tensor(f, row, CKPT_XXH3, d, NULL) == CKPT_OK &&
            memcmp(d, o->digests + (size_t)was * CKPT_DIGEST_MAX, 16) == 0;
 }
@@ -48,8 +48,8 @@ static bool kept_is_same(const struct original *o, ckpt_file *f, uint32_t row)
 /* touched - are bytes from AT (CUT: on, else that one) in the storage of row ROW? */
 static bool touched(const struct original *o, uint32_t row, uint64_t at, bool cut)
 {
-    const ckpt_tensor *t = ckpt_tensor_at(o->f, row);
-    const ckpt_storage *s = ckpt_storage_at(o->f, t->storage);
+    const ckpt_tensor it = tensor_at(o->f, row), *t = &it;
+    const ckpt_storage of = storage_at(o->f, t->storage), *s = &of;
     uint64_t end = s->file_offset + s->nbytes;
     return t->has_data && s->nbytes && (cut ? end > at : at >= s->file_offset && at < end);
 }
@@ -73,7 +73,7 @@ static int check(const struct original *o, size_t size, uint64_t at, bool cut)
             printf("byte %llu: tensor %u\n", (unsigned long long)at, i);
             CU_FAIL("lost, and not touched, or the other way round");
         }
-        CU_ASSERT(is || !ckpt_tensor_at(f, i)->has_data || kept_is_same(o, f, i));
+        CU_ASSERT(is || !tensor_at(f, i).has_data || kept_is_same(o, f, i));
     }
     CU_ASSERT_EQUAL((size_t)lost, ckpt_lost_count(f));
     ckpt_close(f);
@@ -86,8 +86,8 @@ static uint64_t first_storage(const struct original *o)
 {
     uint64_t first = UINT64_MAX;
     for (uint32_t i = 0; i < ckpt_storage_count(o->f); i++)
-        if (ckpt_storage_at(o->f, i)->nbytes && ckpt_storage_at(o->f, i)->file_offset < first)
-            first = ckpt_storage_at(o->f, i)->file_offset;
+        if (storage_at(o->f, i).nbytes && storage_at(o->f, i).file_offset < first)
+            first = storage_at(o->f, i).file_offset;
     return first;
 }
 

@@ -136,10 +136,10 @@ static void shards_are_one_file_in_the_order_of_the_map(void)
                                      &f),
                           CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(f), 2);
-    CU_ASSERT(strcmp(ckpt_tensor_at(f, 0)->name.ptr, "b") == 0 &&
-              strcmp(ckpt_tensor_at(f, 1)->name.ptr, "a") == 0);
-    CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, 1)->value), 1);
-    CU_ASSERT(str_is(ckpt_storage_at(f, ckpt_tensor_at(f, 0)->storage)->file, "2.safetensors"));
+    CU_ASSERT(strcmp(ckpt_tensor_name(f, 0).ptr, "b") == 0 &&
+              strcmp(ckpt_tensor_name(f, 1).ptr, "a") == 0);
+    CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, 1).value), 1);
+    CU_ASSERT(str_is(storage_at(f, tensor_at(f, 0).storage).file, "2.safetensors"));
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(f), "hf-shards");
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     CU_ASSERT(ckpt_file_bytes(f) > 100);
@@ -240,9 +240,9 @@ static void torch_shards_keep_their_ties(void)
     ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
     uint32_t tied = ckpt_tensor_find(f, str_of("tied", 4)),
              weight = ckpt_tensor_find(f, str_of("fc1.weight", 10));
-    CU_ASSERT(tied != CKPT_NO_TENSOR && ckpt_tensor_at(f, tied)->alias_of == weight);
+    CU_ASSERT(tied != CKPT_NO_TENSOR && tensor_at(f, tied).alias_of == weight);
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
-        CU_ASSERT_EQUAL(ckpt_value_tensor(ckpt_tensor_at(f, i)->value),
+        CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, i).value),
                         i == tied ? weight : i); /* one object twice */
     CU_ASSERT(f->torch_load);
     flat_close();
@@ -260,7 +260,7 @@ static void a_folder_is_what_is_in_it(void)
     ckpt_close(f);
     spill_flat("pytorch_model.bin", B_HEADER, 3);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
-    CU_ASSERT_STRING_EQUAL(ckpt_tensor_at(f, 0)->name.ptr, "a");
+    CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, "a");
     CU_ASSERT_PTR_NOT_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
     drop_dir();
@@ -342,7 +342,7 @@ static void torch_shards_read_back_whole(void)
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
     for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        const ckpt_tensor *a = ckpt_tensor_at(f, i), *b = ckpt_tensor_at(back, i);
+        const ckpt_tensor was = tensor_at(f, i), is = tensor_at(back, i), *a = &was, *b = &is;
         char one[4096], two[4096];
         CU_ASSERT(str_eq(a->name, b->name) && a->nbytes == b->nbytes && a->nbytes <= sizeof one);
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a->elements, one, &err), CKPT_OK);
@@ -377,8 +377,8 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
     for (size_t i = 0; i < count; i++) {
         char name[24];
         snprintf(name, sizeof name, "t%zu", i);
-        const ckpt_tensor *t = ckpt_tensor_at(back, ckpt_tensor_find(back, str_c(name)));
-        ckpt_str file = ckpt_storage_at(back, t->storage)->file;
+        const ckpt_tensor it = tensor_at(back, ckpt_tensor_find(back, str_c(name))), *t = &it;
+        ckpt_str file = storage_at(back, t->storage).file;
         CU_ASSERT(str_starts(file, str_of("x-0000", 6)));
         got[i] = file.ptr[6];
     }

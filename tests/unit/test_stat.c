@@ -124,7 +124,7 @@ static void rows_of_a_file(void)
         rows[i] = n - 1 - i;
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_OK);
     for (uint32_t i = 0; i < n; i++) {
-        const ckpt_tensor *t = ckpt_tensor_at(f, rows[i]);
+        const ckpt_tensor it = tensor_at(f, rows[i]), *t = &it;
         if (t->alias_of != CKPT_NO_TENSOR)
             CU_ASSERT(memcmp(&s[i], &s[n - 1 - t->alias_of], sizeof *s) == 0);
         CU_ASSERT(s[i].numeric && s[i].finite == t->elements);

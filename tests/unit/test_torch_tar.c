@@ -61,7 +61,7 @@ static void a_sound_one_is_read(void)
     CU_ASSERT_EQUAL_FATAL(open_with(-1, sound[0], &file, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(file), "torch-tar");
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(file), 1);
-    const ckpt_tensor *t = ckpt_tensor_at(file, 0);
+    const ckpt_tensor it = tensor_at(file, 0), *t = &it;
     CU_ASSERT_STRING_EQUAL(t->name.ptr, "w");
     CU_ASSERT(t->ndim == 2 && t->shape[0] == 2 && t->shape[1] == 2 && t->dtype == CKPT_DT_F32);
     CU_ASSERT_EQUAL(ckpt_tensor_read(file, 0, 0, 4, out, &err), CKPT_OK);
@@ -80,8 +80,8 @@ static void storages_and_views_are_rows_too(void)
                                     &file, &err),
                           CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_count(file), 2);
-    CU_ASSERT_EQUAL(ckpt_tensor_at(file, 0)->kind, CKPT_STORAGE);
-    CU_ASSERT_EQUAL(ckpt_tensor_at(file, 1)->alias_of, 0);
+    CU_ASSERT_EQUAL(tensor_at(file, 0).kind, CKPT_STORAGE);
+    CU_ASSERT_EQUAL(tensor_at(file, 1).alias_of, 0);
     ckpt_close(file);
     CU_ASSERT_EQUAL_FATAL(open_with(0, TEXT(STORED "\x80\x02](K\x09K\x07K\x01K\x02tae."), &file, &err),
                           CKPT_EFORMAT); /* APPENDS without its mark */

@@ -210,10 +210,10 @@ static void locates_on_request(void)
     float w[4];
     ckpt_error err;
     ckpt_file *f = opened("torch/exp/40_miniz_full.pt");
-    CU_ASSERT_EQUAL(ckpt_storage_at(f, 0)->file_offset, CKPT_NO_OFFSET);
+    CU_ASSERT_EQUAL(storage_at(f, 0).file_offset, CKPT_NO_OFFSET);
     CU_ASSERT_EQUAL(ckpt_file_locate(f, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_storage_at(f, 0)->file_offset % 64, 0);
-    CU_ASSERT_EQUAL(ckpt_tensor_at(f, 0)->file_offset, ckpt_storage_at(f, 0)->file_offset);
+    CU_ASSERT_EQUAL(storage_at(f, 0).file_offset % 64, 0);
+    CU_ASSERT_EQUAL(tensor_at(f, 0).file_offset, storage_at(f, 0).file_offset);
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, w, &err), CKPT_OK);
     CU_ASSERT(w[0] == 1 && w[3] == 4);
     ckpt_close(f);
@@ -251,7 +251,7 @@ static void same_rows(ckpt_file *a, ckpt_file *b)
 {
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(a), ckpt_tensor_count(b));
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
-        const ckpt_tensor *x = ckpt_tensor_at(a, i), *y = ckpt_tensor_at(b, i);
+        const ckpt_tensor of_a = tensor_at(a, i), of_b = tensor_at(b, i), *x = &of_a, *y = &of_b;
         uint8_t u[CKPT_DIGEST_MAX], v[CKPT_DIGEST_MAX];
         CU_ASSERT(str_eq(x->name, y->name) && x->dtype == y->dtype && x->kind == y->kind &&
                   x->alias_of == y->alias_of);
@@ -319,10 +319,10 @@ static void writes_each_storage_once(void)
     for (uint32_t i = 0; i < ckpt_storage_count(b); i++) {
         char key[16];
         snprintf(key, sizeof key, "%u", i);
-        CU_ASSERT(str_is(ckpt_storage_at(b, i)->key, key));
-        CU_ASSERT_EQUAL(ckpt_storage_at(b, i)->nbytes, ckpt_storage_at(f, i)->nbytes);
+        CU_ASSERT(str_is(storage_at(b, i).key, key));
+        CU_ASSERT_EQUAL(storage_at(b, i).nbytes, storage_at(f, i).nbytes);
         CU_ASSERT_EQUAL(ckpt_file_locate(b, NULL), CKPT_OK);
-        CU_ASSERT_EQUAL(ckpt_storage_at(b, i)->file_offset % 64, 0);
+        CU_ASSERT_EQUAL(storage_at(b, i).file_offset % 64, 0);
     }
     ckpt_close(f);
     ckpt_close(b);

@@ -9,7 +9,7 @@
 #include <CUnit/Basic.h>
 #include <string.h>
 
-#include "ckpt.h"
+#include "../tensor.h"
 
 /* unit_add - adds a test under its own name to the suite being made. */
 void unit_add(const char *name, void (*test)(void));

@@ -1,0 +1,26 @@
+/* tensor.h - rows and storages by value, for tests that know that they are there. */
+#ifndef TENSOR_H
+#define TENSOR_H
+
+#include "ckpt.h"
+
+static inline ckpt_tensor tensor_at(const ckpt_file *f, uint32_t i)
+{
+    ckpt_tensor t;
+    (void)ckpt_tensor_at(f, i, &t);
+    return t;
+}
+
+static inline ckpt_path_elem path_at(const ckpt_tensor *t, uint32_t i)
+{
+    return t->path ? t->path[i] : (ckpt_path_elem){.str = t->name};
+}
+
+static inline ckpt_storage storage_at(const ckpt_file *f, uint32_t i)
+{
+    ckpt_storage s;
+    (void)ckpt_storage_at(f, i, &s);
+    return s;
+}
+
+#endif
