@@ -300,8 +300,10 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
     ckpt_value *v, **slot = word_slot(m, s), *met = slot ? *slot : NULL;
-    if (met && met->type == type && str_eq(met->u.str, s))
+    if (met && met->type == type && str_eq(met->u.str, s)) {
+        met->flags |= VALUE_SHARED;
         return push(m, met);
+    }
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
         return not_utf8(m);
     v = node(m, type);

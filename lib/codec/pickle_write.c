@@ -17,6 +17,7 @@
 #include "codec/pickle_write.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "codec/pickle_emit.h"
 
@@ -500,17 +501,21 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
     return write_as(root, hooks, 0, false, out, err);
 }
 
-/* fill - LEFT bytes, neither 1 nor 3, of BINPUT (2) and LONG_BINPUT (5) before STOP. */
-static void fill(buf *out, size_t left)
+bool pickle_fill(unsigned char *at, size_t n)
 {
-    out->len--;
-    while (left && buf_ok(out)) {
+    size_t left = n - 1; /* bounded: N holds STOP */
+    if (left == 1 || left == 3)
+        return false;
+    while (left) {
         bool wide = left >= 10 || left % 2;
-        buf_byte(out, wide ? PICKLE_LONG_BINPUT : PICKLE_BINPUT);
-        buf_put(out, "\0\0\0\0", wide ? 4 : 1);
-        left -= wide ? 5 : 2;
+        size_t put = wide ? 5 : 2;
+        memset(at, 0, put);
+        *at = wide ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
+        at += put;
+        left -= put; /* bounded: an odd rest is 5 or more */
     }
-    buf_byte(out, PICKLE_STOP);
+    *at = PICKLE_STOP;
+    return true;
 }
 
 ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
@@ -522,9 +527,11 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
         buf_free(out); /* an odd rest: one int takes a byte more, if there is one */
         CKPT_TRY(write_as(root, hooks, 1, true, out, err));
     }
+    size_t end = out->len - 1; /* bounded: where STOP is */
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    fill(out, size - out->len);
-    *fits = buf_ok(out);
+    while (out->len < size && buf_ok(out))
+        buf_byte(out, 0);
+    *fits = buf_ok(out) && pickle_fill(out->data + end, size - end);
     return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }

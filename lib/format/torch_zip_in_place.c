@@ -1,7 +1,9 @@
 /*
- * torch_zip_in_place.c - new names in an archive that stays where it is. The
- * pickle is written again, everything in it as the file has it, keys of storages
- * included, and then
+ * torch_zip_in_place.c - new names in an archive that stays where it is.
+ *
+ *   Shorter texts take the place of the old ones, and nothing else in the pickle
+ *   changes. Where that cannot be (longer names; texts that are somewhere else in
+ *   the graph, too), it is written again, with the keys that storages have:
  *
  *   when it is no longer than the old one, it takes its place: PUTs that nothing
  *   reads fill it up, and no size, offset or other record changes;
@@ -12,7 +14,9 @@
  * checkpoints inside others), deflated pickles, archives with unknown bytes in them.
  */
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "codec/pickle_shorten.h"
 #include "codec/pickle_write.h"
 #include "codec/zip_patch.h"
 #include "format/torch_archive.h"
@@ -68,6 +72,64 @@ static ckpt_status name_aside(const zip *z, ckpt_str name, ckpt_str *out, ckpt_e
     return refuse(err, "it holds a hundred old pickles of earlier edits");
 }
 
+/* ----------------------------------------------------------------- shorter */
+
+/* text_at - entry I of container V, where names are edited; NULL: there is none. */
+static const ckpt_value *text_at(const ckpt_value *v, uint32_t i)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    const struct value_more *m = v->type == CKPT_V_CALL ? value_more_of(v) : NULL;
+    if (n)
+        return i < n ? pairs[i].key : NULL;
+    return m ? (i < m->nitems ? m->items[i] : NULL) : value_item(v, i);
+}
+
+/* list_texts - what the edits of P change; false: not only texts that stand in one place each, and
+ * become no longer. LIST may be NULL. */
+static bool list_texts(const ckpt_plan *p, struct pickle_text *list, size_t *n)
+{
+    for (size_t k = 0; k < p->nedits; k++) {
+        const struct edit *e = &p->edits[k];
+        for (uint32_t i = 0; i < e->n; i++) {
+            const ckpt_value *v = e->names[i].ptr ? text_at(e->node, i) : NULL;
+            ckpt_str old;
+            if (e->dropped[i] || (e->names[i].ptr && !(v && value_text(v, &old))))
+                return false;
+            if (!v)
+                continue;
+            if ((v->flags & VALUE_SHARED) || e->names[i].len > old.len)
+                return false;
+            if (list)
+                list[*n] = (struct pickle_text){v->offset, old, e->names[i]};
+            ++*n;
+        }
+    }
+    return true;
+}
+
+/* shorten - the pickle E of P's file with its new names as patches; *DONE is false where
+ * it has to be written again. */
+static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
+                           bool *done, ckpt_error *err)
+{
+    const struct zip_entry *e = &ta->z->entries[i];
+    size_t n = 0, size = (size_t)e->usize; /* bounded: it was read into memory, more or less */
+    *done = false;
+    if (!list_texts(p, NULL, &n))
+        return CKPT_OK;
+    struct pickle_text *list = calloc(n + 1, sizeof *list); /* bounded: the nodes are in memory */
+    unsigned char *bytes = arena_alloc(ta->z->a, size);
+    n = 0;
+    ckpt_status st = list && bytes ? source_read(ta->kept[0], 0, bytes, size, err) : fail_memory(err);
+    *done = st == CKPT_OK && list_texts(p, list, &n) &&
+            pickle_shorten(bytes, size, p->file->pickles[0], list, n);
+    free(list);
+    return *done ? zip_patch_replace(ta->z, i, str_of((char *)bytes, size), out, err) : st;
+}
+
+/* ------------------------------------------------------------------- again */
+
 static ckpt_status patch(struct torch_archive *ta, size_t i, ckpt_str bytes, bool fits, struct patches *out,
                          ckpt_error *err)
 {
@@ -80,21 +142,29 @@ static ckpt_status patch(struct torch_archive *ta, size_t i, ckpt_str bytes, boo
     return zip_patch_append(ta->z, i, aside, bytes, out, err);
 }
 
-ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
+static ckpt_status write_again(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
+                               ckpt_error *err)
 {
     struct pickle_hooks hooks = {.user = p, .entry = entry};
-    struct torch_archive *ta = p->file->container;
-    int64_t i = torch_archive_find(ta, "data.pkl");
+    size_t size = (size_t)ta->z->entries[i].usize; /* bounded: as in shorten */
     bool fits;
     buf b;
-    if (i < 0)
-        return fail_memory(err);
-    const struct zip_entry *e = &ta->z->entries[i];
-    CKPT_TRY(check(p->file, e, err));
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = pickle_write_filled(p->file->root, &hooks, (size_t)e->usize, &b, &fits, err);
+    ckpt_status st = pickle_write_filled(p->file->root, &hooks, size, &b, &fits, err);
     if (st == CKPT_OK)
-        st = patch(ta, (size_t)i, arena_str(p->a, buf_view(&b)), fits, out, err);
+        st = patch(ta, i, arena_str(p->a, buf_view(&b)), fits, out, err);
     buf_free(&b);
     return st;
+}
+
+ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
+{
+    struct torch_archive *ta = p->file->container;
+    int64_t i = torch_archive_find(ta, "data.pkl");
+    bool done;
+    if (i < 0)
+        return fail_memory(err);
+    CKPT_TRY(check(p->file, &ta->z->entries[i], err));
+    CKPT_TRY(shorten(p, ta, (size_t)i, out, &done, err));
+    return done ? CKPT_OK : write_again(p, ta, (size_t)i, out, err);
 }

@@ -1,10 +1,12 @@
 /* graph.c - see graph.h. Recursion is fine here: tests nest little. */
 #include "graph.h"
 
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "codec/zip.h"
 #include "unit.h"
 
 void graph_read_limited(struct graph *g, const void *bytes, size_t size, uint64_t max, uint64_t fail_at)
@@ -167,4 +169,33 @@ const char *graph_text(const ckpt_value *v)
     text[all.len] = 0;
     buf_free(&s.out);
     return text;
+}
+
+static void (*each_pickle)(const char *name, ckpt_str bytes);
+
+static int check_archive(const char *path, const struct stat *st, int flag, struct FTW *where)
+{
+    source *src = NULL;
+    arena *a = arena_new(64 << 20);
+    zip *z = NULL;
+    (void)st;
+    (void)where;
+    if (flag == FTW_F && source_file_open(path, &src, NULL) == CKPT_OK &&
+        zip_open(src, a, &z, NULL) == CKPT_OK)
+        for (size_t i = 0; i < z->n; i++) {
+            ckpt_str bytes;
+            if (str_ends(z->entries[i].name, STR_LIT(".pkl")) &&
+                zip_load(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
+                each_pickle(path, bytes);
+        }
+    zip_close(z);
+    arena_free(a);
+    source_unref(src);
+    return 0;
+}
+
+void graph_corpus(void (*each)(const char *name, ckpt_str bytes))
+{
+    each_pickle = each;
+    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), check_archive, 16, FTW_PHYS), 0);
 }

@@ -23,6 +23,8 @@ struct graph {
 void graph_read_limited(struct graph *g, const void *bytes, size_t size, uint64_t max, uint64_t fail_at);
 void graph_read(struct graph *g, const void *bytes, size_t size);
 void graph_free(struct graph *g);
+/* graph_corpus - EACH gets every pickle in torch's archives of the corpus, by the name of its archive. */
+void graph_corpus(void (*each)(const char *name, ckpt_str bytes));
 /* graph_text - V as text in a static buffer:
  *   N T F 12 1.5 0x.. (big, hexadecimal bytes) 'str' s'py2' b'bytes' a'bytearray'
  *   [list] (tuple) {k:v} set(..) frozenset(..) <module name> @pid

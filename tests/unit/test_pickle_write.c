@@ -1,11 +1,9 @@
 /* Pickles written: the bytes themselves, and the graphs they read back as. */
-#include <ftw.h>
 #include <stdlib.h>
 
 #include "base/map.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
-#include "codec/zip.h"
 #include "graph.h"
 #include "unit.h"
 
@@ -654,31 +652,10 @@ static void check_pickle(const char *name, ckpt_str bytes)
     graph_free(&g);
 }
 
-static int check_archive(const char *path, const struct stat *st, int flag, struct FTW *where)
-{
-    source *src = NULL;
-    arena *a = arena_new(64 << 20);
-    zip *z = NULL;
-    (void)st;
-    (void)where;
-    if (flag == FTW_F && source_file_open(path, &src, NULL) == CKPT_OK &&
-        zip_open(src, a, &z, NULL) == CKPT_OK)
-        for (size_t i = 0; i < z->n; i++) {
-            ckpt_str bytes;
-            if (str_ends(z->entries[i].name, STR_LIT(".pkl")) &&
-                zip_load(z, i, 16 << 20, &bytes, NULL) == CKPT_OK)
-                check_pickle(path, bytes);
-        }
-    zip_close(z);
-    arena_free(a);
-    source_unref(src);
-    return 0;
-}
-
 static void every_pickle_of_the_corpus_comes_back(void)
 {
     pickles = differ = 0;
-    CU_ASSERT_EQUAL_FATAL(nftw(unit_corpus("torch"), check_archive, 16, FTW_PHYS), 0);
+    graph_corpus(check_pickle);
     CU_ASSERT(pickles > 500);
     CU_ASSERT_EQUAL(differ, 0);
 }

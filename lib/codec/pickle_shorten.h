@@ -1,0 +1,19 @@
+/* pickle_shorten.h - texts of a pickle replaced by shorter ones where they stand; every
+ * other opcode stays as it is, and so does the pickle's length. */
+#ifndef CODEC_PICKLE_SHORTEN_H
+#define CODEC_PICKLE_SHORTEN_H
+
+#include "core/file.h"
+
+/* The opcode at AT pushes OLD, and is to push TEXT. */
+struct pickle_text {
+    uint64_t at;
+    ckpt_str old, text;
+};
+
+/* pickle_shorten - the N texts of LIST, which it sorts, in the SIZE bytes of a pickle that
+ * was read, with FACTS. False: that cannot be, and the bytes are of no use any more. */
+bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts *facts,
+                    struct pickle_text *list, size_t n);
+
+#endif

@@ -1,0 +1,170 @@
+/* Texts of pickles made shorter where they stand: these bytes; nothing where that is not possible; and the
+ * same graph as when the pickle is written again, for every pickle of the corpus. */
+#include <stdlib.h>
+
+#include "codec/pickle_shorten.h"
+#include "codec/pickle_write.h"
+#include "graph.h"
+#include "unit.h"
+
+#define B(s)  "" s, sizeof(s) - 1
+
+struct change {
+    uint64_t at;
+    const char *old, *text;
+};
+
+static const struct {
+    const char *in;
+    size_t nin;
+    const char *out;
+    size_t nout; /* 0: it cannot be */
+    struct change changes[3];
+} exact[] = {
+    {B("X\2\0\0\0abN."), B("X\0\0\0\0Nq\0."), {{0, "ab", ""}}},
+    {B("X\5\0\0\0m.abcN."), B("X\3\0\0\0abcNq\0."), {{0, "m.abc", "abc"}}},
+    {B("U\5m.abcN."), B("U\3abcNq\0."), {{0, "m.abc", "abc"}}},
+    {B("\x8c\5m.abcN."), B("\x8c\3abcNq\0."), {{0, "m.abc", "abc"}}},
+    {B("T\7\0\0\0m.n.abcN."), B("T\2\0\0\0bcNr\0\0\0\0."), {{0, "m.n.abc", "bc"}}},
+    {B("X\4\0\0\0m.ab0N."), B("X\4\0\0\0m.cd0N."), {{0, "m.ab", "m.cd"}}},
+    {B("(X\3\0\0\0m.aq\1X\3\0\0\0m.bq\2t."), B("(X\1\0\0\0aq\1X\1\0\0\0bq\2tq\0q\0."),
+     {{1, "m.a", "a"}, {11, "m.b", "b"}}},
+    {B("(X\3\0\0\0m.aq\1X\3\0\0\0m.bq\2t."), B("(X\1\0\0\0aq\1X\1\0\0\0bq\2tq\0q\0."),
+     {{11, "m.b", "b"}, {1, "m.a", "a"}}},
+    {B("X\x0b\0\0\0abcdefghijkN."), B("X\0\0\0\0Nr\0\0\0\0q\0q\0q\0."), {{0, "abcdefghijk", ""}}},
+    {B("X\x0c\0\0\0abcdefghijklN."), B("X\0\0\0\0Nr\0\0\0\0r\0\0\0\0q\0."), {{0, "abcdefghijkl", ""}}},
+    /* no PUTs of 1 or 3 bytes */
+    {B("X\2\0\0\0abN."), B(""), {{0, "ab", "a"}}},
+    {B("X\3\0\0\0abcN."), B(""), {{0, "abc", ""}}},
+    /* longer; twice in one place; no text there, another, none of this length */
+    {B("X\2\0\0\0abN."), B(""), {{0, "ab", "abc"}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{0, "abcd", "ab"}, {0, "abcd", "ab"}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{1, "abcd", "ab"}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{0, "abce", "ab"}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{0, "abc", "a"}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{10, "", ""}}},
+    {B("X\4\0\0\0abcdN."), B(""), {{1u << 20, "abcd", "ab"}}},
+    {B("V1234\nN."), B(""), {{0, "1234", "12"}}},
+    /* something behind STOP; frames */
+    {B("X\2\0\0\0abN.."), B(""), {{0, "ab", ""}}},
+    {B("\x95\x0a\0\0\0\0\0\0\0X\3\0\0\0abcN."), B(""), {{9, "abc", "a"}}},
+};
+
+static void these_bytes_and_no_others(void)
+{
+    for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
+        struct graph g;
+        struct pickle_text list[3];
+        size_t n = 0;
+        for (; n < 3 && exact[i].changes[n].old; n++) {
+            const struct change *c = &exact[i].changes[n];
+            list[n] = (struct pickle_text){c->at, str_c(c->old), str_c(c->text)};
+        }
+        graph_read(&g, exact[i].in, exact[i].nin);
+        unsigned char *bytes = unit_guard(exact[i].in, exact[i].nin);
+        bool done = pickle_shorten(bytes, exact[i].nin, &g.facts, list, n);
+        bool same = done ? exact[i].nout == exact[i].nin && memcmp(bytes, exact[i].out, exact[i].nin) == 0
+                         : exact[i].nout == 0;
+        CU_ASSERT(same);
+        if (!same)
+            printf("\n    row %zu\n", i);
+        unit_guard_free(bytes, exact[i].nin);
+        graph_free(&g);
+    }
+}
+
+/* A text that an opcode makes twice is one node, whose place is that of the first. */
+static void texts_met_again_are_shared(void)
+{
+    struct graph g;
+    graph_read(&g, B("(X\3\0\0\0m.aX\3\0\0\0m.aX\3\0\0\0m.bt."));
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    CU_ASSERT(value_item(g.root, 0)->flags & VALUE_SHARED);
+    CU_ASSERT_EQUAL(value_item(g.root, 0), value_item(g.root, 1));
+    CU_ASSERT_FALSE(value_item(g.root, 2)->flags & VALUE_SHARED);
+    graph_free(&g);
+}
+
+/* --------------------------------------------------------- all of the corpus */
+
+static int shortened, differ;
+
+/* shorter - what becomes of the key S: it ends where its last letters begin. */
+static ckpt_str shorter(ckpt_str s)
+{
+    size_t n = s.len - s.len % 5;
+    while (n && ((unsigned char)s.ptr[n - 1] & 0x80))
+        n--;
+    return str_of(s.ptr, n);
+}
+
+static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct graph *g = user;
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    ckpt_str old;
+    if (v == g->root && value_text(pairs[i].key, &old) && !(pairs[i].key->flags & VALUE_SHARED))
+        *text = shorter(old);
+    return true;
+}
+
+static size_t list_keys(const ckpt_value *root, struct pickle_text *list)
+{
+    uint32_t n;
+    size_t count = 0;
+    const value_pair *pairs = value_pairs(root, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str old;
+        if (value_text(pairs[i].key, &old) && !(pairs[i].key->flags & VALUE_SHARED))
+            list[count++] = (struct pickle_text){pairs[i].key->offset, old, shorter(old)};
+    }
+    return count;
+}
+
+static void check_pickle(const char *name, ckpt_str s)
+{
+    struct graph g, after;
+    uint32_t n;
+    buf want, got;
+    struct pickle_hooks hooks = {.user = &g, .entry = entry};
+    graph_read(&g, s.ptr, s.len);
+    bool mapping = g.status == CKPT_OK && value_pairs(g.root, &n) && n;
+    struct pickle_text *list = mapping ? calloc(n, sizeof *list) : NULL;
+    unsigned char *bytes = unit_guard(s.ptr, s.len);
+    if (list && pickle_shorten(bytes, s.len, &g.facts, list, list_keys(g.root, list))) {
+        buf_init(&want, 64 << 20);
+        buf_init(&got, 64 << 20);
+        graph_read(&after, bytes, s.len);
+        ckpt_status old = pickle_write(g.root, &hooks, &want, NULL);
+        ckpt_status new = after.status ? after.status : pickle_write(after.root, NULL, &got, NULL);
+        bool same = old == new && want.len == got.len && memcmp(want.data, got.data, got.len) == 0;
+        shortened++;
+        differ += !same;
+        if (!same)
+            printf("\n    %s differs\n", name);
+        buf_free(&want);
+        buf_free(&got);
+        graph_free(&after);
+    }
+    unit_guard_free(bytes, s.len);
+    free(list);
+    graph_free(&g);
+}
+
+static void the_graph_is_that_of_one_written_again(void)
+{
+    shortened = differ = 0;
+    graph_corpus(check_pickle);
+    CU_ASSERT(shortened > 100);
+    CU_ASSERT_EQUAL(differ, 0);
+    if (differ || shortened <= 100)
+        printf("\n    %d shortened, %d differ\n", shortened, differ);
+}
+
+void suite_pickle_shorten(void)
+{
+    UNIT(these_bytes_and_no_others);
+    UNIT(texts_met_again_are_shared);
+    UNIT(the_graph_is_that_of_one_written_again);
+}
