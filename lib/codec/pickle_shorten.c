@@ -81,5 +81,5 @@ bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts
     size_t rest = size - 1 - from; /* bounded: STOP is behind all of them */
     memmove(to, bytes + from, rest); /* bounded: likewise */
     to += rest;
-    return pickle_fill(to, (size_t)(bytes + size - to));
+    return pickle_fill(to, (size_t)(bytes + size - to)); /* bounded: no longer than it was */
 }

@@ -511,8 +511,8 @@ bool pickle_fill(unsigned char *at, size_t n)
         size_t put = wide ? 5 : 2;
         memset(at, 0, put);
         *at = wide ? PICKLE_LONG_BINPUT : PICKLE_BINPUT;
-        at += put;
-        left -= put; /* bounded: an odd rest is 5 or more */
+        at += put; /* bounded: an odd rest is 5 or more */
+        left -= put;
     }
     *at = PICKLE_STOP;
     return true;
@@ -532,6 +532,6 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
         return CKPT_OK;
     while (out->len < size && buf_ok(out))
         buf_byte(out, 0);
-    *fits = buf_ok(out) && pickle_fill(out->data + end, size - end);
+    *fits = buf_ok(out) && pickle_fill(out->data + end, size - end); /* bounded: end < size */
     return buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
