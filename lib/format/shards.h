@@ -54,7 +54,10 @@ char *shards_join(ckpt_str folder, ckpt_str name);
 /* shards_open - the file at PATH, which a set names: never a pipe, which would
  * be waited for, nor standard input. */
 ckpt_status shards_open(const char *path, source **out, ckpt_error *err);
-/* shards_hold - is PATH one of the files that F was read from? */
+struct stat;
+/* shards_made_of - *YES: WHAT is one of the files that F was read from. */
+ckpt_status shards_made_of(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err);
+/* shards_hold - is PATH one of the files that F was read from? In doubt it is. */
 bool shards_hold(const ckpt_file *f, const char *path);
 /* shards_guard - an error where a file at PATH would be in the place of one that F was read from.
  * ALONE: it is all that is written, and may replace an input that is one file; a set that lost one

@@ -7,6 +7,7 @@
  * that it was dropped as a duplicate; so is a tensor in two shards. One that the
  * index does not list is read all the same, as transformers does.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,21 +40,31 @@ ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
     return source_file_open(at, out, err);
 }
 
-static bool same_file(const char *path, const struct stat *what)
+static ckpt_status same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
 {
     struct stat is;
-    return path && stat(path, &is) == 0 && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
+    bool there = path && stat(path, &is) == 0;
+    *same = there && is.st_dev == what->st_dev && is.st_ino == what->st_ino;
+    if (there || !path || errno == ENOENT || errno == ENOTDIR)
+        return CKPT_OK;
+    (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine the input again");
+    fail_file(err, path);
+    return err ? err->status : CKPT_EIO;
+}
+
+ckpt_status shards_made_of(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err)
+{
+    *yes = false;
+    for (size_t i = 0; !*yes && i < f->nparts; i++)
+        CKPT_TRY(same_file(f->parts[i]->path, what, yes, err));
+    return *yes ? CKPT_OK : same_file(f->path, what, yes, err);
 }
 
 bool shards_hold(const ckpt_file *f, const char *path)
 {
     struct stat there;
-    bool found = false;
-    if (stat(path, &there) != 0)
-        return false;
-    for (size_t i = 0; !found && i < f->nparts; i++)
-        found = same_file(f->parts[i]->path, &there);
-    return found || same_file(f->path, &there);
+    bool yes;
+    return stat(path, &there) == 0 && (shards_made_of(f, &there, &yes, NULL) != CKPT_OK || yes);
 }
 
 ckpt_status shards_guard(const ckpt_file *f, const char *path, bool alone, ckpt_error *err)

@@ -11,7 +11,8 @@
  * killed leaves the next one to the same set removes in 5: before, the old index may need it.
  *
  * Where there are no hard links, or links stand in the places of the files, the old index goes
- * before 3: nobody must read some shards of one set with some of the other.
+ * before 3: nobody must read some shards of one set with some of the other. It goes, too, when what
+ * takes the place of the set is one file, behind that.
  *
  * What 5 removes is listed before 1. From 3 on nothing here asks for memory: neither going on nor
  * going back may fail for want of it.
@@ -53,6 +54,7 @@ struct replaced {
     bool sync;
     bool ours;    /* it used second names before */
     bool renamed; /* there are new ones */
+    bool moved;   /* the old index has one alone */
 };
 
 static const char *second_name(struct replaced *r, ckpt_str base)
@@ -288,18 +290,23 @@ static bool no_links(int why)
            why == ENAMETOOLONG || why == EINVAL;
 }
 
-/* without_links - the old index goes; of a symbolic link, what it leads to. While it is there it
- * may need the second names. */
+/* without_links - the old index goes, under its second name where that can be, so that a later run
+ * knows what to remove; of a symbolic link, what it leads to. While it is there it may need the
+ * second names. */
 static ckpt_status without_links(struct replaced *r, ckpt_error *err)
 {
-    char *path = realpath(r->parts[r->n - 1].path, NULL);
-    bool gone = path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT;
+    const struct part *index = &r->parts[r->n - 1];
+    char *path = realpath(index->path, NULL);
+    bool moved = path && r->text.len && rename(path, index->second) == 0;
+    bool gone = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
     ckpt_status st =
         gone ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
     free(path);
     CKPT_TRY(st);
+    r->parts[r->n - 1].kept &= !moved;
     forget_names(r);
     r->ours = false;
+    r->moved = moved;
     return CKPT_OK;
 }
 
@@ -335,10 +342,9 @@ static ckpt_status list_parts(struct replaced *r, const char *const *paths, ckpt
 
 static ckpt_status begin(struct replaced *r, ckpt_error *err)
 {
-    if (!r->parts[r->n - 1].was)
-        return CKPT_OK;
+    bool was = r->parts[r->n - 1].was;
     ckpt_status st = take_left(r, err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && was)
         st = take_index(r, r->parts[r->n - 1].path, r->named, &r->text, err);
     if (st == CKPT_OK)
         st = list_old(r, err);
@@ -349,7 +355,7 @@ static ckpt_status begin(struct replaced *r, ckpt_error *err)
             st = without_links(r, err);
         else
             st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep the set that is to be replaced");
-    } else if (st == CKPT_OK) {
+    } else if (st == CKPT_OK && was) {
         st = without_links(r, err);
     }
     if (st != CKPT_OK)
@@ -403,6 +409,8 @@ void replaced_undo(struct replaced *r, size_t placed)
         else if (!p->was && i < placed)
             (void)unlink(p->path);
     }
+    if (r->moved)
+        (void)unlink(index->second);
     /* What fails here leaves the index with the second names, which then stay. */
     if (whole && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))
         forget_names(r);
@@ -424,7 +432,9 @@ static void remove_old(struct replaced *r, ckpt_str name)
 
 bool replaced_by_one(const struct replaced *r)
 {
-    return unlink(r->parts[r->n - 1].path) == 0 || errno == ENOENT;
+    const struct part *index = &r->parts[r->n - 1];
+    return (!index->kept && rename(index->path, index->second) == 0) || unlink(index->path) == 0 ||
+           errno == ENOENT;
 }
 
 void replaced_done(struct replaced *r)

@@ -221,11 +221,32 @@ static ckpt_status check_free(const struct set *s, const char *path, ckpt_error 
     return err->status;
 }
 
+/* find_one - the one file whose place a set takes. */
+static ckpt_status find_one(struct set *s, ckpt_error *err)
+{
+    struct stat st;
+    const char *one = one_file(s);
+    if (!one)
+        return fail_memory(err);
+    bool there = lstat(one, &st) == 0, link = there && S_ISLNK(st.st_mode);
+    bool leads = there && (!link || stat(one, &st) == 0);
+    if (!there && (errno == ENOENT || errno == ENOTDIR))
+        return CKPT_OK;
+    if (!leads && !(link && errno == ENOENT)) {
+        (void)fail_errno(err, CKPT_NO_OFFSET, "cannot examine what is to be replaced");
+        fail_file(err, one);
+        return err->status;
+    }
+    if (leads)
+        CKPT_TRY(shards_made_of(s->p->file, &st, &s->one_is_read, err));
+    s->one = one;
+    return s->one_is_read ? CKPT_OK : check_free(s, one, err);
+}
+
 /* check_places - before a byte is written: what is there stays unless it may be replaced, and
  * what is read always does. */
 static ckpt_status check_places(struct set *s, ckpt_error *err)
 {
-    struct stat st;
     for (uint32_t k = 0; k <= s->cut.nshards; k++) { /* of one, the index is that of an older set */
         const char *path = full_name(s, k);
         if (!path)
@@ -233,14 +254,7 @@ static ckpt_status check_places(struct set *s, ckpt_error *err)
         CKPT_TRY(shards_guard(s->p->file, path, s->cut.nshards == 1, err));
         CKPT_TRY(check_free(s, path, err));
     }
-    const char *one = s->cut.nshards > 1 ? one_file(s) : NULL;
-    if (s->cut.nshards > 1 && !one)
-        return fail_memory(err);
-    if (!one || lstat(one, &st) != 0)
-        return CKPT_OK;
-    s->one = one;
-    s->one_is_read = shards_hold(s->p->file, one);
-    return s->one_is_read ? CKPT_OK : check_free(s, one, err);
+    return s->cut.nshards > 1 ? find_one(s, err) : CKPT_OK;
 }
 
 /* make_way - what is to be replaced gets out of the way, when all that is new is whole. */
@@ -297,6 +311,8 @@ static void take_back(struct set *s, size_t from)
     end = end < s->p->noutputs ? end : s->p->noutputs;
     sink_batch_abort(&s->batch);
     if (s->cut.nshards > 1 && s->placed > s->cut.nshards && !s->one_stays) {
+        if (s->one && !s->one_is_read)
+            (void)unlink(s->one);
         finish(s);
         return;
     }

@@ -39,7 +39,7 @@ enum { KILL = 1, ERROR = 2, FULL = 4, MEDDLE = 8, ALL = 15, MEMORY = 16 };
 enum {
     IN_PLACE = 1,  /* a journal may stay, and a reader must not take what it guards */
     NAMED = 2,     /* no O_TMPFILE */
-    MANY = 4,      /* a set of shards: read whole, by its index, at any time */
+    MANY = 4,      /* a set of shards: read whole, by its index or as the one file instead, at any time */
     READS = 8,     /* writes nothing */
     TALKS = 16,    /* of interest for its memory only */
     NO_LINKS = 64, /* hard links are refused: of a set, the index goes while it is replaced */
@@ -120,14 +120,20 @@ static void read_output(int fd, char text[PRINTED])
     text[n > 0 ? n : 0] = '\0';
 }
 
-/* read_set - what a reader says of the set in the folder, to TEXT; its exit status. */
-static int read_set(struct bench *b, char text[PRINTED])
+/* read_set - what a reader says of the set in the folder, or of the one file in its place, to TEXT;
+ * its exit status. ONE_FIRST: which of them it looks for first. */
+static int read_set(struct bench *b, bool one_first, char text[PRINTED])
 {
-    static char hash[] = "hash", set[] = "out.safetensors.index.json";
-    char *argv[] = {b->argv[0], hash, set, NULL};
+    static char hash[] = "hash", set[] = "out.safetensors.index.json", one[] = "out.safetensors";
+    char *names[] = {one_first ? one : set, one_first ? set : one}, path[512];
+    snprintf(path, sizeof path, "%s/%s", b->dir, names[0]);
+    char *argv[] = {b->argv[0], hash, names[access(path, F_OK) != 0], NULL};
     rewind_output(b);
     int code = trace_not(b->dir, b->out, b->err, argv);
     read_output(b->out, text);
+    char *name = strstr(text, one);
+    if (name) /* which of them it was tells nothing */
+        *name = '\0';
     return code;
 }
 
@@ -194,7 +200,7 @@ static bool bench_make(struct bench *b, const struct job *job)
     mark(b);
     split(b, job->command);
     folder_take(&b->old, b->dir);
-    (void)read_set(b, b->before);
+    (void)read_set(b, true, b->before);
     rewind_output(b);
     b->t = (struct trace){.what = TRACE_ONLY,
                           .no_unnamed = (job->flags & NAMED) != 0,
@@ -206,7 +212,7 @@ static bool bench_make(struct bench *b, const struct job *job)
     read_output(b->out, b->expect);
     read_output(b->err, b->printed);
     folder_take(&b->new, b->dir);
-    (void)read_set(b, b->after);
+    (void)read_set(b, true, b->after);
     b->done = b->t.code;
     int most = (job->flags & LOSES) || strncmp(job->command, "scan", 4) == 0;
     if (b->done < 0 || b->done > most ||
@@ -271,14 +277,16 @@ static void set_leftovers_aside(struct bench *b)
  * there was none, or no links, there may be none. */
 static const char *set_readable(struct bench *b)
 {
-    int code = read_set(b, b->printed);
-    if (code == 2 && (!*b->before || (b->job->flags & NO_LINKS)))
-        return NULL;
-    if (code != 0)
-        return "leaves no set";
-    return strcmp(b->printed, b->before) == 0 || strcmp(b->printed, b->after) == 0
-               ? NULL
-               : "leaves a set of old and new shards";
+    for (int one_first = 0; one_first < 2; one_first++) {
+        int code = read_set(b, one_first, b->printed);
+        if (code == 2 && (!*b->before || (b->job->flags & NO_LINKS)))
+            continue;
+        if (code != 0)
+            return "leaves no set";
+        if (strcmp(b->printed, b->before) != 0 && strcmp(b->printed, b->after) != 0)
+            return "leaves a set of old and new shards";
+    }
+    return NULL;
 }
 
 static const char *old_or_new(struct bench *b, bool leftovers, bool attributes)
