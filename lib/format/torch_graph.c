@@ -47,7 +47,7 @@ struct walk {
 
 uint64_t graph_at(const struct graph *g, const ckpt_value *v)
 {
-    uint64_t at = v && g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
+    uint64_t at = g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
     return at == CKPT_NO_OFFSET && g->st->packed_at ? g->st->packed_at : at;
 }
 
@@ -65,15 +65,14 @@ ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ..
 
 const ckpt_value *value_class(const ckpt_value *v)
 {
-    return v && v->type == CKPT_V_CALL ? v->u.call.callable : NULL;
+    return v->type == CKPT_V_CALL ? v->u.call.callable : NULL;
 }
 
 const ckpt_value *object_attr(const ckpt_value *v, const char *name)
 {
     const ckpt_value *state = v && v->type == CKPT_V_CALL ? value_state(v) : v;
-    const ckpt_value *found = state ? value_get(state, name) : NULL;
-    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < value_count(state) && i < 2;
-         i++)
+    const ckpt_value *found = value_get(state, name);
+    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < 2; i++)
         found = value_get(value_item(state, i), name);
     return found;
 }
@@ -416,8 +415,8 @@ static ckpt_status attributes_of(struct walk *w, const struct pending *p, const 
 {
     uint32_t n;
     ckpt_str key;
-    const value_pair *pairs = dict ? value_pairs(dict, &n) : NULL;
-    for (uint32_t i = 0; pairs && i < n; i++) {
+    const value_pair *pairs = value_pairs(dict, &n);
+    for (uint32_t i = 0; i < n; i++) {
         if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
             CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
     }
@@ -471,7 +470,7 @@ static ckpt_status object(struct walk *w, const struct pending *p)
     else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
         CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
     CKPT_TRY(children_of_items(w, p, v, more->items, more->nitems));
-    if (c->args && c->args->type == CKPT_V_TUPLE &&
+    if (c->args->type == CKPT_V_TUPLE &&
         (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
         CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
     else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
@@ -568,7 +567,7 @@ static ckpt_status run(struct walk *w)
         if (st == CKPT_OK)
             st = visit(w, &p);
         if (st != CKPT_OK) {
-            if (w->g.err && !w->g.err->where[0])
+            if (!w->g.err->where[0])
                 where(w, &p);
             fail_near(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
             CKPT_TRY(file_fault(w->g.f, st, w->g.err));

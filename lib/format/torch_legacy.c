@@ -115,14 +115,14 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
 {
     ckpt_str text;
     unsigned char count[8];
-    char is[64] = "";
+    char is[64];
     uint64_t at = source_pos(l->src, *pos);
-    uint32_t i = key && value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
-    if (i == MAP_NONE && key)
+    uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
+    if (i == MAP_NONE) {
         (void)ckpt_value_text(key, 4, is, sizeof is);
-    if (i == MAP_NONE)
         return fail(l->err, CKPT_EFORMAT, at,
                     "the list of storages must name those of the main pickle, found %s", is);
+    }
     struct legacy_storage *s = &l->storages[i];
     if (s->present)
         return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes twice", STR_ARG(text));
@@ -137,8 +137,8 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
         return CKPT_ETRUNCATED;
     }
     s->present = true;
-    return checked_add(s->off, s->nbytes, pos) ? CKPT_OK
-                                               : fail(l->err, CKPT_EFORMAT, at, "offset beyond 2^64");
+    *pos = s->off + s->nbytes; /* bounded: both are within the file */
+    return CKPT_OK;
 }
 
 static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)

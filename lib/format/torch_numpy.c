@@ -26,15 +26,14 @@ static bool from_numpy(const ckpt_value *global, const char *name)
     return false;
 }
 
-/* dense_strides - of a row-major or column-major array. */
+/* dense_strides - of a row-major or column-major array, whose size fits 64 bits. */
 static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool fortran)
 {
     uint64_t *stride = arena_array(a, n, sizeof *stride), run = 1;
     for (uint32_t i = 0; stride && i < n; i++) {
         uint32_t k = fortran ? i : n - 1 - i;
         stride[k] = run;
-        if (shape[k] && !checked_mul(run, shape[k], &run))
-            return NULL; /* an array of that size is nowhere; table_row says so */
+        run *= shape[k]; /* bounded: the elements that there are */
     }
     return stride;
 }
@@ -86,7 +85,7 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
     struct numpy_dtype d;
     const uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
-    if (!dtype || !numpy_dtype_of(dtype, &d))
+    if (!numpy_dtype_of(dtype, &d))
         return graph_fail(g, v, "a numpy array's dtype is not understood");
     CKPT_TRY(uint_tuple(g, shape, "shape", &t->ndim, &sizes));
     m->is_tensor = t->has_shape = true;
@@ -101,7 +100,8 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
         t->note = arena_printf(g->f->a, "numpy dtype %s of %u bytes", numpy_name(&d), d.bytes);
         return t->note.ptr ? CKPT_OK : fail_memory(g->err);
     }
-    if (!(t->stride = dense_strides(g->f->a, sizes, t->ndim, fortran)))
+    /* Without elements no stride is ever taken, and those of the other sizes may fit nowhere. */
+    if (t->elements && !(t->stride = dense_strides(g->f->a, sizes, t->ndim, fortran)))
         return fail_memory(g->err);
     return array_storage_once(g, v, data, &d, t);
 }
@@ -109,12 +109,12 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
 static bool is_true(const ckpt_value *v)
 {
     int64_t i;
-    return v && value_integer(v, &i) && i != 0;
+    return value_integer(v, &i) && i != 0;
 }
 
 ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
 {
-    if (v->type != CKPT_V_CALL || v->u.call.callable->type != CKPT_V_GLOBAL)
+    if (v->type != CKPT_V_CALL)
         return CKPT_OK;
     const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
     ckpt_str order;

@@ -17,7 +17,6 @@
  *
  * metadata is {'conj': True} and/or {'neg': True}: the bytes are stored without.
  */
-#include "base/checked.h"
 #include "core/dtype.h"
 #include "format/torch_parts.h"
 
@@ -43,15 +42,13 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     return CKPT_OK;
 }
 
+static bool truth(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
+
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
-    const ckpt_value *conj = meta ? value_get(meta, "conj") : NULL,
-                     *neg = meta ? value_get(meta, "neg") : NULL;
-    t->conj = conj && conj->type == CKPT_V_BOOL && conj->u.b;
-    t->neg = neg && neg->type == CKPT_V_BOOL && neg->u.b;
+    t->conj = truth(value_get(meta, "conj"));
+    t->neg = truth(value_get(meta, "neg"));
 }
-
-static bool truth(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v->u.b; }
 
 /* untyped_swap - torch never swaps an untyped storage of a big-endian archive,
  * and so misreads it; the first tensor's dtype tells the width. */
@@ -82,8 +79,7 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     t->dtype = (uint16_t)(dtype == CKPT_DT_NONE ? class_dtype : dtype);
     struct storage *s = &g->f->table.storages[t->storage];
     CKPT_TRY(untyped_swap(g, call, s, (ckpt_dtype)t->dtype));
-    if (!checked_add(t->storage_offset, view, &t->storage_offset))
-        return graph_fail(g, call, "storage offset beyond 2^64");
+    t->storage_offset += view; /* bounded: both were int64_t */
     t->location = s->s.location;
     t->has_data = s->src != NULL;
     if (!s->src)
@@ -109,8 +105,7 @@ static ckpt_status tensor_v2(struct graph *g, const ckpt_value *call, struct mea
 
 static ckpt_dtype dtype_value(const ckpt_value *v)
 {
-    return v && v->type == CKPT_V_GLOBAL && str_is(value_module(v), "torch") ? dtype_by_name(value_name(v))
-                                                                             : CKPT_DT_NONE;
+    return str_is(value_module(v), "torch") ? dtype_by_name(value_name(v)) : CKPT_DT_NONE;
 }
 
 static const char *type_text(const ckpt_value *v, char *out, size_t cap)
@@ -147,9 +142,9 @@ static ckpt_status parameter(struct graph *g, const ckpt_value *call, struct mea
  * tuple that begins with the data. */
 static ckpt_status old_parameter(struct graph *g, const ckpt_value *call, struct meaning *m)
 {
-    const ckpt_value *state = value_state(call), *data = value_arg(call, 0);
-    if (!data && state && state->type == CKPT_V_TUPLE)
-        data = value_item(state, 0);
+    const ckpt_value *data = value_arg(call, 0);
+    if (!data)
+        data = value_item(value_state(call), 0);
     if (!data)
         return CKPT_OK;
     CKPT_TRY(torch_meaning(g, data, m));
@@ -163,7 +158,7 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     CKPT_TRY(strided(g, call, CKPT_DT_NONE, m));
     m->row.t.kind = CKPT_QUANTIZED;
     m->row.t.requires_grad = truth(value_arg(call, 5));
-    if (!q || q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
+    if (q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
         return graph_fail(
             g, call,
             "a quantizer must be (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
@@ -195,12 +190,12 @@ static bool number_bytes(const ckpt_value *v, bool as_float, unsigned char out[8
 
 ckpt_status numbers_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
 {
-    uint32_t n = v->type == CKPT_V_LIST ? value_count(v) : 0;
-    bool as_float = n && value_item(v, 0)->type == CKPT_V_FLOAT;
-    unsigned char *bytes = n ? arena_array(g->f->a, n, 8) : NULL;
-    uint64_t *shape = n ? arena_array(g->f->a, 1, sizeof *shape) : NULL;
+    uint32_t n = value_count(v);
     if (!n)
         return CKPT_OK;
+    bool as_float = value_item(v, 0)->type == CKPT_V_FLOAT;
+    unsigned char *bytes = arena_array(g->f->a, n, 8);
+    uint64_t *shape = arena_array(g->f->a, 1, sizeof *shape);
     if (!bytes || !shape)
         return fail_memory(g->err);
     for (uint32_t i = 0; i < n; i++)
@@ -392,10 +387,9 @@ static ckpt_str placements_text(arena *a, const ckpt_value *spec)
     ckpt_str s = STR_LIT("");
     for (uint32_t i = 0; list && s.ptr && i < value_count(list) && i < 8; i++) {
         const ckpt_value *p = value_item(list, i), *klass = p ? value_class(p) : NULL;
-        const ckpt_value *dim = p ? object_attr(p, "dim") : NULL;
         int64_t d;
         ckpt_str name = klass ? value_name(klass) : STR_LIT("?");
-        s = dim && value_integer(dim, &d)
+        s = value_integer(object_attr(p, "dim"), &d)
                 ? arena_printf(a, "%.*s, %.*s(%lld)", (int)s.len, s.ptr, STR_ARG(name), (long long)d)
                 : arena_printf(a, "%.*s, %.*s", (int)s.len, s.ptr, STR_ARG(name));
     }
@@ -417,12 +411,11 @@ static ckpt_status dtensor(struct graph *g, const ckpt_value *state, struct mean
 static ckpt_status sharded(struct graph *g, const ckpt_value *state, struct meaning *m)
 {
     const uint64_t *shape;
-    const ckpt_value *meta_ = value_item(state, 1), *size = meta_ ? object_attr(meta_, "size") : NULL;
-    const ckpt_value *props = meta_ ? object_attr(meta_, "tensor_properties") : NULL;
-    const ckpt_value *dtype = props ? object_attr(props, "dtype") : NULL;
+    const ckpt_value *meta_ = value_item(state, 1), *size = object_attr(meta_, "size");
+    const ckpt_value *props = object_attr(meta_, "tensor_properties"), *dtype = object_attr(props, "dtype");
     m->row.t.kind = CKPT_SHARDED;
     m->parts[m->nparts++] = (struct part){"local_shards", value_item(state, 0)};
-    if (!dtype && props && value_state(props)) /* newer: BUILD with a tuple that begins with the dtype */
+    if (!dtype) /* newer: BUILD with a tuple that begins with the dtype */
         dtype = value_item(value_state(props), 0);
     if (dtype_value(dtype) != CKPT_DT_NONE)
         m->row.t.dtype = (uint16_t)dtype_value(dtype);
@@ -444,15 +437,12 @@ static ckpt_status unknown_wrapper(struct graph *g, const ckpt_value *state, str
 {
     for (unsigned half = 0; half < 2; half++) {
         uint32_t n;
-        const ckpt_value *d = state && state->type == CKPT_V_TUPLE ? value_item(state, half)
-                              : half                               ? NULL
-                                                                   : state;
-        const value_pair *pairs = d ? value_pairs(d, &n) : NULL;
-        for (uint32_t i = 0; pairs && i < n && m->nparts < MAX_PARTS; i++) {
+        const ckpt_value *d = state->type == CKPT_V_TUPLE ? value_item(state, half) : half ? NULL : state;
+        const value_pair *pairs = value_pairs(d, &n);
+        for (uint32_t i = 0; i < n && m->nparts < MAX_PARTS; i++) {
             ckpt_str key;
             const ckpt_value *klass = value_class(pairs[i].val);
-            if (!klass || klass->type != CKPT_V_GLOBAL || !rebuild_of(g, klass) ||
-                !value_text(pairs[i].key, &key))
+            if (!klass || !rebuild_of(g, klass) || !value_text(pairs[i].key, &key))
                 continue;
             key = arena_str(g->f->a, key);
             if (!key.ptr)
@@ -467,9 +457,9 @@ static ckpt_status subclass_parts(struct graph *g, const ckpt_value *klass, cons
                                   struct meaning *m)
 {
     ckpt_str name = value_name(klass);
-    if (str_is(name, "DTensor") && state && object_attr(state, "_local_tensor"))
+    if (str_is(name, "DTensor") && object_attr(state, "_local_tensor"))
         return dtensor(g, state, m);
-    if (str_is(name, "ShardedTensor") && state && state->type == CKPT_V_TUPLE)
+    if (str_is(name, "ShardedTensor") && state->type == CKPT_V_TUPLE)
         return sharded(g, state, m);
     return unknown_wrapper(g, state, m);
 }
@@ -566,13 +556,13 @@ static ckpt_status bare_storage(struct graph *g, const ckpt_value *v, struct mea
 static ckpt_status call_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
 {
     const ckpt_value *klass = value_class(v);
-    const struct rebuild *r = klass && klass->type == CKPT_V_GLOBAL ? rebuild_of(g, klass) : NULL;
+    const struct rebuild *r = rebuild_of(g, klass);
     if (r && value_nargs(v) < r->min_args)
         return graph_fail(g, v, "%s.%s is given %u arguments, it takes at least %u", r->module, r->name,
                           value_nargs(v), r->min_args);
     if (r)
         CKPT_TRY(r->build(g, v, m));
-    else if (klass && klass->type == CKPT_V_GLOBAL)
+    else
         CKPT_TRY(set_state(g, v, klass, m));
     return m->is_tensor ? CKPT_OK : numpy_meaning(g, v, m);
 }

@@ -1,0 +1,347 @@
+/* pickled.c - see pickled.h. Recursion is fine here: tests nest little. */
+#include "pickled.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/zip_write.h"
+
+size_t pickled_mark;
+
+struct compiler {
+    buf *out;
+    size_t begin;
+    const char *at;
+};
+
+static void put(struct compiler *c);
+static void put_first(struct compiler *c);
+
+static bool takes(struct compiler *c, const char *word)
+{
+    size_t n = strlen(word);
+    while (*c->at == ' ')
+        c->at++;
+    if (strncmp(c->at, word, n) != 0)
+        return false;
+    c->at += n;
+    return true;
+}
+
+static void needs(struct compiler *c, const char *word)
+{
+    if (takes(c, word))
+        return;
+    fprintf(stderr, "pickled: no %s at: %.40s\n", word, c->at);
+    abort();
+}
+
+static unsigned hex(char digit) { return (unsigned)(digit <= '9' ? digit - '0' : digit - 'a' + 10); }
+
+static void put_text(struct compiler *c, char op, size_t width)
+{
+    char text[4096];
+    uint32_t n = 0;
+    for (; *c->at != '\''; c->at++) {
+        if (*c->at == '\\') {
+            text[n++] = (char)(hex(c->at[1]) * 16 + hex(c->at[2]));
+            c->at += 2;
+        } else {
+            text[n++] = *c->at;
+        }
+    }
+    c->at++;
+    buf_byte(c->out, (unsigned char)op);
+    for (size_t i = 0; i < width; i++)
+        buf_byte(c->out, (unsigned char)(n >> 8 * i));
+    buf_put(c->out, text, n);
+}
+
+/* put_items - up to CLOSE, between a mark and OP. */
+static void put_items(struct compiler *c, const char *close, char op)
+{
+    buf_byte(c->out, '(');
+    while (!takes(c, close)) {
+        put(c);
+        if (takes(c, ":"))
+            put(c);
+        (void)takes(c, ",");
+    }
+    buf_byte(c->out, (unsigned char)op);
+}
+
+static void put_number(struct compiler *c)
+{
+    size_t n = strspn(c->at, "-+.e0123456789");
+    bool is_float = memchr(c->at, '.', n), is_long = n > 18;
+    buf_printf(c->out, "%c%.*s%s\n", is_float ? 'F' : is_long ? 'L' : 'I', (int)n, c->at, is_long ? "L" : "");
+    c->at += n;
+}
+
+static void put_name(struct compiler *c)
+{
+    size_t n = 0, dot = 0;
+    for (; isalnum((unsigned char)c->at[n]) || c->at[n] == '_' || c->at[n] == '.'; n++)
+        dot = c->at[n] == '.' ? n : dot;
+    if (!dot) {
+        fprintf(stderr, "pickled: no module.name at: %.40s\n", c->at);
+        abort();
+    }
+    buf_printf(c->out, "c%.*s\n%.*s\n", (int)dot, c->at, (int)(n - dot - 1), c->at + dot + 1);
+    c->at += n;
+}
+
+static void put_memo(struct compiler *c)
+{
+    unsigned char slot = (unsigned char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10);
+    bool whole = takes(c, "="), early = takes(c, "~");
+    if (whole)
+        put(c);
+    else if (early)
+        put_first(c);
+    buf_byte(c->out, whole || early ? 'q' : 'h');
+    buf_byte(c->out, slot);
+}
+
+static void put_first(struct compiler *c)
+{
+    if (takes(c, "None"))
+        buf_byte(c->out, 'N');
+    else if (takes(c, "True"))
+        buf_byte(c->out, 0x88);
+    else if (takes(c, "False"))
+        buf_byte(c->out, 0x89);
+    else if (takes(c, "s'"))
+        put_text(c, 'U', 1);
+    else if (takes(c, "b'"))
+        put_text(c, 'B', 4);
+    else if (takes(c, "'"))
+        put_text(c, 'X', 4);
+    else if (takes(c, "["))
+        put_items(c, "]", 'l');
+    else if (takes(c, "("))
+        put_items(c, ")", 't');
+    else if (takes(c, "{"))
+        put_items(c, "}", 'd');
+    else if (takes(c, "#"))
+        put_memo(c);
+    else if (isdigit((unsigned char)*c->at) || *c->at == '-')
+        put_number(c);
+    else
+        put_name(c);
+}
+
+static void put(struct compiler *c)
+{
+    bool mark = takes(c, "^"), pid = takes(c, "@"), make = takes(c, "new "), old = takes(c, "obj ");
+    if (old)
+        buf_byte(c->out, '(');
+    bool many = strchr("([{", *c->at);
+    if (mark)
+        pickled_mark = c->out->len - c->begin;
+    put_first(c);
+    if (mark && many) /* the opcode that closes it */
+        pickled_mark = c->out->len - 1 - c->begin;
+    if (old) {
+        needs(c, "(");
+        while (!takes(c, ")")) {
+            put(c);
+            (void)takes(c, ",");
+        }
+        buf_byte(c->out, 'o');
+    }
+    for (;; make = false) {
+        size_t at = c->out->len - c->begin;
+        if (takes(c, "(")) {
+            put_items(c, ")", 't');
+            at = c->out->len - c->begin;
+            buf_byte(c->out, make ? 0x81 : 'R');
+            if (mark)
+                pickled_mark = at;
+        } else if (takes(c, "|")) {
+            put(c);
+            at = c->out->len - c->begin;
+            buf_byte(c->out, 'R');
+            if (mark)
+                pickled_mark = at;
+        } else if (takes(c, "!")) {
+            put_first(c);
+            buf_byte(c->out, 'b');
+        } else if (takes(c, "+[")) {
+            put_items(c, "]", 'e');
+        } else if (takes(c, "+{")) {
+            put_items(c, "}", 'u');
+        } else {
+            break;
+        }
+    }
+    if (!pid)
+        return;
+    if (mark)
+        pickled_mark = c->out->len - c->begin;
+    buf_byte(c->out, 'Q');
+}
+
+void pickled(buf *b, const char *text)
+{
+    struct compiler c = {b, b->len, text};
+    pickled_mark = 0;
+    buf_text(b, "\x80\x02");
+    put(&c);
+    needs(&c, "");
+    if (*c.at) {
+        fprintf(stderr, "pickled: what is this: %.40s\n", c.at);
+        abort();
+    }
+    buf_byte(b, '.');
+}
+
+/* -------------------------------------------------------------------- files */
+
+struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
+{
+    struct made m = {.bytes = malloc(n + 1), .size = n};
+    if (!m.bytes)
+        abort();
+    memcpy(m.bytes, bytes, n);
+    m.status = ckpt_open_memory(m.bytes, n, "made", limits, &m.f, &m.err);
+    if (m.status != CKPT_OK)
+        m.f = NULL;
+    return m;
+}
+
+void made_close(struct made *m)
+{
+    ckpt_close(m->f);
+    free(m->bytes);
+}
+
+struct made made_archive(const struct record *r, size_t n, const ckpt_limits *limits)
+{
+    sink *out;
+    zip_writer *w;
+    CU_ASSERT_EQUAL_FATAL(sink_mem(1 << 20, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(zip_writer_new(out, "archive", 64, &w, NULL), CKPT_OK);
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL(zip_writer_member(w, r[i].name, str_of(r[i].bytes, r[i].size), NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(zip_writer_finish(w, NULL, NULL, NULL), CKPT_OK);
+    zip_writer_free(w);
+    ckpt_str view = sink_mem_view(out);
+    struct made m = made_bytes(view.ptr, view.len, limits);
+    sink_abort(out);
+    return m;
+}
+
+struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits)
+{
+    static const float four[] = {1, 2, 3, 4};
+    const char *data = (const char *)four;
+    buf b;
+    buf_init(&b, 1 << 20);
+    pickled(&b, text);
+    struct record r[] = {{"data.pkl", (char *)b.data, b.len},
+                         {"byteorder", big_endian ? "big" : "little", big_endian ? 3 : 6},
+                         {"data/0", data, 16},
+                         {"data/1", data, 16},
+                         {"data/2", data, 16},
+                         {"version", "3\n", 2}};
+    struct made m = made_archive(r, sizeof r / sizeof *r, limits);
+    buf_free(&b);
+    return m;
+}
+
+struct made made_zip(const char *text) { return made_zip_of(text, false, NULL); }
+
+struct made made_legacy(const char *text, const char *keys, const void *behind, size_t n)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    buf_put(&b, "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.\x80\x02M\xe9\x03.", 21);
+    pickled(&b, "{'protocol_version':1001,'little_endian':True}");
+    pickled(&b, text);
+    pickled(&b, keys);
+    buf_put(&b, behind, n);
+    struct made m = made_bytes(b.data, b.len, NULL);
+    buf_free(&b);
+    return m;
+}
+
+struct made made_pickle(const char *text)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    pickled(&b, text);
+    struct made m = made_bytes(b.data, b.len, NULL);
+    buf_free(&b);
+    return m;
+}
+
+/* --------------------------------------------------------------------- rows */
+
+static void row_text(buf *b, const ckpt_tensor *t)
+{
+    buf_printf(b, "%.*s %s %s", (int)t->name.len, t->name.ptr, ckpt_kind_name((ckpt_kind)t->kind),
+               ckpt_dtype_name((ckpt_dtype)t->dtype));
+    for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
+        buf_printf(b, "%s%llu", k ? "," : "[", (unsigned long long)t->shape[k]);
+    buf_text(b, t->has_shape ? t->ndim ? "]" : "[]" : "");
+    if (t->storage != CKPT_NO_STORAGE)
+        buf_printf(b, "@%u+%llu", t->storage, (unsigned long long)t->storage_offset);
+    buf_text(b, t->parameter ? " parameter" : "");
+    buf_text(b, t->requires_grad ? " grad" : "");
+    buf_text(b, t->conj ? " conj" : "");
+    buf_text(b, t->neg ? " neg" : "");
+    if (t->klass.len)
+        buf_printf(b, " <%.*s>", (int)t->klass.len, t->klass.ptr);
+    if (t->note.len)
+        buf_printf(b, " (%.*s)", (int)t->note.len, t->note.ptr);
+    buf_text(b, ";");
+}
+
+static void told(const struct made *m)
+{
+    char line[1600];
+    if (!m->f)
+        printf("  refused: %s\n", ckpt_error_text(&m->err, line, sizeof line));
+}
+
+void rows_are(struct made *m, const char *want)
+{
+    buf b;
+    told(m);
+    CU_ASSERT_EQUAL(m->status, CKPT_OK);
+    if (!m->f)
+        return;
+    buf_init(&b, 1 << 16);
+    for (uint32_t i = 0; i < ckpt_tensor_count(m->f); i++) {
+        const ckpt_tensor *t = ckpt_tensor_at(m->f, i);
+        row_text(&b, t);
+    }
+    buf_byte(&b, 0);
+    CU_ASSERT_STRING_EQUAL((char *)b.data, want);
+    if (strcmp((char *)b.data, want) != 0)
+        printf("  rows: %s\n", (char *)b.data);
+    buf_free(&b);
+}
+
+void opens_as(const char *text, const char *want)
+{
+    struct made m = made_zip(text);
+    rows_are(&m, want);
+    made_close(&m);
+}
+
+void fails_as(const char *text, ckpt_status want, const char *says)
+{
+    struct made m = made_zip(text);
+    const bool as_said = m.status == want && strstr(m.err.what, says) && m.err.offset == 64 + pickled_mark;
+    CU_ASSERT(as_said);
+    if (!as_said) {
+        printf("  of %s\n  at %zu: ", text, 64 + pickled_mark);
+        told(&m);
+        if (m.f)
+            rows_are(&m, says);
+    }
+    made_close(&m);
+}

@@ -1,0 +1,61 @@
+/* pickled.h - pickles written as text, the files around them, and the tensors in those as text again. */
+#ifndef PICKLED_H
+#define PICKLED_H
+
+#include "base/buf.h"
+#include "unit.h"
+
+/* pickled - appends the pickle of TEXT:
+ *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v}; in a text \ and two
+ *                   hexadecimal digits
+ *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
+ *   f|x             a call of f with arguments that are no tuple
+ *   x+[a,b] x+{k:v} what is put into x       x!state       BUILD
+ *   @pid            a persistent id          #3=x, #3      kept in the memo, taken from it;
+ *                                            #3~[]+[#3] before it is filled
+ *   ^x              where x is made is pickled_mark, counted from where B was before
+ */
+void pickled(buf *b, const char *text);
+extern size_t pickled_mark;
+
+#define STORAGE(class, key, numel) "@('storage',torch." class "Storage,'" key "','cpu'," #numel ")"
+#define FLOATS                     STORAGE("Float", "0", 4) /* of every file made here: 1 2 3 4 */
+#define V2(storage, offset, size, stride)                                                                    \
+    "torch._utils._rebuild_tensor_v2(" storage "," #offset "," size "," stride                               \
+    ",False,collections.OrderedDict())"
+#define W V2(FLOATS, 0, "(4,)", "(1,)")
+
+/* A file that was made and opened. */
+struct made {
+    ckpt_file *f; /* NULL: refused */
+    char *bytes;
+    size_t size;
+    ckpt_status status;
+    ckpt_error err;
+};
+
+struct record {
+    const char *name, *bytes;
+    size_t size;
+};
+
+/* made_archive - N records below archive/, opened. Close with made_close. */
+struct made made_archive(const struct record *r, size_t n, const ckpt_limits *limits);
+/* made_zip - torch.save's: data.pkl is TEXT pickled, data/0 has 16 bytes, and so have data/1, data/2. */
+struct made made_zip(const char *text);
+struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);
+/* made_legacy - torch's older stream: the pickle of TEXT, of KEYS, and the N bytes behind them. */
+struct made made_legacy(const char *text, const char *keys, const void *behind, size_t n);
+/* made_pickle - TEXT pickled and nothing else. */
+struct made made_pickle(const char *text);
+/* made_bytes - a copy of those bytes, opened. */
+struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits);
+void made_close(struct made *m);
+
+/* rows_are - the tensors of M, each "name kind dtype[shape]@storage+offset parameter grad conj neg note;". */
+void rows_are(struct made *m, const char *want);
+/* opens_as, fails_as - the same of made_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
+void opens_as(const char *text, const char *want);
+void fails_as(const char *text, ckpt_status want, const char *says);
+
+#endif

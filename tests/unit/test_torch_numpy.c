@@ -1,0 +1,121 @@
+/* numpy's arrays inside pickles, in each form of their bytes, and each lie about them. */
+#include <stdio.h>
+
+#include "pickled.h"
+
+#define DTYPE(c, o)                       "numpy.dtype('" c "',False,True)!(3,'" o "',None,None,None,-1,-1,0)"
+#define NEW                               "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')"
+#define ARRAY(shape, type, fortran, data) NEW "!(1," shape "," type "," fortran "," data ")"
+#define F4                                DTYPE("f4", "<")
+#define EIGHT                             "b'\\00\\00\\80\\3f\\00\\00\\00\\40'"
+
+static void arrays(void)
+{
+    opens_as(ARRAY("(2,1)", F4, "False", EIGHT), " ndarray float32[2,1]@0+0;");
+    opens_as("numpy._core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,)," F4 ",True," EIGHT ")",
+             " ndarray float32[2]@0+0;");
+    opens_as("{'a':#1=" ARRAY("(2,)", F4, "None", EIGHT) ",'b':#1}",
+             "a ndarray float32[2]@0+0;b ndarray float32[2]@0+0;");
+    opens_as("numpy._core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'F')", " ndarray float32[1,2]@0+0;");
+    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),'C')", " ndarray float32[1,2]@0+0;");
+    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(1,2),None)", " ndarray float32[1,2]@0+0;");
+    opens_as("numpy.core.multiarray.scalar(" DTYPE("f8", "<") "," EIGHT ")", " ndarray float64[]@0+0;");
+    opens_as(ARRAY("(1,)", DTYPE("U2", "<"), "False", EIGHT),
+             " ndarray numpy[1] (numpy dtype str_ of 8 bytes);");
+}
+
+static void what_is_no_array(void)
+{
+    opens_as(NEW, "");
+    opens_as(NEW "!5", "");
+    opens_as(NEW "!(1,(2,)," F4 ",False)", "");
+    opens_as("numpy.core.numeric._frombuffer(" EIGHT "," F4 ",(2,))", "");
+    opens_as("numpy.core.multiarray.scalar(" F4 ")", "");
+}
+
+static void columns_first(void)
+{
+    float v[4];
+    struct made m = made_zip(
+        ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
+    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
+    CU_ASSERT(v[0] == 1 && v[1] == 3 && v[2] == 2 && v[3] == 4);
+    made_close(&m);
+}
+
+static void big_endian_arrays_are_swapped(void)
+{
+    float v[2];
+    struct made m = made_zip(
+        "[" ARRAY("(2,)", DTYPE("f4", ">"), "False", "b'\\3f\\80\\00\\00\\40\\00\\00\\00'") "," ARRAY(
+            "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
+    rows_are(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
+    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT(v[0] == 1 && v[1] == 2);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 2, 2, v, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(memcmp(v, "\x80\x3f", 2), 0);
+    made_close(&m);
+}
+
+/* The sizes of an array without elements need not fit anywhere: numpy itself writes such. It was refused
+ * for want of memory. */
+static void empty_arrays_may_have_any_other_sizes(void)
+{
+    opens_as(ARRAY("(0,4611686018427387904,4611686018427387904)", F4, "False", "b''"),
+             " ndarray float32[0,4611686018427387904,4611686018427387904]@0+0;");
+    opens_as(ARRAY("(0,3)", F4, "True", "b''"), " ndarray float32[0,3]@0+0;");
+}
+
+static void lies_about_the_bytes(void)
+{
+    fails_as("^" ARRAY("(2,)", "7", "False", EIGHT), CKPT_EFORMAT, "a numpy array's dtype is not understood");
+    fails_as(ARRAY("^7", F4, "False", EIGHT), CKPT_EFORMAT, "shape is a int, it must be a tuple of integers");
+    fails_as("^" ARRAY("(2,)", F4, "False", "[1,2]"), CKPT_EFORMAT, "a numpy array's data are bytes");
+    fails_as("^" ARRAY("(3,)", F4, "False", EIGHT), CKPT_EFORMAT,
+             "a numpy array of 3 elements of float32 has 8 bytes");
+    fails_as("^" ARRAY("(4611686018427387904,)", F4, "False", EIGHT), CKPT_EFORMAT,
+             "a numpy array of 4611686018427387904 elements of float32 has 8 bytes");
+    fails_as("^" ARRAY("(4611686018427387904,4)", F4, "False", EIGHT), CKPT_EFORMAT,
+             "the product of a numpy array's sizes does not fit 64 bits");
+}
+
+/* Protocol 2 has no bytes: Python 3 writes what makes them. */
+static void bytes_in_other_forms(void)
+{
+    static const char *const forms[] = {
+        "_codecs.encode('\\00\\00\\c2\\80\\3f\\00\\00\\00\\40','latin1')",
+        "builtins.bytes(" EIGHT ")",
+        "__builtin__.bytearray(builtins.bytearray(__builtin__.bytes(" EIGHT ")))",
+        "s'\\00\\00\\80\\3f\\00\\00\\00\\40'",
+    };
+    char text[512];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        float v[2] = {0};
+        snprintf(text, sizeof text, ARRAY("(2,)", F4, "False", "%s"), forms[i]);
+        struct made m = made_zip(text);
+        rows_are(&m, " ndarray float32[2]@0+0;");
+        CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+        CU_ASSERT(v[0] == 1 && v[1] == 2);
+        made_close(&m);
+    }
+    opens_as(ARRAY("(0,)", F4, "False", "builtins.bytes()"), " ndarray float32[0]@0+0;");
+    fails_as("^" ARRAY("(2,)", F4, "False",
+                       "builtins.bytes(builtins.bytes(builtins.bytes(builtins.bytes(" EIGHT "))))"),
+             CKPT_EFORMAT, "a numpy array's data are bytes");
+    fails_as("^" ARRAY("(2,)", F4, "False", "_codecs.encode(5,'latin1')"), CKPT_EFORMAT,
+             "a numpy array's data are bytes");
+    fails_as(ARRAY("(2,)", F4, "False", "_codecs.encode(^'\\c4\\80','latin1')"), CKPT_EFORMAT,
+             "latin-1 text with a code point above U+00FF");
+}
+
+void suite_torch_numpy(void)
+{
+    UNIT(arrays);
+    UNIT(what_is_no_array);
+    UNIT(columns_first);
+    UNIT(big_endian_arrays_are_swapped);
+    UNIT(empty_arrays_may_have_any_other_sizes);
+    UNIT(lies_about_the_bytes);
+    UNIT(bytes_in_other_forms);
+}

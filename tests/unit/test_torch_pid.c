@@ -1,0 +1,134 @@
+/* Persistent ids: how storages are named, by tuples, texts and whole streams, and each lie in such a name. */
+#include <stdio.h>
+
+#include "pickled.h"
+
+static const char must_stand[] = "stands where ('storage', class, key, location, numel) must";
+
+#define PID(a) "torch._utils._rebuild_tensor_v2(^@" a ",0,(2,),(1,),False,collections.OrderedDict())"
+#define OVER(storage)                                                                                        \
+    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False,collections.OrderedDict())"
+
+static void tuples(void)
+{
+    opens_as(PID("('storage',torch.FloatStorage,0,'cpu',4)"), " dense float32[2]@0+0;");
+    opens_as(PID("('storage',torch.FloatStorage,'0',None,4)"), " dense float32[2]@0+0;");
+    opens_as(PID("('storage',torch.FloatStorage,'0','cpu',4,None)"), " dense float32[2]@0+0;");
+    opens_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,3))"), " dense float32[2]@0+1;");
+    fails_as("torch._utils._rebuild_tensor(^5,0,(),())", CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu')"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("['storage',torch.FloatStorage,'0','cpu',4]"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("(1,torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('module',torch.FloatStorage,'0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage','FloatStorage','0','cpu',4)"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,0.5,'cpu',4)"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',-4)"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu','4')"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',-1,3))"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1))"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
+             "storage view [1, +4) of 4 elements");
+    fails_as(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
+             "storage class \"OddStorage\", which torch does not have");
+    fails_as(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
+             "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
+}
+
+/* Protocol 0 has only text for them. */
+
+static void texts(void)
+{
+    opens_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4)'"),
+             " dense float32[2]@0+0;");
+    opens_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, 4'"),
+             " dense float32[2]@0+0;");
+    fails_as(PID("'(\\27module\\27)'"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27'"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage'"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>'"), CKPT_EFORMAT, must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, cpu'"), CKPT_EFORMAT,
+             must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27'"),
+             CKPT_EFORMAT, must_stand);
+    fails_as(PID("'(\\27storage\\27, <class \\27torch.FloatStorage\\27>, \\270\\27, \\27cpu\\27, x)'"),
+             CKPT_EFORMAT, must_stand);
+}
+
+static void objects_that_are_no_storage(void)
+{
+    opens_as("[@('module',my.Net,'net.py','source'),@5,@(1,2),@'text']", "");
+}
+
+/* What a location cannot be is left out: it could not be written as text. */
+static void locations_are_text(void)
+{
+    struct made m = made_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
+                                "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
+    rows_are(&m, " dense float32[2]@0+0;");
+    CU_ASSERT_EQUAL(ckpt_storage_at(m.f, 0)->location.len, 0);
+    made_close(&m);
+}
+
+/* ------------------------------------------------------- streams in a pickle */
+
+#define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
+#define STREAM(pid, keys, data)                                                                              \
+    "torch.storage._load_from_bytes(b'" MAGIC "\\80\\02" pid ".\\80\\02" keys "." data "')"
+#define NAMED                                                                                                \
+    "(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00cpuK\\02NtQ"
+#define KEYS  "(X\\01\\00\\00\\000l"
+#define DATA  "\\02\\00\\00\\00\\00\\00\\00\\00\\00\\00\\80\\3f\\00\\00\\00\\40"
+#define WHOLE STREAM(NAMED, KEYS, DATA)
+
+static void pickle_is(const char *text, const char *want)
+{
+    struct made m = made_pickle(text);
+    rows_are(&m, want);
+    made_close(&m);
+}
+
+static void pickle_fails(const char *text, ckpt_status want, const char *says)
+{
+    struct made m = made_pickle(text);
+    CU_ASSERT_EQUAL(m.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    if (!strstr(m.err.what, says))
+        printf("  said: %s: %s\n", m.err.where, m.err.what);
+    made_close(&m);
+}
+
+static void storages_are_streams_in_bytes(void)
+{
+    float v[2];
+    pickle_is("[" OVER(WHOLE) "]", "0 dense float32[2]@0+0;");
+    pickle_is("[#1=" WHOLE "," OVER("#1") "," OVER(WHOLE) "]",
+              "0 storage float32[2]@0+0;1 dense float32[2]@0+0;2 dense float32[2]@1+0;");
+    struct made m = made_pickle("[" OVER(WHOLE) "]");
+    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT(v[0] == 1 && v[1] == 2);
+    made_close(&m);
+}
+
+static void streams_in_bytes_that_lie(void)
+{
+    pickle_fails("[torch.storage._load_from_bytes(5)]", CKPT_EFORMAT,
+                 "torch.storage._load_from_bytes is given a int, it must be bytes");
+    pickle_fails("[" STREAM("K\\05", "]", "") "]", CKPT_EFORMAT,
+                 "the stream inside torch.storage._load_from_bytes must be a storage");
+    pickle_fails("[" STREAM(NAMED, "]", DATA) "]", CKPT_ETRUNCATED, "storage \"0\" is not in the stream");
+    pickle_fails("[" STREAM(NAMED, KEYS, "\\02") "]", CKPT_ETRUNCATED, "");
+    pickle_fails("[" OVER(STREAM("K\\05", "]", "")) "]", CKPT_EFORMAT, "must be a storage");
+    pickle_fails("[torch.storage._load_from_bytes(_codecs.encode('\\c4\\80','latin1'))]", CKPT_EFORMAT,
+                 "above U+00FF");
+}
+
+void suite_torch_pid(void)
+{
+    UNIT(tuples);
+    UNIT(texts);
+    UNIT(objects_that_are_no_storage);
+    UNIT(locations_are_text);
+    UNIT(storages_are_streams_in_bytes);
+    UNIT(streams_in_bytes_that_lie);
+}
