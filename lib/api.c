@@ -13,6 +13,7 @@
 #include "format/scan.h"
 #include "format/shards.h"
 #include "format/verify.h"
+#include "io/journal.h"
 #include "io/sink.h"
 #include "op/doctor.h"
 #include "op/rename.h"
@@ -33,9 +34,7 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
     source *src = NULL;
     bool replaced = false;
     if (!is_folder(path)) {
-        ckpt_status s = strcmp(path, "-") != 0 ? journal_check(path, &replaced, err) : CKPT_OK;
-        if (s == CKPT_OK)
-            s = source_file_open(path, &src, err);
+        ckpt_status s = journal_open(path, &replaced, &src, err);
         if (s != CKPT_OK) {
             fail_file(err, path);
             return s;
@@ -58,7 +57,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     source *src = NULL;
-    ckpt_status st = source_file_open(path, &src, err);
+    ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK)
         return format_salvage(path, src, limits, out, err);
     fail_file(err, path);
@@ -388,6 +387,8 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     *result = (ckpt_scan_result){0};
+    ckpt_error torn;
+    ckpt_status half = journal_check(path, NULL, &torn);
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK)
         st = judge_new(&s, &judge, err);
@@ -399,6 +400,11 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = scan_sha256(src, result->sha256, err);
     if (st == CKPT_OK)
         st = source_file_changed(src, err);
+    if (st == CKPT_OK && half != CKPT_OK) { /* what was told holds for the file as it stands */
+        st = half;
+        if (err)
+            *err = torn;
+    }
     if (s.failed.status != CKPT_OK) {
         st = s.failed.status;
         *err = s.failed;
@@ -572,7 +578,7 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
         st = diagnose(&d, path, &c, f, err);
     else if (is_no_checkpoint(st) && !(f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
         st = doctor_foreign(&d, c.nwatched ? c.watched[0] : NULL, &told, err);
-    else if (st == CKPT_ECHANGED && !c.nwatched)
+    else if (st == CKPT_ECHANGED) /* not under our eyes: an edit in place was cut short */
         st = doctor_says(&d, "interrupted-edit", NULL, &told, err);
     if (st == CKPT_OK)
         st = check_unchanged(&c, err);

@@ -558,7 +558,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, c
     ckpt_write_result *out, ckpt_error *err);
 
 /* ckpt_recover - from an edit in place that was cut short, half way through which
- * ckpt_open refuses PATH (CKPT_ECHANGED): the file is the OLD one, or the NEW if
+ * every reader refuses PATH (CKPT_ECHANGED): the file is the OLD one, or the NEW if
  * all was done. WHAT may be NULL. An undo file that is damaged or of another file is
  * CKPT_ECHANGED, and stays. dry_run of OPTS: WHAT is what would be done. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,

@@ -15,6 +15,7 @@
 #include "base/checked.h"
 #include "core/check.h"
 #include "format/shards.h"
+#include "io/journal.h"
 
 char *shards_join(ckpt_str folder, ckpt_str name)
 {
@@ -37,7 +38,7 @@ ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
     const char *at = strcmp(path, "-") == 0 ? "./-" : path;
     if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is no regular file");
-    return source_file_open(at, out, err);
+    return journal_open(at, NULL, out, err);
 }
 
 static ckpt_status same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)

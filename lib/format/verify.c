@@ -174,9 +174,7 @@ ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ck
     source *src = NULL;
     *out = NULL;
     if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
-        if (strcmp(path, "-") != 0)
-            CKPT_TRY(journal_check(path, NULL, err));
-        CKPT_TRY(source_file_open(path, &src, err));
+        CKPT_TRY(journal_open(path, NULL, &src, err));
         c->result->bytes = src->size;
     }
     CKPT_TRY(format_check(path, src, &c->opts->limits, c, out, err));

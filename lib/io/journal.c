@@ -501,7 +501,7 @@ ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err)
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
     bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-    if (n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0))
+    if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0))
         return CKPT_OK;
     ckpt_status s = resolve(&e, path, NULL);
     if (s == CKPT_OK)

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "io/source.h"
 
 #define JOURNAL_SUFFIX ".ckpt-undo"
 #define PATCHES_MAX    8
@@ -40,10 +41,16 @@ ckpt_status journal_apply(const char *path, const struct patches *p, const struc
  * are. dry_run: *WHAT is what would be done. */
 ckpt_status journal_recover(const char *path, const struct journal_options *o, ckpt_recovered *what,
                             ckpt_error *err);
-/* journal_check - for readers of PATH: CKPT_ECHANGED when an edit of it was cut short
+/* journal_check - for readers of PATH ("-" has no journal): CKPT_ECHANGED when an edit of it was cut short
  * half way, or is under way, or when a damaged journal cannot tell. *REPLACED, which may be
  * NULL: there is a journal, of another file that had this name. */
 ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err);
+/* journal_open - source_file_open of what journal_check lets pass. */
+static inline ckpt_status journal_open(const char *path, bool *replaced, source **out, ckpt_error *err)
+{
+    CKPT_TRY(journal_check(path, replaced, err));
+    return source_file_open(path, out, err);
+}
 /* journal_forget - the file BASE in the folder DIR was replaced, and that is on the disk: its
  * journal goes. What is none stays. */
 void journal_forget(int dir, const char *base);

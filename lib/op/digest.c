@@ -28,6 +28,7 @@
 #include "base/cursor.h"
 #include "core/dtype.h"
 #include "core/sweep.h"
+#include "io/journal.h"
 #include "io/source.h"
 #include "op/digest.h"
 #include "op/hash_xxh3.h"
@@ -219,7 +220,7 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
 {
     source *src;
     struct hash h;
-    ckpt_status st = source_file_open(path, &src, err);
+    ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
         if (st == CKPT_OK)

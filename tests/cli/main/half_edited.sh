@@ -1,0 +1,48 @@
+# A file half changed by an edit in place: no command takes it for a checkpoint. Its journal is made by hand, two pieces
+# of a byte each, "PK" that was to become "XY".
+le() { # le N BYTES - little-endian
+    n=$1 i=$2
+    while [ "$i" -gt 0 ]; do
+        printf "\\$(printf %o $((n % 256)))"
+        n=$((n / 256)) i=$((i - 1))
+    done
+}
+torn() { # torn FILE, which begins "PK"
+    printf X | dd of="$1" bs=1 conv=notrunc 2>/dev/null
+    set -- "$1" "$(stat -c %i "$1")" "$(wc -c <"$1")"
+    { printf CKPTUNDO; le 1 4; le 2 4; le "$2" 8; le "$3" 8; le "$3" 8; le 94 8
+      le 0 8; le 1 8; printf 'P\113\066\262\267'; le 1 8; le 1 8; printf 'K\335\006\265\300'; } >body
+    { cat body; gzip -c body | tail -c 8 | head -c 4; } >"$1.ckpt-undo"
+    rm body
+}
+each() # each FILE
+{
+    for command in 'ls -q' 'ls --json' info show hash 'hash --file-sha256' 'hash --hub-name' stat "diff $1" verify doctor 'doctor --json' \
+        'salvage -o o.pt' 'sanitize -o o.pt' 'convert -o o.pt' 'rename -s a=>b -o o.pt' 'strip --auto -o o.pt' \
+        'add x. -o o.pt'; do
+        said=$(ckpt $command "$1" 2>&1)
+        echo "$command: $? $said"
+    done
+}
+cp data/train.pt w.pt
+torn w.pt
+each w.pt
+ls o.pt 2>/dev/null
+# what the file would do as it stands is told all the same, and that this may not be all
+ckpt scan w.pt; echo $?
+ckpt scan --json --sandbox=off w.pt; echo $?
+# a shard
+ckpt convert -q --root state_dict data/train.pt w.safetensors
+mkdir set
+ckpt convert -q --max-shard-size 8KB w.safetensors set/model.safetensors
+head -c 8 set/model-00001-of-00002.safetensors >keep
+printf PK | dd of=set/model-00001-of-00002.safetensors bs=1 conv=notrunc 2>/dev/null
+torn set/model-00001-of-00002.safetensors
+for command in ls verify doctor 'convert -o o.pt'; do
+    said=$(ckpt $command set 2>&1)
+    echo "$command: $? $said"
+done
+# undone, no more
+ckpt strip -i no.such.prefix. w.pt; echo $?
+ckpt scan -q w.pt; echo $?
+ckpt salvage w.pt -o o.pt; echo $?
