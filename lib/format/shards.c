@@ -219,12 +219,13 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
         return fail_memory(x->err);
     x->shards = grown;
     *out = (uint32_t)x->nshards;
-    grown[x->nshards++] = (struct shard){.name = name};
+    grown[x->nshards++] = (struct shard){.name = name, .at = x->j.at};
     return CKPT_OK;
 }
 
 static ckpt_status read_weight(struct index *x, ckpt_str key)
 {
+    uint64_t at = x->j.at;
     enum json_event e = json_next(&x->j);
     uint32_t before;
     if (e != JSON_STRING)
@@ -235,7 +236,7 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
     x->weights = grown;
     if (before != MAP_NONE)
         return json_fail(&x->j, "weight_map lists \"%.*s\" twice", STR_ARG(key));
-    grown[x->n].key = key;
+    grown[x->n] = (struct weight){.key = key, .at = at};
     return find_shard(x, x->j.str, &grown[x->n++].shard);
 }
 
@@ -257,6 +258,7 @@ static ckpt_status read_map(struct index *x)
 static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
 {
     if (str_is(key, "total_size")) {
+        x->total_at = x->j.at;
         x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&x->j, &x->total_size);
         return CKPT_OK;
     }

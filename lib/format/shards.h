@@ -11,6 +11,7 @@
 /* One shard, while it is merged. */
 struct shard {
     ckpt_str name;
+    uint64_t at; /* where the index names it first */
     ckpt_file *file;
     const value_pair *pairs;
     uint32_t npairs;
@@ -28,6 +29,7 @@ struct shard {
 
 struct weight {
     ckpt_str key;
+    uint64_t at; /* in the index; CKPT_NO_OFFSET: it is not there */
     uint32_t shard;
 };
 
@@ -43,7 +45,7 @@ struct index {
     map *notes;        /* metadata of the whole by key */
     bool has_map, has_size;
     bool lost; /* of a set that is being checked: not all tensors are there, and that was told */
-    uint64_t total_size;
+    uint64_t total_size, total_at;
     ckpt_error *err;
 };
 

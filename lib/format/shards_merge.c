@@ -121,7 +121,7 @@ static ckpt_status told_missing(struct index *x, const struct shard *s)
     for (size_t i = 0; i < x->n; i++)
         n += &x->shards[x->weights[i].shard] == s;
     x->lost = true;
-    (void)fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the shard is missing, and with it %zu tensor%s", n,
+    (void)fail(x->err, CKPT_ETRUNCATED, s->at, "the shard is missing, and with it %zu tensor%s", n,
                n == 1 ? "" : "s");
     fail_where(x->err, "%.*s", STR_ARG(s->name));
     fail_hint(x->err, "put all shards into the folder of the index");
@@ -148,7 +148,7 @@ static ckpt_status check_present(struct index *x)
             CKPT_TRY(told_missing(x, &x->shards[i]));
     if (!missing || x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "shard %.*s is missing (%zu of %zu are)",
+    (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "shard %.*s is missing (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
     fail_where(x->err, "weight_map");
     fail_hint(x->err, "put all shards into the folder of the index");
@@ -342,7 +342,7 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
                     STR_ARG(w->key), STR_ARG(s->name));
         return CKPT_OK;
     }
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+    (void)fail(x->err, CKPT_EFORMAT, w->at,
                "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
                STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
@@ -371,13 +371,13 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
         return fail_memory(x->err);
     x->weights = grown;
     if (before != MAP_NONE) {
-        (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in two shards, %.*s and %.*s",
+        (void)fail(x->err, CKPT_EFORMAT, grown[before].at, "\"%.*s\" is in two shards, %.*s and %.*s",
                    STR_ARG(key), STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
         x->lost = true;
         return file_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
     CKPT_TRY(told_extra(x, s, key));
-    grown[x->n++] = (struct weight){key, (uint32_t)(s - x->shards)};
+    grown[x->n++] = (struct weight){key, CKPT_NO_OFFSET, (uint32_t)(s - x->shards)};
     return take_pair(x, s, k);
 }
 
@@ -440,7 +440,7 @@ static ckpt_status check_total(const struct index *x)
                 (unsigned long long)x->total_size, (unsigned long long)tensors);
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+    (void)fail(x->err, CKPT_EFORMAT, x->total_at,
                "the index says total_size %llu, its tensors have %llu bytes",
                (unsigned long long)x->total_size, (unsigned long long)tensors);
     return file_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);

@@ -143,7 +143,8 @@ ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_
         return fail_memory(err);
     *i = (size_t)at;
     return at >= 0 ? CKPT_OK
-                   : fail(err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "the record \"%s\" is missing", name);
+                   : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
+                          "the record \"%s\" is missing", name);
 }
 
 bool torch_archive_has(struct torch_archive *ta, const char *name)
@@ -271,11 +272,11 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
 /* check_inflation - what parsing may take is counted from the pickle's length. A
  * long one packs 50-fold, where nothing in it is memoized; beyond 200-fold a
  * small file is there to fill memory. */
-static ckpt_status check_inflation(const struct zip_entry *e, ckpt_error *err)
+static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt_error *err)
 {
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
         return CKPT_OK;
-    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+    (void)fail(err, CKPT_ELIMIT, source_pos(z->src, e->header),
                "%llu bytes inflate to %llu; no pickle of tensors packs so well", (unsigned long long)e->csize,
                (unsigned long long)e->usize);
     fail_hint(err, "the archive is made to fill memory; if you trust it, unpack it and pack it again stored");
@@ -287,7 +288,7 @@ ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value 
 {
     const struct zip_entry *e = &ta->z->entries[i];
     source *s;
-    CKPT_TRY(check_inflation(e, err));
+    CKPT_TRY(check_inflation(ta->z, e, err));
     file_budget(ta->f, e->usize);
     CKPT_TRY(unambiguous(ta, i, err));
     CKPT_TRY(zip_data(ta->z, i, err));
@@ -339,11 +340,9 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
         s->src = source_mem("", 0, CKPT_NO_OFFSET);
         return s->src ? CKPT_OK : fail_memory(err);
     }
-    uint64_t size = ta->z->src->size;
-    bool cut = ta->f->salvage && ta->z->directory == size; /* there is no directory */
-    (void)fail(err, CKPT_ETRUNCATED, cut ? source_pos(ta->z->src, size) : CKPT_NO_OFFSET,
-               "the record of a storage of %llu elements is missing",
-               (unsigned long long)pid->numel);
+    /* The directory does not list it; of a cut archive that is where it ends. */
+    (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
+               "the record of a storage of %llu elements is missing", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
     fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
     return file_fault(ta->f, CKPT_ETRUNCATED, err);

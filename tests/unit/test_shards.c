@@ -152,8 +152,10 @@ static void an_index_that_lies_is_refused(void)
     two_shards();
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_ENOTFOUND,
             "shard 3.safetensors is missing (1 of 2 are)");
+    CU_ASSERT_EQUAL(err.offset, 39); /* where the index names it */
     REFUSED("{\"weight_map\":{\"a\":\"2.safetensors\",\"b\":\"2.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" is in 2.safetensors, which does not have it");
+    CU_ASSERT_EQUAL(err.offset, 15);
     REFUSED("{\"weight_map\":{\"a\":\"../1.safetensors\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"/etc/passwd\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
