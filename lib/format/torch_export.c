@@ -126,8 +126,10 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
 {
     enum json_event e;
     uint64_t *list = arena_array(s->ta->f->a, 1, sizeof *list), k;
-    size_t cap = list ? 1 : 0;
+    size_t cap = 1;
     *n = 0;
+    if (!list)
+        return fail_memory(s->err);
     CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides must be arrays"));
     while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
         CKPT_TRY(read_int(s, e, &k));
@@ -137,7 +139,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
         list[(*n)++] = k;
     }
     *out = list;
-    return list ? CKPT_OK : fail_memory(s->err);
+    return CKPT_OK;
 }
 
 static ckpt_status read_device(struct section *s, struct weight *w)

@@ -46,7 +46,7 @@ static ckpt_status take_row(const struct graft *g, size_t i)
     struct row r = g->part->table.rows[i];
     struct step *steps = arena_array(g->f->a, (uint64_t)g->nprefix + r.t.npath, sizeof *steps);
     ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
-    bool own = v && v->row == i;
+    bool own = v->row == i; /* the first that shows it */
     ckpt_path_elem *path = longer_path(g, r.t.path, r.t.npath);
     if (!steps || !path)
         return fail_memory(g->err);

@@ -212,8 +212,7 @@ static ckpt_value *make_detached(struct script *s, ckpt_value *v)
 {
     ckpt_value *items[9];
     uint32_t n = value_nargs(v);
-    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9 ||
-        v->u.call.args->type != CKPT_V_TUPLE)
+    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9)
         return v;
     for (uint32_t i = 0; i < n; i++)
         items[i] = value_arg(v, i);
@@ -360,7 +359,7 @@ static ckpt_status not_module(const struct script *s, const ckpt_value *root)
 {
     char type[64];
     struct torch_storages st = torch_archive_storages(s->ta);
-    (void)fail(s->err, CKPT_EFORMAT, st.stream ? source_pos(st.stream, root->offset) : st.packed_at,
+    (void)fail(s->err, CKPT_EFORMAT, source_pos(st.stream, root->offset),
                "the root of a TorchScript archive must be a module, this is a %s",
                ckpt_value_type_name(root, type, sizeof type));
     fail_near(s->err, st.packed_at, st.part);

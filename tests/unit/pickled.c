@@ -211,6 +211,19 @@ struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
     return m;
 }
 
+void made_again(struct made *m, const char *from, const char *to)
+{
+    size_t n = strlen(from);
+    ckpt_close(m->f);
+    m->f = NULL;
+    for (size_t at = 0; at + n <= m->size; at++)
+        if (memcmp(m->bytes + at, from, n) == 0)
+            memcpy(m->bytes + at, to, n);
+    struct made now = made_bytes(m->bytes, m->size, NULL);
+    made_close(m);
+    *m = now;
+}
+
 void made_close(struct made *m)
 {
     ckpt_close(m->f);

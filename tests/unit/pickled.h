@@ -41,6 +41,8 @@ struct record {
 
 /* made_archive - N records below archive/, opened. Close with made_close. */
 struct made made_archive(const struct record *r, size_t n, const ckpt_limits *limits);
+/* made_again - M opened once more, with TO in place of each FROM of the same length in its bytes. */
+void made_again(struct made *m, const char *from, const char *to);
 /* made_zip - torch.save's: data.pkl is TEXT pickled, data/0 has 16 bytes, and so have data/1, data/2. */
 struct made made_zip(const char *text);
 struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits);

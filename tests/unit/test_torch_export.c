@@ -1,0 +1,222 @@
+/* torch.export's archives: the configs that describe their weights, and each lie in one. */
+#include <stdio.h>
+
+#include "pickled.h"
+
+#define CONFIG "data/weights/model_weights_config.json"
+#define INT(n) "{\"as_int\":" #n "}"
+#define META                                                                                                 \
+    "{\"dtype\":7,\"sizes\":[" INT(4) "],\"strides\":[" INT(1) "]," \
+    "\"storage_offset\":" INT(                  \
+        0) ",\"requires_grad\":true,\"device\":{\"type\":\"cpu\",\"index\":null},\"layout\":7}"
+#define WEIGHT(name, meta)                                                                                   \
+    "\"" name "\":{\"path_name\":\"weight_0\",\"is_param\":true,\"use_pickle\":false," \
+    "\"tensor_meta\":" meta  \
+    "}"
+#define CONFIGURED(weights) "{\"config\":{" weights "}}"
+
+static const char data[16];
+
+static struct made exported(const char *config, const ckpt_limits *limits)
+{
+    const struct record r[] = {{"archive_format", "pt2", 3},
+                               {"byteorder", "little", 6},
+                               {"data/weights/weight_0", data, 16},
+                               {CONFIG, config, strlen(config)}};
+    return made_archive(r, 4, limits);
+}
+
+static void opens(const char *config, const char *want)
+{
+    struct made m = exported(config, NULL);
+    rows_are(&m, want);
+    if (m.f)
+        CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torch-export");
+    made_close(&m);
+}
+
+static void fails(const char *config, ckpt_status want, const char *says)
+{
+    struct made m = exported(config, NULL);
+    CU_ASSERT_EQUAL(m.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, CONFIG));
+    CU_ASSERT(m.err.offset < m.size);
+    if (m.status != want || !strstr(m.err.what, says) || !strstr(m.err.where, CONFIG))
+        printf("  of %s\n  said: %s: %s: %s\n", config, ckpt_status_name(m.status), m.err.where, m.err.what);
+    made_close(&m);
+}
+
+static void configs_describe_weights(void)
+{
+    opens(CONFIGURED(WEIGHT("w", META)), "state_dict.w dense float32[4]@0+0 parameter grad;");
+    opens(CONFIGURED(WEIGHT("w", META) "," WEIGHT(
+              "v", "{\"dtype\":13,\"sizes\":[],\"strides\":[],\"storage_offset\":3}")),
+          "state_dict.w dense float32[4]@0+0 parameter grad;state_dict.v dense bfloat16[]@0+3 parameter;");
+    opens(CONFIGURED(WEIGHT(
+              "w", "{\"dtype\":1,\"sizes\":[4,2],\"strides\":[2,{\"other\":{\"x\":[1]},\"as_int\":1}]}")),
+          "state_dict.w dense uint8[4,2]@0+0 parameter;");
+    opens("{\"more\":[1,{}],\"config\":{}}", "");
+    opens("{}", "");
+}
+
+static void what_configs_must_hold(void)
+{
+    fails("[]", CKPT_EFORMAT, "the text must be an object");
+    fails("{\"config\":[]}", CKPT_EFORMAT, "config must be an object");
+    fails(CONFIGURED("\"w\":7"), CKPT_EFORMAT, "a weight must be an object");
+    fails(CONFIGURED("\"w\":{}"), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\"}"), CKPT_EFORMAT,
+          "\"w\" lacks path_name or tensor_meta");
+    fails(CONFIGURED("\"w\":{\"path_name\":7,\"tensor_meta\":" META "}"), CKPT_EFORMAT,
+          "\"w\" lacks path_name");
+    fails(CONFIGURED(WEIGHT("w", "null")), CKPT_EFORMAT, "\"w\" lacks path_name or tensor_meta");
+    fails(CONFIGURED(WEIGHT("w", "[]")), CKPT_EFORMAT, "tensor_meta must be an object");
+    fails(CONFIGURED(WEIGHT("w", "{}")), CKPT_EFORMAT,
+          "tensor_meta must have a dtype, sizes and as many strides, found 0 and 0");
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1]}")), CKPT_EFORMAT, "found 1 and 0");
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[1],\"strides\":[]}")), CKPT_EFORMAT,
+          "found 1 and 0");
+    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[1],\"strides\":[1]}")), CKPT_EFORMAT, "found 1 and 1");
+    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"tensor_meta\":" META "}"), CKPT_ETRUNCATED,
+          "the record \"data/weights/weight_1\" is missing");
+    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_1\",\"use_pickle\":true}"), CKPT_ETRUNCATED,
+          "the record \"data/weights/weight_1\" is missing");
+    fails(CONFIGURED("\"w\":{\"path_name\":\"weight_0\",\"use_pickle\":true}"), CKPT_EUNKNOWN, "");
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":7,\"sizes\":[5],\"strides\":[1]}")), CKPT_EFORMAT,
+          "the view reaches byte 20 of storage \"archive/data/weights/weight_0\", which has 16");
+}
+
+static void what_a_description_must_hold(void)
+{
+    static const char dtype[] = "dtype must be the number of a torch.ScalarType known here";
+    static const char number[] = "a size, stride or offset must be a number >= 0";
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":\"float\"}")), CKPT_EFORMAT, dtype);
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":-7}")), CKPT_EFORMAT, dtype);
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":14}")), CKPT_EFORMAT, dtype);
+    fails(CONFIGURED(WEIGHT("w", "{\"dtype\":99}")), CKPT_EFORMAT, dtype);
+    fails(CONFIGURED(WEIGHT("w", "{\"device\":\"cpu\"}")), CKPT_EFORMAT, "device must be an object");
+    fails(CONFIGURED(WEIGHT("w", "{\"device\":{\"type\":5}}")), CKPT_EFORMAT, "found 0 and 0");
+    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":4}")), CKPT_EFORMAT, "sizes and strides must be arrays");
+    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[\"4\"]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[-4]}")), CKPT_EFORMAT, "must be {\"as_int\": n}");
+    fails(CONFIGURED(WEIGHT("w", "{\"sizes\":[{\"as_int\":-4}]}")), CKPT_EFORMAT, number);
+    fails(CONFIGURED(WEIGHT("w", "{\"strides\":[{\"as_int\":\"4\"}]}")), CKPT_EFORMAT, number);
+    fails(CONFIGURED(WEIGHT("w", "{\"storage_offset\":{\"as_expr\":\"s0\"}}")), CKPT_EFORMAT,
+          "a size, stride or offset must have \"as_int\"");
+}
+
+/* Wherever the text breaks off, or is another than JSON, it is told. */
+static void text_that_breaks_off(void)
+{
+    static const char whole[] = "{\"a\":[1],\"config\":{" WEIGHT(
+        "w",
+        "{\"dtype\":7,\"sizes\":[{\"as_int\":4,\"x\":{}}],\"strides\":[1],\"device\":{\"type\":\"cpu\","
+        "\"y\":[]},\"z\":[0]}") "}}";
+    char part[sizeof whole];
+    for (size_t n = 1; n + 1 < sizeof whole; n++) {
+        memcpy(part, whole, sizeof whole);
+        part[n] = 0;
+        fails(part, CKPT_ETRUNCATED, "");
+        memcpy(part, whole, sizeof whole);
+        part[n] = '!';
+        struct made m = exported(part, NULL);
+        CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
+        made_close(&m);
+    }
+    fails(CONFIGURED(WEIGHT("w", META)) "x", CKPT_EFORMAT, "");
+}
+
+/* ------------------------------------------------------- archives within */
+
+static void records_that_are_archives(void)
+{
+    struct made in = made_zip(
+        "{'w':#1=" W
+        ",'t':#1,'s':@('storage',torch.FloatStorage,'9','meta',4),"
+        "'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float16,(2,),(1,),True),"
+        "'n':torch._utils._rebuild_nested_tensor(" W "," W "," W "," W "),'v':5}");
+    static const char config[] = CONFIGURED("\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true}");
+    struct record r[] = {{"archive_format", "pt2", 3},
+                         {"models/model.json", "{}", 2},
+                         {"data/weights/weight_0", in.bytes, in.size},
+                         {CONFIG, config, sizeof config - 1},
+                         {"data/constants/model.pt", in.bytes, in.size}};
+    struct made m = made_archive(r, 5, NULL);
+    rows_are(
+        &m,
+        "state_dict.a.w dense float32[4]@0+0;state_dict.a.t dense float32[4]@0+0;"
+        "state_dict.a.s storage float32[4]@1+0;state_dict.a.m meta float16[2] grad;"
+        "state_dict.a.n nested float32;"
+        "state_dict.a.n.buffer dense float32[4]@0+0;state_dict.a.n.sizes dense float32[4]@0+0;"
+        "state_dict.a.n.strides dense float32[4]@0+0;state_dict.a.n.offsets dense float32[4]@0+0;"
+        "constants.w dense float32[4]@2+0;constants.t dense float32[4]@2+0;"
+        "constants.s storage float32[4]@3+0;constants.m meta float16[2] grad;constants.n nested float32;"
+        "constants.n.buffer dense float32[4]@2+0;constants.n.sizes dense float32[4]@2+0;"
+        "constants.n.strides dense float32[4]@2+0;constants.n.offsets dense float32[4]@2+0;");
+    CU_ASSERT_EQUAL(m.f ? ckpt_leaf_count(m.f) : 0, 2);
+    made_close(&m);
+    in.bytes[80] ^= 1; /* in its data.pkl */
+    m = made_archive(r, 5, NULL);
+    CU_ASSERT_EQUAL(m.status, CKPT_ECHECKSUM);
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/data/weights/weight_0"));
+    made_close(&m);
+    made_close(&in);
+}
+
+/* What lies beside the folder is none of its records. */
+static void other_folders(void)
+{
+    static const char config[] = CONFIGURED(WEIGHT("w", META));
+    const struct record r[] = {{"archive_format", "pt2", 3},
+                               {"besides/" CONFIG, "[]", 2},
+                               {"data/weights/weight_0", data, 16},
+                               {CONFIG, config, sizeof config - 1}};
+    struct made m = made_archive(r, 4, NULL);
+    made_again(&m, "archive/besides", "besides/archive");
+    rows_are(&m, "state_dict.w dense float32[4]@0+0 parameter grad;");
+    made_close(&m);
+}
+
+static void archives_without_weights(void)
+{
+    const struct record r[] = {
+        {"archive_format", "pt2", 3}, {"models/model.json", "{}", 2}, {"code.py", "", 0}};
+    struct made m = made_archive(r, 3, NULL);
+    CU_ASSERT_EQUAL(m.status, CKPT_EUNSUPPORTED);
+    CU_ASSERT_STRING_EQUAL(m.err.what, "a torch.export archive without weights in it");
+    made_close(&m);
+    m = made_archive(r, 1, NULL);
+    CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
+    made_close(&m);
+    const struct record old = {"0123456789abcdef", "", 0};
+    m = made_archive(&old, 1, NULL);
+    made_again(&m, "archive/0123456789abcdef", "serialized_state_dict.pt"); /* and no program */
+    CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
+    made_close(&m);
+}
+
+static void little_memory_is_told(void)
+{
+    ckpt_status st = CKPT_ENOMEM;
+    for (ckpt_limits l = {.max_metadata = 64}; st != CKPT_OK && l.max_metadata < 100000;
+         l.max_metadata += 16) {
+        struct made m = exported(CONFIGURED(WEIGHT("w", META)), &l);
+        st = m.status;
+        CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);
+        made_close(&m);
+    }
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+}
+
+void suite_torch_export(void)
+{
+    UNIT(configs_describe_weights);
+    UNIT(what_configs_must_hold);
+    UNIT(what_a_description_must_hold);
+    UNIT(text_that_breaks_off);
+    UNIT(records_that_are_archives);
+    UNIT(other_folders);
+    UNIT(archives_without_weights);
+    UNIT(little_memory_is_told);
+}

@@ -1,0 +1,274 @@
+/* TorchScript, of either layout: what the code says is a state dict, and each lie of the archive. */
+#include <stdio.h>
+
+#include "pickled.h"
+
+static const char data[16];
+
+/* ------------------------------------------------------------- torch >= 1.4 */
+
+#define NET(attributes) "new __torch__.Net()!{" attributes "}"
+#define CODE \
+    "class Netz(Module):\n  __parameters__ = [\"x\"]\nclass Net(Module):\n  __parameters__ = [\"w\"," \
+    " ]\n" \
+    "  __buffers__ = [\"b\", ]\n  def forward(self): pass\n"
+
+static struct made scripted(const char *text, const char *code, const char *constants,
+                            const ckpt_limits *limits)
+{
+    buf b, c;
+    buf_init(&b, 1 << 16);
+    buf_init(&c, 1 << 16);
+    pickled(&c, constants);
+    pickled(&b, text);
+    const struct record r[] = {{"data.pkl", (char *)b.data, b.len},
+                               {"code/__torch__.py", code, strlen(code)},
+                               {"constants.pkl", (char *)c.data, c.len},
+                               {"data/0", data, 16}};
+    struct made m = made_archive(r, 4, limits);
+    buf_free(&b);
+    buf_free(&c);
+    return m;
+}
+
+static void opens(const char *text, const char *code, const char *want)
+{
+    struct made m = scripted(text, code, "()", NULL);
+    rows_are(&m, want);
+    if (m.f)
+        CU_ASSERT_STRING_EQUAL(ckpt_file_format(m.f), "torchscript");
+    made_close(&m);
+}
+
+static void code_tells_parameters_and_buffers(void)
+{
+    static const char net[] = NET("'w':" W ",'b':" W ",'c':" W ",'n':5,7:" W);
+    opens(net, CODE, "w dense float32[4]@0+0;b dense float32[4]@0+0;");
+    opens(net, "class Net(Module):\n  __parameters__ = [\"w\", ]\n",
+          "w dense float32[4]@0+0;b dense float32[4]@0+0;c dense float32[4]@0+0;");
+    opens(net, "class Net(Module):\n  __parameters__ = [\"w\n]\n  __buffers__ = [\"b\", \"c]\n",
+          "b dense float32[4]@0+0;");
+    opens(net,
+          "class Net(Module):\n  __parameters__ = [\"w\"\nclass Other(Module):\n  __buffers__ = [\"b\"]\n",
+          "w dense float32[4]@0+0;b dense float32[4]@0+0;c dense float32[4]@0+0;");
+    opens(net, "class Net(Module):\n  __parameters__ = [\"w\"",
+          "w dense float32[4]@0+0;b dense float32[4]@0+0;"
+          "c dense float32[4]@0+0;");
+    opens(net, "class Net:\n  w : Tensor\n", "");
+    opens(net, "  class Net(Module):\nclass Nett(Module):\nclass Net",
+          "w dense float32[4]@0+0;b dense float32[4]@0+0;c dense float32[4]@0+0;");
+    opens("new __torch__.a.b.Net()!{'w':" W "}", CODE, "w dense float32[4]@0+0;");
+}
+
+static void kinds_of_tensors(void)
+{
+    opens(
+        NET("'w':torch._utils._rebuild_tensor_v3(@('storage',torch.storage.UntypedStorage,'0','cpu',16),"
+            "0,(2,),(1,),"
+            "False,collections.OrderedDict(),torch.int64)"),
+        CODE, "w dense int64[2]@0+0;");
+    opens(NET("'w':torch._utils._rebuild_qtensor(" STORAGE("QInt8", "0",
+                                                           4) ",0,(4,),(1,),(torch.per_tensor_affine,"
+                                                              "0.5,3),False,collections.OrderedDict())"),
+          CODE, "w quantized qint8[4]@0+0 (per_tensor_affine, scale 0.5, zero_point 3);");
+    opens(
+        NET("'w':torch._utils._rebuild_sparse_tensor(torch.serialization._get_layout('torch.sparse_coo'),(" W
+            "," W ",(9,)))"),
+        CODE, "w sparse_coo float32[9];w.indices dense float32[4]@0+0;w.values dense float32[4]@0+0;");
+    opens(NET("'w':torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1,2,3,4)"), CODE,
+          "w dense float32[4]@0+0;");
+    opens(NET("'w':torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1,2,3,4,5)"), CODE,
+          "w dense float32[4]@0+0 grad;");
+    opens(NET("'w':#1=torch._utils._rebuild_tensor_v2(" FLOATS ",0,(4,),(1,),True,1),'b':#1"), CODE,
+          "w dense float32[4]@0+0;b dense float32[4]@0+0;");
+}
+
+static void modules_within(void)
+{
+    opens(NET("'w':" W ",'sub':" NET("'w':" W ",'deep':" NET("'b':" W)) ",5:" NET(
+              "'w':" W) ",'o':my.Net()!{'w':" W "},'e':new __torch__.Net(),'t':new __torch__.Net()!(1,2)"),
+          CODE, "w dense float32[4]@0+0;sub.w dense float32[4]@0+0;sub.deep.b dense float32[4]@0+0;");
+}
+
+static void fails(const char *text, const ckpt_limits *limits, ckpt_status want, const char *says)
+{
+    struct made m = scripted(text, CODE, "()", limits);
+    CU_ASSERT_EQUAL(m.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    if (!strstr(m.err.what, says))
+        printf("  said: %s: %s\n", m.err.where, m.err.what);
+    if (want == CKPT_EFORMAT)
+        CU_ASSERT_EQUAL(m.err.offset, 64 + pickled_mark);
+    made_close(&m);
+}
+
+static void limits_and_roots(void)
+{
+    struct made m = scripted("[1]", CODE, "()", NULL);
+    CU_ASSERT_EQUAL(m.status, CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(m.err.what, "the root of a TorchScript archive must be a module,"
+        " this is a list");
+    CU_ASSERT_STRING_EQUAL(m.err.where, "archive/data.pkl");
+    CU_ASSERT_EQUAL(m.err.offset, 64 + 6);
+    made_close(&m);
+    fails(NET("'a':" NET("'b':" NET(""))), &(ckpt_limits){.max_depth = 2}, CKPT_ELIMIT,
+          "modules nested deeper than 2");
+    fails(NET("'a':" NET("") ",'b':" NET("") ","
+        "'c':" NET("")), &(ckpt_limits){.max_tensors = 2}, CKPT_ELIMIT,
+          "more than 2 modules");
+    fails(NET("'w':" W ",'b':" W ",'c':" NET("")), &(ckpt_limits){.max_tensors = 2}, CKPT_ELIMIT,
+          "more than 0 modules");
+}
+
+static void constants_are_told(void)
+{
+    struct made m = scripted(NET("'w':" W), CODE, "(1," W ",torch.jit._pickle.build_tensor_from_id(0))",
+                             NULL);
+    rows_are(&m, "w dense float32[4]@0+0;");
+    CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 2);
+    CU_ASSERT_STRING_EQUAL(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0),
+                           "2 tensors are constants of the code, outside of the state dict");
+    made_close(&m);
+    m = scripted(NET(""), CODE, "[" W "]", NULL);
+    rows_are(&m, "");
+    CU_ASSERT_PTR_NOT_NULL(
+        strstr(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0), "a frozen module: its weights are 1"));
+    made_close(&m);
+    m = scripted(NET("'w':" W), CODE, "{'not':'a list'}", NULL);
+    rows_are(&m, "w dense float32[4]@0+0;");
+    made_close(&m);
+}
+
+/* ------------------------------------------------------ torch 1.0 to 1.3 */
+
+#define TENSOR(more) \
+    "{\"dims\":[\"4\"],\"strides\":[\"1\"],\"offset\":\"0\",\"dataType\":\"FLOAT\"," \
+    "\"data\":{\"key\":\"tensors/0\"}" more \
+    "}"
+#define PARAM(name, id) "{\"name\":\"" name "\",\"tensorId\":" id ",\"isBuffer\":false}"
+#define MODEL(modules, tensors) \
+    "{\"protoVersion\":\"2\",\"mainModule\":" modules ",\"tensors\":[" tensors "]}"
+
+static struct made described(const char *json, const ckpt_limits *limits)
+{
+    const struct record r[] = {
+        {"model.json", json, strlen(json)}, {"tensors/0", data, 16}, {"code/model.py", "", 0}};
+    return made_archive(r, 3, limits);
+}
+
+static void reads(const char *json, const char *want)
+{
+    struct made m = described(json, NULL);
+    rows_are(&m, want);
+    made_close(&m);
+}
+
+static void refuses(const char *json, ckpt_status want, const char *says)
+{
+    struct made m = described(json, NULL);
+    CU_ASSERT_EQUAL(m.status, want);
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.what, says));
+    CU_ASSERT_PTR_NOT_NULL(strstr(m.err.where, "archive/model.json"));
+    CU_ASSERT(m.err.offset < m.size);
+    if (m.status != want || !strstr(m.err.what, says) || !strstr(m.err.where, "archive/model.json"))
+        printf("  of %s\n  said: %s: %s: %s\n", json, ckpt_status_name(m.status), m.err.where, m.err.what);
+    made_close(&m);
+}
+
+static void models_of_json(void)
+{
+    reads(
+        MODEL("{\"name\":\"main\",\"parameters\":[" PARAM("w", "\"0\"") ","
+            "" PARAM("v", "0") "]}", TENSOR("")),
+        "w dense float32[4]@0+0;v dense float32[4]@0+0;");
+    reads(MODEL("{\"submodules\":[{\"parameters\":[" PARAM(
+                    "w", "\"0\"") "],\"submodules\":[],\"name\":\"fc\",\"x\":[1]}]}",
+                TENSOR(",\"device\":\"cpu\",\"more\":{}")),
+          "fc.w dense float32[4]@0+0;");
+    reads(
+        MODEL(
+            "{\"parameters\":[" PARAM("w", "\"1\"") "]}",
+            TENSOR(
+                "") ",{\"dataType\":\"BFLOAT16\",\"device\":7,\"data\":{\"size\":\"2\","
+                "\"key\":\"tensors/0\"}}"),
+        "w dense bfloat16[]@0+0;");
+    reads(MODEL("{\"parameters\":[{\"name\":7,\"tensorId\":0}]}", TENSOR("")), " dense float32[4]@0+0;");
+    reads("{\"tensors\":[],\"mainModule\":{}}", "");
+    reads("{\"mainModule\":{},\"mainModule\":{\"parameters\":7}}", "");
+}
+
+static void what_models_must_hold(void)
+{
+    refuses("[]", CKPT_EFORMAT, "the text must be an object");
+    refuses(MODEL("[]", ""), CKPT_EFORMAT, "mainModule must be an object");
+    refuses(MODEL("{\"parameters\":{}}", ""), CKPT_EFORMAT, "parameters must be an array");
+    refuses(MODEL("{\"parameters\":[7]}", ""), CKPT_EFORMAT, "a parameter must be an object");
+    refuses(MODEL("{\"parameters\":[{\"tensorId\":-1}]}", ""), CKPT_EFORMAT,
+            "tensorId must be a number >= 0");
+    refuses(MODEL("{\"parameters\":[{\"tensorId\":\"x\"}]}", ""), CKPT_EFORMAT,
+            "tensorId must be a number >= 0");
+    refuses(MODEL("{\"parameters\":[{\"tensorId\":null}]}", ""), CKPT_EFORMAT,
+            "tensorId must be a number >= 0");
+    refuses(MODEL("{\"parameters\":[" PARAM("w", "1") "]}", TENSOR("")), CKPT_EFORMAT,
+            "\"w\" is tensor 1 of 1");
+    refuses(MODEL("{\"submodules\":{}}", ""), CKPT_EFORMAT, "submodules must be an array");
+    refuses(MODEL("{\"submodules\":[7]}", ""), CKPT_EFORMAT, "a submodule must be an object");
+    refuses(MODEL("{\"name\":7}", ""), CKPT_EFORMAT, "the name of a module must be a text");
+    refuses(MODEL("{}", "7"), CKPT_EFORMAT, "a tensor must be an object");
+    refuses("{\"tensors\":{}}", CKPT_EFORMAT, "tensors must be an array");
+    refuses(MODEL("{}", "{\"dims\":7}"), CKPT_EFORMAT, "dims and strides must be arrays");
+    refuses(MODEL("{}", "{\"dims\":[null]}"), CKPT_EFORMAT, "dims and strides must be numbers >= 0");
+    refuses(MODEL("{}", "{\"offset\":-1}"), CKPT_EFORMAT, "offset must be a number >= 0");
+    refuses(MODEL("{}", "{\"data\":7}"), CKPT_EFORMAT, "data must be an object");
+    refuses(MODEL("{}", "{}"), CKPT_EFORMAT, "tensor 0 lacks its data, its type or some of its strides");
+    refuses(MODEL("{}", "{\"data\":{\"key\":7},\"dataType\":\"FLOAT\"}"), CKPT_EFORMAT, "tensor 0 lacks");
+    refuses(MODEL("{}", "{\"data\":{\"key\":\"tensors/0\"},"
+        "\"dataType\":7}"), CKPT_EFORMAT, "tensor 0 lacks");
+    refuses(MODEL("{}", "{\"data\":{\"key\":\"tensors/0\"},\"dataType\":\"FLOAT\",\"strides\":[1]}"),
+            CKPT_EFORMAT, "tensor 0 lacks");
+    refuses(MODEL("{\"parameters\":[" PARAM("w", "0") "]}",
+                  "{\"data\":{\"key\":\"tensors/1\"},\"dataType\":\"FLOAT\"}"),
+            CKPT_ETRUNCATED, "the record \"tensors/1\" is missing");
+}
+
+static void text_that_breaks_off(void)
+{
+    static const char whole[] = MODEL(
+        "{\"x\":[0],\"parameters\":[" PARAM("w", "\"0\"") "],\"submodules\":[{\"name\":\"a\"}]}",
+        TENSOR(
+            ",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
+            "\"key\":\"tensors/0\"}}");
+    char part[sizeof whole];
+    for (size_t n = 1; n + 1 < sizeof whole; n++) {
+        memcpy(part, whole, sizeof whole);
+        part[n] = 0;
+        refuses(part, CKPT_ETRUNCATED, "");
+        memcpy(part, whole, sizeof whole);
+        part[n] = '!';
+        struct made m = described(part, NULL);
+        CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
+        made_close(&m);
+    }
+    refuses(MODEL("{}", "") "x", CKPT_EFORMAT, "");
+}
+
+static void a_model_without_tensors_is_none(void)
+{
+    const struct record r[] = {{"model.json", "{}", 2}, {"code/model.py", "", 0}};
+    struct made m = made_archive(r, 2, NULL);
+    CU_ASSERT_EQUAL(m.status, CKPT_EUNKNOWN);
+    made_close(&m);
+}
+
+void suite_torch_script(void)
+{
+    UNIT(code_tells_parameters_and_buffers);
+    UNIT(kinds_of_tensors);
+    UNIT(modules_within);
+    UNIT(limits_and_roots);
+    UNIT(constants_are_told);
+    UNIT(models_of_json);
+    UNIT(what_models_must_hold);
+    UNIT(text_that_breaks_off);
+    UNIT(a_model_without_tensors_is_none);
+}
