@@ -23,6 +23,14 @@ ckpt_str str_last(ckpt_str s, char c)
     return str_skip(s, i);
 }
 
+ckpt_str str_word(ckpt_str *list)
+{
+    size_t n = str_find(*list, STR_LIT(" "), 0);
+    ckpt_str word = str_of(list->ptr, n < list->len ? n : list->len);
+    *list = str_skip(*list, word.len + 1); /* bounded: a length in memory */
+    return word;
+}
+
 bool str_uint(ckpt_str s, uint64_t *out)
 {
     uint64_t v = 0;

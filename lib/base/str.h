@@ -40,6 +40,8 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
 /* str_last - what stands behind the last C in S; S itself when there is none. */
 ckpt_str str_last(ckpt_str s, char c);
+/* str_word - takes a word off LIST, whose words one blank parts; .len 0: there is none left. */
+ckpt_str str_word(ckpt_str *list);
 /* str_uint - S, decimal digits and nothing else, as a number; false: it is not,
  * or does not fit. */
 bool str_uint(ckpt_str s, uint64_t *out);

@@ -44,13 +44,9 @@ const struct format *format_by_name(const char *name)
 static bool has_suffix(const char *path, const char *suffixes)
 {
     ckpt_str rest = str_c(suffixes ? suffixes : "");
-    while (rest.len) {
-        size_t n = str_find(rest, STR_LIT(" "), 0);
-        ckpt_str one = str_of(rest.ptr, n < rest.len ? n : rest.len);
-        if (one.len && str_ends(str_c(path), one))
+    for (ckpt_str one = str_word(&rest); one.len; one = str_word(&rest))
+        if (str_ends(str_c(path), one))
             return true;
-        rest = str_skip(rest, one.len + 1); /* bounded: text of ours */
-    }
     return false;
 }
 

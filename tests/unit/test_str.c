@@ -36,9 +36,19 @@ static void finds_text(void)
     CU_ASSERT_EQUAL(str_find(str_of(NULL, 0), STR_LIT("a"), 0), SIZE_MAX);
 }
 
+static void words_come_off_one_by_one(void)
+{
+    ckpt_str list = STR_LIT("one two");
+    CU_ASSERT(str_is(str_word(&list), "one"));
+    CU_ASSERT(str_is(str_word(&list), "two"));
+    CU_ASSERT_EQUAL(str_word(&list).len, 0);
+    CU_ASSERT_EQUAL(str_word(&list).len, 0);
+}
+
 void suite_str(void)
 {
     UNIT(last_is_behind_the_last);
     UNIT(numbers_are_digits_that_fit);
     UNIT(finds_text);
+    UNIT(words_come_off_one_by_one);
 }

@@ -1,0 +1,178 @@
+/* Compressed files and foreign archives under scan: unpacked within bounds, and what lies in them told. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/crc32.h"
+#include "codec/unpack_archive.h"
+#include "scanned.h"
+#include "tarball.h"
+
+#define CONSTANT(s)                                                                                          \
+    {                                                                                                        \
+        s, sizeof(s) - 1                                                                                     \
+    }
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+
+/* "just text\n", by each of them. */
+#define GZIP                                                                                                 \
+    "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x12\x30\xe1\x53\x0a\0\0\0"
+#define ZLIB "\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6"
+#define BZIP2                                                                                                \
+    "BZh91AY&SY\xd3\xc9\x3f\x0e\0\0\x01\xd1\x80\0\x10\x40\0\x02\x10\x0e\x40\x20\0\x22\x06\x9a\x7a\x10\xc0"   \
+    "\x87\x79\xe0\xc2\x0b\xb9\x22\x9c\x28\x48\x69\xe4\x9f\x87\0"
+#define XZ                                                                                                   \
+    "\xfd"                                                                                                   \
+    "7zXZ\0\0\x04\xe6\xd6\xb4\x46\x02\0\x21\x01\x0c\0\0\0\x8f\x98\x41\x9c\x01\0\x09just text\n\0\0\0"        \
+    "\x10\x1a\xa7\xa5\xb7\x58\xba\x11\0\x01\x22\x0a\x15\x1a\xe1\x67\x1f\xb6\xf3\x7d\x01\0\0\0\0\x04YZ"
+#define LZMA                                                                                                 \
+    "\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff\0\x35\x1d\x4a\xb1\xf2\x41\x77\xa3\xf3\xd1\x6b\x49\x20"   \
+    "\x5d\xff\xff\xaa\xba\0\0"
+#define ZSTD "\x28\xb5\x2f\xfd\x04\x58\x51\0\0just text\n\x13\x28\x82\x8f"
+#define LZ4  "\x04\x22\x4d\x18\x64\x40\xa7\x0a\0\0\x80just text\n\0\0\0\0\x9b\x64\xca\x05"
+
+static const struct {
+    const char *kind;
+    ckpt_str bytes;
+    bool foreign; /* by libarchive */
+} all[] = {
+    {"gzip", CONSTANT(GZIP), false}, {"zlib", CONSTANT(ZLIB), false}, {"bzip2", CONSTANT(BZIP2), true},
+    {"xz", CONSTANT(XZ), true},      {"lzma", CONSTANT(LZMA), true},  {"zstd", CONSTANT(ZSTD), true},
+    {"lz4", CONSTANT(LZ4), true},
+};
+
+static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+
+static bool here(size_t i) { return !all[i].foreign || unpack_archive_ready(); }
+
+static void each_is_unpacked(void)
+{
+    char says[64];
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!here(i))
+            continue;
+        snprintf(says, sizeof says, "%s data, unpacked and scanned", all[i].kind);
+        struct scanned s = scan(all[i].bytes);
+        SAYS(s, 1, "ARC001", 0, says);
+        CU_ASSERT_STRING_EQUAL(s.result.format, all[i].kind);
+        CU_ASSERT(s.result.accounted == s.result.bytes && s.result.members == 1);
+    }
+}
+
+static void bytes_behind_are_told(void)
+{
+    char longer[200];
+    for (size_t i = 0; i + 1 < sizeof all / sizeof *all;
+         i++) { /* how far it read lz4 libarchive does not tell */
+        if (!here(i))
+            continue;
+        memcpy(longer, all[i].bytes.ptr, all[i].bytes.len);
+        memcpy(longer + all[i].bytes.len, "more", 4);
+        struct scanned s = scan_these(longer, all[i].bytes.len + 4, 0);
+        CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
+        CU_ASSERT(strcmp(s.first.id, "FMT002") == 0 || strcmp(s.first.id, "ARC002") == 0);
+    }
+}
+
+static void cut_ones_are_told(void)
+{
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        for (size_t n = 14; here(i) && n < all[i].bytes.len; n++) {
+            struct scanned s = scan_these(all[i].bytes.ptr, n, 0);
+            CU_ASSERT(s.status == CKPT_OK && s.findings && s.result.accounted < n);
+        }
+}
+
+/* No more than is allowed: the file's own measure, or what is left of all. */
+static void bombs_are_not_unpacked(void)
+{
+    ckpt_scan_options little = {.max_unpacked = 9};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!here(i))
+            continue;
+        struct scanned s = scan_so(all[i].bytes, NULL, &little, 0);
+        SAYS(s, 1, "ARC002", 0, all[i].kind);
+    }
+    ckpt_scan_options flat = {.max_depth = 1};
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
+    SAYS(scan_so(str_of((const char *)b.data, b.len), NULL, &flat, 0), 1, "ARC002", 0,
+         "gzip data: it lies too deep");
+    buf_free(&b);
+}
+
+/* Two bytes make zlib, three lzma: what else begins so is not taken for them. */
+static void what_only_begins_so_is_not_unpacked(void)
+{
+    struct scanned s = scan(TEXT("8O as text begins"));
+    CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
+    SAYS(scan(TEXT("8O\x01\x02 and no zlib")), 1, "FMT001", 0, "not a checkpoint format known here");
+    SAYS(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), 1, "FMT001", 0, ""); /* 13 bytes */
+    SAYS(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), 1, "FMT001", 0, "");
+    SAYS(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), 1, "ARC002", 0, "lzma data: ");
+#define NPY "\x93NUMPY\x01\0\x38\0{'descr': '|u1', 'fortran_order': False, 'shape': (), }\n"
+    SAYS(scan(TEXT(NPY "1" LZMA)), 1, "FMT002", 67, "34 bytes follow the elements"); /* numbers, maybe */
+    SAYS(scan(TEXT(NPY "1" ZLIB)), 1, "FMT002", 67, "18 bytes follow the elements");
+    CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
+    CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
+}
+
+/* A 7-Zip by libarchive's writer, stored: "folder/a" (the first), "b" (the second), the folder "folder". */
+static const unsigned char seven[] =
+    "\x37\x7a\xbc\xaf\x27\x1c\x00\x03\x92\x51\x61\x64\x13\x00\x00\x00\x00\x00\x00\x00\x62\x00\x00\x00\x00\x00"
+    "\x00\x00\x4f\x85\xfe\xe2"
+    "the firstthe second"
+    "\x01\x04\x06\x00\x02\x09\x09\x0a\x00\x07\x0b\x02\x00\x01\x01\x00\x01\x01\x00\x0c\x09\x0a\x00\x08\x0a\x01"
+    "\x47\x42\x39\xc2\xa1\x49\xf8\xab\x00\x00\x05\x03\x0e\x01\x20\x11\x25\x00\x66\x00\x6f\x00\x6c\x00\x64\x00"
+    "\x65\x00\x72\x00\x2f\x00\x61\x00\x00\x00\x62\x00\x00\x00\x66\x00\x6f\x00\x6c\x00\x64\x00\x65\x00\x72\x00"
+    "\x00\x00\x15\x0e\x01\x00\x20\x80\xa4\x81\x20\x80\xa4\x81\x10\x80\xa4\x41\x00\x00";
+#define SEVEN (sizeof seven - 1)
+
+static void put_u32(unsigned char *at, uint32_t n)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(n >> 8 * i);
+}
+
+static void members_of_seven_zip_are_scanned(void)
+{
+    unsigned char s7[SEVEN + 4];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(s7, seven, SEVEN);
+    memcpy(s7 + SEVEN, "more", 4);
+    struct scanned s = scan_these(s7, SEVEN, 0);
+    SAYS(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    CU_ASSERT(s.result.members == 2 && s.result.accounted == SEVEN);
+    SAYS(scan_these(s7, SEVEN + 4, 0), 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no format, with its CRC-32 */
+    put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
+    put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
+    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+    s = scan_these(s7, SEVEN, 0);
+    SAYS(s, 2, "FMT001", 0, "");
+    CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
+}
+
+static void compressed_in_compressed_is_unpacked(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
+    tar_put(&b, "a.xz", "", '0', "00000000104", TEXT(XZ));
+    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    SAYS(s, 2, "ARC001", 0, "gzip data, unpacked and scanned");
+    CU_ASSERT(strcmp(s.result.format, "tar") == 0 && s.result.members == (unpack_archive_ready() ? 4 : 3));
+    buf_free(&b);
+}
+
+void suite_scan_packed(void)
+{
+    UNIT(each_is_unpacked);
+    UNIT(bytes_behind_are_told);
+    UNIT(cut_ones_are_told);
+    UNIT(bombs_are_not_unpacked);
+    UNIT(what_only_begins_so_is_not_unpacked);
+    UNIT(members_of_seven_zip_are_scanned);
+    UNIT(compressed_in_compressed_is_unpacked);
+}

@@ -1,0 +1,195 @@
+/* Pickles under scan: what is taken for one, what follows it, what lies in its values. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "scanned.h"
+#include "tarball.h"
+
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+#define CALL                                                                                                 \
+    "\x80\x02"                                                                                               \
+    "cos\nsystem\nU\x02id\x85R."
+
+static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
+
+static const char *format_of(ckpt_str bytes)
+{
+    struct scanned s = scan(bytes);
+    CU_ASSERT_EQUAL(s.status, CKPT_OK);
+    return s.result.format ? s.result.format : "unknown";
+}
+#define IS(bytes, format) CU_ASSERT_STRING_EQUAL(format_of(TEXT(bytes)), format)
+
+/* Without protocol 2 to 5 before it, a pickle calls, imports a name that may be one, or ends the file. */
+static void text_that_runs_is_a_pickle(void)
+{
+    IS("N.", "pickle");
+    IS("I1\n.", "pickle");
+    IS("I1\n.\n", "pickle");
+    IS("I1\n.x", "text");
+    IS("I1\n.more", "text");
+    IS("I1\n", "text");
+    IS("N", "text");
+    IS("cnumpy\nmean\n.more", "pickle");
+    IS("cnumpy\nmean\n", "text");
+    IS("cnum py\nmean\n.more", "text");
+    IS("cnumpy\nme an\n.more", "text");
+    IS("cnum.py\nme_1A\n.more", "pickle");
+    IS("cnum\xc3\xa9\nmean\n.more", "pickle");
+    IS("cnumpy\nmean\n)R and more", "pickle");
+    IS("cnum py\nmean\n)R and more", "pickle");
+    IS("c\nmean\n)R and more", "text"); /* no Python has such names */
+    IS("c\xff\xfe\nmean\n)R.", "unknown");
+    IS("cnumpy\n\xff\n)R.", "unknown");
+    IS("cnumpy\n\n.more", "text");
+    IS("cnumpy\nmean\n)Rc\nmean\n.", "pickle");
+    IS("cos\nsystem\nc\nmean\n.", "pickle");
+    IS("cnum py\nmean\nc\nmean\n.", "text");
+    IS("cos\nsystem\n", "pickle");
+    IS("V numpy\nVmean\n\x93.more", "unknown"); /* by STACK_GLOBAL, a blank in it */
+    IS("cx\ny\n)RVmean\n\x93.more", "pickle");  /* a name that is computed */
+}
+
+static void bytes_behind_are_told(void)
+{
+    struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
+    SAYS(s, 1, "PKL010", 8, "1 byte behind STOP");
+    CU_ASSERT(s.result.pickles == 2 && s.result.accounted == 8);
+    SAYS(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes behind STOP");
+    SAYS(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
+}
+
+/* More pickles than are followed: what comes behind them is not called clean. */
+static void rows_without_end_are_told(void)
+{
+    size_t n = 4 * 65537;
+    char *row = malloc(n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+    for (size_t i = 0; i < n; i++)
+        row[i] = "\x80\x02N."[i % 4];
+    SAYS(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes behind STOP");
+    free(row);
+}
+
+#define VALUE(n, bytes)                                                                                      \
+    "\x80\x03"                                                                                               \
+    "C" n bytes "."
+
+static void values_are_looked_into(void)
+{
+    struct scanned s = scan(TEXT(VALUE("\x14", CALL)));
+    SAYS(s, 1, "PKL002", 18, "");
+    CU_ASSERT_STRING_EQUAL(s.first.where, "value@0x4");
+    SAYS(scan(TEXT(VALUE("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
+    SAYS(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
+    CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short to be one */
+    ckpt_scan_options flat = {.max_depth = 1};
+    SAYS(scan_so(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
+         "lies too deep to be looked into");
+}
+
+/* Bytes as protocols before 3 keep them: as text, each a letter up to U+00FF. */
+static void bytes_kept_as_text_are_looked_into(void)
+{
+    struct scanned s = scan(TEXT("\x80\x02X\x16\0\0\0\xc2\x80\x02"
+                                 "cos\nsystem\nU\x02id\xc2\x85R.."));
+    SAYS(s, 1, "PKL002", 18, "");
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnnn\xc3.")).findings,
+                    0); /* no letter */
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\xe2\x82.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\x02X\x15\0\0\0\xc2\x80\x02N.nnnnnnnnnnnnnn\x80\x80.")).findings, 0);
+    size_t n = 300000;
+    unsigned char *large = malloc(n + 8);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(large);
+    memset(large, 'N', n + 8);
+    memcpy(large,
+           "\x80\x02X\xe0\x93\x04\0\xc2\x80\x02"
+           "cos\nsystem\nU\x02id\xc2\x85R.",
+           29);
+    large[7 + n] = '.';
+    s = scan_these(large, n + 8, 0);
+    SAYS(s, 2, "PKL010", 20, "299978 bytes behind STOP");
+    free(large);
+}
+
+/* Five pickles, then the storages: a file that ends before is told by who reads it. */
+#define MAGIC "\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+
+static void legacy_files_may_end_early(void)
+{
+    struct scanned s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
+    CU_ASSERT(s.status == CKPT_OK && s.result.pickles == 3 && strcmp(s.result.format, "torch-legacy") == 0);
+    SAYS(s, 1, "FMT002", CKPT_NO_OFFSET, "");
+    s = scan(TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}]]"));
+    SAYS(s, 1, "PKL006", 26, "the pickle ends without STOP");
+    buf b;
+    buf_init(&b, 1 << 20);
+    tar_put(&b, "a", "", '0', "00000000031", TEXT(MAGIC "\x80\x02M\xe9\x03.\x80\x02}."));
+    CU_ASSERT_STRING_EQUAL(format_of(str_of((const char *)b.data, b.len)), "tar");
+    buf_free(&b);
+}
+
+/* The name of the file and its content: a suffix that promises data alone hides what runs. */
+static void names_promise_what_they_hold(void)
+{
+    struct scanned s = scan_so(TEXT(CALL), ".SafeTensors", NULL, 0);
+    SAYS(s, 2, "FMT005", CKPT_NO_OFFSET, "the name ends in .safetensors, the content is pickle");
+    SAYS(scan_so(TEXT(CALL), ".7z", NULL, 0), 2, "FMT006", CKPT_NO_OFFSET, "in .7z, the content is pickle");
+    CU_ASSERT_EQUAL(scan_so(TEXT(CALL), ".pkl", NULL, 0).findings, 1);
+    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".txt", NULL, 0).findings, 0);
+    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".text", NULL, 0).findings, 0);
+    SAYS(scan_so(TEXT("text"), ".gguf", NULL, 0), 1, "FMT006", CKPT_NO_OFFSET, "the content is text");
+    CU_ASSERT_EQUAL(scan_so(TEXT("text"), ".gguf", NULL, 1).status, CKPT_ECANCELLED);
+}
+
+/* A header of safetensors that is none may run as a pickle: BINBYTES of 5 bytes, of which three are zeros. */
+static void what_safetensors_is_not_is_followed(void)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    buf_put(&b, "B\x05\0\0\0\0\0\0{ncos\nsystem\nU\x02id\x85R.", 28);
+    for (int i = 0; i < 2000; i++)
+        buf_byte(&b, ' ');
+    struct scanned s = scan(str_of((const char *)b.data, b.len));
+    SAYS(s, 4, "PKL002", 26, "");
+    b.data[10] = 'x';
+    s = scan(str_of((const char *)b.data, b.len));
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strcmp(s.first.id, "FMT002") == 0);
+    CU_ASSERT_EQUAL(s.result.accounted, 0);
+    buf_free(&b);
+}
+
+/* Names of members so long that only their beginnings are told of where something lies. */
+static void long_places_are_cut(void)
+{
+    buf inner, outer;
+    ckpt_scan_options sums = {.sha256 = true};
+    char name[6001];
+    memset(name, 'n', 6000);
+    buf_init(&inner, 1 << 20);
+    buf_init(&outer, 1 << 20);
+    tar_put(&inner, "././@LongLink", "", 'L', "00000013560", str_of(name, 6000));
+    tar_put(&inner, "x", "", '0', "00000000024", TEXT(CALL));
+    tar_put(&outer, "././@LongLink", "", 'L', "00000013560", str_of(name, 6000));
+    char size[13];
+    snprintf(size, sizeof size, "%011zo", inner.len);
+    tar_put(&outer, "y", "", '0', size, str_of((const char *)inner.data, inner.len));
+    struct scanned s = scan_so(str_of((const char *)outer.data, outer.len), NULL, &sums, 0);
+    CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.members == 2);
+    CU_ASSERT_EQUAL(ckpt_scan("/no such file", NULL, NULL, NULL, &s.result, NULL), CKPT_ENOTFOUND);
+    buf_free(&inner);
+    buf_free(&outer);
+}
+
+void suite_scan_pickle(void)
+{
+    UNIT(text_that_runs_is_a_pickle);
+    UNIT(bytes_behind_are_told);
+    UNIT(rows_without_end_are_told);
+    UNIT(values_are_looked_into);
+    UNIT(bytes_kept_as_text_are_looked_into);
+    UNIT(legacy_files_may_end_early);
+    UNIT(names_promise_what_they_hold);
+    UNIT(what_safetensors_is_not_is_followed);
+    UNIT(long_places_are_cut);
+}
