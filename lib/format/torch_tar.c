@@ -75,9 +75,9 @@ static bool key_number(const ckpt_value *v, int64_t *out)
 {
     ckpt_str s;
     uint64_t n;
-    if (v && value_integer(v, out))
+    if (value_integer(v, out))
         return true;
-    if (!v || !value_text(v, &s) || !str_uint(s, &n) || n > INT64_MAX)
+    if (!value_text(v, &s) || !str_uint(s, &n) || n > INT64_MAX)
         return false;
     *out = (int64_t)n;
     return true;
@@ -139,9 +139,8 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     struct storage st = {0};
     struct tar_object o = {0};
     CKPT_TRY(next_pickle(t, s, pos, &v));
-    const ckpt_value *klass = value_item(v, 2);
-    if (!key_number(value_item(v, 0), &key) || !klass ||
-        (st.dtype = dtype_by_storage(value_name(klass))) == CKPT_DT_NONE)
+    if (!key_number(value_item(v, 0), &key) ||
+        (st.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
         return no_such(t, s, v, "a storage must be (key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
@@ -177,9 +176,8 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
         return no_such(t, s, v, "a storage view must be (key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
-    return checked_add(root->offset, (uint64_t)offset, &o.offset)
-               ? add(t, key, &o)
-               : fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "its offset does not fit 64 bits");
+    o.offset = root->offset + (uint64_t)offset; /* bounded: each view is within its root */
+    return add(t, key, &o);
 }
 
 static ckpt_status read_storages(struct tar_file *t, source *s)
@@ -278,14 +276,10 @@ static bool object(void *user, const ckpt_value *v, struct row *row)
     if (o->tensor) {
         *row = o->row;
     } else {
-        uint64_t *shape = arena_array(t->f->a, 1, sizeof *shape);
-        if (!shape)
-            return false;
-        shape[0] = o->numel;
         row->t.kind = CKPT_STORAGE;
         row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
         row->t.ndim = 1;
-        row->t.shape = shape;
+        row->t.shape = &o->numel; /* which lives in the arena */
         row->t.has_shape = row->t.has_data = true;
         row->t.storage = o->storage;
         row->t.storage_offset = o->offset;
@@ -340,10 +334,9 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     if (!facts)
         return fail_memory(t->err);
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
-    ckpt_status whole = t->lost ? CKPT_OK : all_known(t, facts, s);
-    if (whole == CKPT_OK)
-        whole = torch_graph(t->f, t->f->root, &st, t->err);
-    return t->lost && check_is_fault(whole) ? CKPT_OK : whole; /* it names what is lost */
+    if (!t->lost) /* else it names what is lost */
+        CKPT_TRY(all_known(t, facts, s));
+    return torch_graph(t->f, t->f->root, &st, t->err);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)

@@ -1,5 +1,7 @@
 /* The tar archives of torch 0.1: what their members must hold, and what is said of them otherwise. */
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include "tarball.h"
 #include "unit.h"
@@ -31,26 +33,26 @@
 static const ckpt_str sound[] = {CONSTANT(COUNT STORAGE FOUR DATA NO_VIEWS),
                                  CONSTANT(COUNT TENSOR SHAPE START), CONSTANT(OBJECT)};
 
+static const ckpt_str *made = sound;     /* the other members */
+static const ckpt_limits *limits = NULL; /* it is opened with */
+static buf made_bytes;
+
 /* The archive whose member AT is IS, opened. */
 static ckpt_status open_with(int at, ckpt_str is, ckpt_file **file, ckpt_error *err)
 {
     static const char *const names[] = {"storages", "tensors", "pickle"};
-    static buf b;
-    buf_free(&b);
-    buf_init(&b, 1 << 20);
+    buf_free(&made_bytes);
+    buf_init(&made_bytes, 1 << 20);
     for (int i = 0; i < 3; i++) {
-        ckpt_str member = i == at ? is : sound[i];
+        ckpt_str member = i == at ? is : made[i];
         char size[13];
         snprintf(size, sizeof size, "%011zo", member.len);
-        tar_put(&b, names[i], "", '0', size, member);
+        tar_put(&made_bytes, names[i], "", '0', size, member);
     }
     for (int i = 0; i < 1024; i++)
-        buf_byte(&b, 0);
+        buf_byte(&made_bytes, 0);
     *file = NULL;
-    ckpt_status status = ckpt_open_memory(b.data, b.len, "0.1.tar", NULL, file, err);
-    if (status != CKPT_OK)
-        buf_free(&b);
-    return status;
+    return ckpt_open_memory(made_bytes.data, made_bytes.len, "0.1.tar", limits, file, err);
 }
 
 static void a_sound_one_is_read(void)
@@ -166,8 +168,161 @@ static void tensors_that_lie_are_refused(void)
             CKPT_EFORMAT, "");
 }
 
+static void members_and_keys_in_other_forms(void)
+{
+    ckpt_file *file;
+    ckpt_error err = {0};
+    /* a location that is no text; keys that are text */
+    CU_ASSERT_EQUAL_FATAL(open_with(0,
+                                    TEXT(COUNT "\x80\x02U\x01"
+                                               "7Nctorch\nFloatStorage\n\x87." FOUR DATA NO_VIEWS),
+                                    &file, &err),
+                          CKPT_OK);
+    ckpt_close(file);
+    REFUSED(0,
+            COUNT "\x80\x02U\x13"
+                  "9999999999999999999Nctorch\nFloatStorage\n\x87." FOUR DATA NO_VIEWS,
+            CKPT_EFORMAT, "a storage must be (key, location, class)");
+    REFUSED(0, COUNT "\x80\x02U\x01xNctorch\nFloatStorage\n\x87." FOUR DATA NO_VIEWS, CKPT_EFORMAT,
+            "a storage must be (key, location, class)");
+}
+
+static void members_that_break_off_are_refused(void)
+{
+    REFUSED(0, "\x80\x02K", CKPT_ETRUNCATED, "");
+    REFUSED(0, COUNT "\x80\x02K\x07", CKPT_ETRUNCATED, "");
+    REFUSED(1, "\x80\x02K", CKPT_ETRUNCATED, "");
+    REFUSED(1, COUNT "\x80\x02K\x08", CKPT_ETRUNCATED, "");
+    REFUSED(1, COUNT TENSOR "\x02", CKPT_ETRUNCATED, "");
+    REFUSED(1, COUNT TENSOR SHAPE "\0\0", CKPT_ETRUNCATED, "");
+    REFUSED(2, "\x80\x02}", CKPT_ETRUNCATED, "");
+}
+
+static void tensors_over_tensors_are_refused(void)
+{
+    REFUSED(1,
+            "\x80\x02K\x02." TENSOR SHAPE START "\x80\x02K\x09K\x08"
+            "ctorch\nFloatTensor\n\x87." SHAPE START,
+            CKPT_EFORMAT, "a tensor must be (key, storage key, class)");
+}
+
+/* The offset of a tensor is counted from where the view of its storage begins. */
+static void offsets_beyond_64_bits_are_refused(void)
+{
+    ckpt_file *file;
+    ckpt_error err = {0};
+    static const ckpt_str parts[] = {CONSTANT(STORED "\x80\x02](K\x09K\x07K\x01K\x02ta."),
+                                     CONSTANT(COUNT "\x80\x02K\x08K\x09"
+                                                    "ctorch\nFloatTensor\n\x87." SHAPE
+                                                    "\xff\xff\xff\xff\xff\xff\xff\xff")};
+    made = parts;
+    CU_ASSERT_EQUAL(open_with(2, sound[2], &file, &err), CKPT_EFORMAT);
+    made = sound;
+    CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
+    CU_ASSERT_STRING_EQUAL(err.where, "tensors");
+}
+
+/* An archive of these members, opened. */
+static ckpt_status open_members(const char *const names[3], const char types[3])
+{
+    ckpt_file *file = NULL;
+    ckpt_error err = {0};
+    buf b;
+    buf_init(&b, 1 << 20);
+    for (int i = 0; i < 3; i++) {
+        char size[13];
+        snprintf(size, sizeof size, "%011zo", sound[i].len);
+        tar_put(&b, names[i], "", types[i], size, sound[i]);
+    }
+    for (int i = 0; i < 1024; i++)
+        buf_byte(&b, 0);
+    ckpt_status st = ckpt_open_memory(b.data, b.len, "0.1.tar", NULL, &file, &err);
+    ckpt_close(file);
+    buf_free(&b);
+    return st;
+}
+
+static void members_are_found_by_name_and_type(void)
+{
+    static const char *const usual[] = {"storages", "tensors", "pickle"};
+    static const char *const dotted[] = {"./storages", "./tensors", "./pickle"};
+    static const char *const lacks[3][3] = {{"storage", "tensors", "pickle"},
+                                            {"storages", "tensor", "pickle"},
+                                            {"storages", "tensors", "pickles"}};
+    CU_ASSERT_EQUAL(open_members(usual, "000"), CKPT_OK);
+    CU_ASSERT_EQUAL(open_members(dotted, "\0\0\0"), CKPT_OK);
+    CU_ASSERT_EQUAL(open_members(usual, "002"), CKPT_EUNSUPPORTED);
+    for (int i = 0; i < 3; i++)
+        CU_ASSERT_EQUAL(open_members(lacks[i], "000"), CKPT_EUNSUPPORTED);
+}
+
+static int hear(void *user, const ckpt_finding *f)
+{
+    (void)f;
+    ++*(int *)user;
+    return 0;
+}
+
+/* Whoever checks a file hears of each fault, and what hangs from it is not told again. */
+static void faults_are_told_once(void)
+{
+    static const struct {
+        int at;
+        ckpt_str is;
+        int findings;
+    } bad[] = {
+        {0, CONSTANT(STORED "\x80\x02](K\x09K\x06K\x01K\x02ta(K\x0aK\x09K\x01K\x01ta."), 1},
+        {0, CONSTANT(COUNT "\x80\x02K\x07."), 1},
+        {1,
+         CONSTANT(COUNT "\x80\x02NK\x07"
+                        "ctorch\nFloatTensor\n\x87." SHAPE START),
+         1},
+        {1,
+         CONSTANT(COUNT "\x80\x02K\x08K\x06"
+                        "ctorch\nFloatTensor\n\x87." SHAPE START),
+         1},
+    };
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char path[] = "/tmp/ckpt-tar-XXXXXX";
+        ckpt_file *file;
+        ckpt_error err = {0};
+        ckpt_verify_options o = {.how = {.threads = 1}};
+        ckpt_verify_result r;
+        int heard = 0, fd = mkstemp(path);
+        CU_ASSERT_EQUAL(open_with(bad[i].at, bad[i].is, &file, &err), CKPT_EFORMAT);
+        CU_ASSERT_FATAL(fd >= 0 && write(fd, made_bytes.data, made_bytes.len) == (ssize_t)made_bytes.len);
+        close(fd);
+        CU_ASSERT_EQUAL(ckpt_verify(path, &o, hear, &heard, &r, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(heard, bad[i].findings);
+        unlink(path);
+    }
+}
+
+static void little_memory_is_told(void)
+{
+    ckpt_status st = CKPT_ENOMEM;
+    for (ckpt_limits l = {.max_metadata = 64}; st != CKPT_OK && l.max_metadata < 100000;
+         l.max_metadata += 16) {
+        ckpt_file *file = NULL;
+        ckpt_error err = {0};
+        limits = &l;
+        st = open_with(0, TEXT(STORED "\x80\x02](K\x09K\x07K\x01K\x02ta."), &file, &err);
+        CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT || st == CKPT_EUNKNOWN);
+        ckpt_close(file);
+    }
+    limits = NULL;
+    CU_ASSERT_EQUAL(st, CKPT_OK);
+}
+
 void suite_torch_tar(void)
 {
+    UNIT(members_and_keys_in_other_forms);
+    UNIT(members_that_break_off_are_refused);
+    UNIT(tensors_over_tensors_are_refused);
+    UNIT(offsets_beyond_64_bits_are_refused);
+    UNIT(members_are_found_by_name_and_type);
+    UNIT(faults_are_told_once);
+    UNIT(little_memory_is_told);
     UNIT(a_sound_one_is_read);
     UNIT(storages_and_views_are_rows_too);
     UNIT(storages_that_lie_are_refused);
