@@ -5,8 +5,9 @@
  * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}}
  * with files like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin
  * beside it. A folder with one model.safetensors (or pytorch_model.bin …) and
- * no index is that file. Sources: huggingface_hub serialization/_base.py and
- * _torch.py, transformers utils/hub.py.
+ * no index is that file; where both are, what transformers loads. Sources:
+ * huggingface_hub serialization/_base.py and _torch.py, transformers
+ * modeling_utils.py (_get_resolved_checkpoint_files).
  *
  * The shards become one file: the pairs of their mappings in the order of
  * weight_map, each row beside its pair, storages under the name of the shard
@@ -154,6 +155,15 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* whole_first - where a set and one file of transformers' names are, does it load the file? */
+static bool whole_first(const struct folder *d)
+{
+    ckpt_str index = str_c(d->index), whole = str_c(d->whole);
+    bool bin = str_is(index, "pytorch_model.bin.index.json");
+    return (str_is(whole, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
+           (str_is(whole, "pytorch_model.bin") && bin);
+}
+
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
@@ -165,10 +175,10 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         fail_hint(err, "name one of them, such as %s", d.index);
         return CKPT_EUSAGE;
     }
-    CKPT_TRY(become(f, d.nindex ? d.index : d.whole, err));
+    const char *name = d.nindex && !whole_first(&d) ? d.index : d.whole;
+    CKPT_TRY(become(f, name, err));
     if (d.nindex + d.nwhole > 1)
-        file_notice(f, "the folder holds more than one copy of the weights; this is %s",
-                    d.nindex ? d.index : d.whole);
+        file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
     return CKPT_OK;
 }
 

@@ -268,6 +268,31 @@ static void a_folder_is_what_is_in_it(void)
     drop_dir();
 }
 
+/* transformers: model.safetensors, its index, pytorch_model.bin, its index. */
+static void a_folder_of_copies_is_what_transformers_loads(void)
+{
+    static const struct {
+        const char *name, *header, *first;
+        size_t size;
+    } added[] = {{"pytorch_model.bin.index.json", "{\"weight_map\":{\"b\":\"2.safetensors\"}}", "b", 0},
+                 {"pytorch_model.bin", A_HEADER, "a", 2},
+                 {"model.safetensors.index.json", "{\"weight_map\":{\"b\":\"2.safetensors\"}}", "b", 0},
+                 {"model.safetensors", A_HEADER, "a", 2}};
+    ckpt_file *f;
+    two_shards();
+    for (size_t i = 0; i < sizeof added / sizeof *added; i++) {
+        if (added[i].size)
+            spill_flat(added[i].name, added[i].header, added[i].size);
+        else
+            spill(added[i].name, added[i].header, strlen(added[i].header));
+        CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &f, &err), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(ckpt_tensor_name(f, 0).ptr, added[i].first);
+        CU_ASSERT((ckpt_notice_at(f, 0) != NULL) == (i > 0));
+        ckpt_close(f);
+    }
+    drop_dir();
+}
+
 static void two_indexes_of_one_kind_are_no_answer(void)
 {
     static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\"}}";
@@ -569,6 +594,7 @@ void suite_shards(void)
     UNIT(a_tie_that_a_converter_dropped_is_a_notice);
     UNIT(torch_shards_keep_their_ties);
     UNIT(a_folder_is_what_is_in_it);
+    UNIT(a_folder_of_copies_is_what_transformers_loads);
     UNIT(two_indexes_of_one_kind_are_no_answer);
     UNIT(sets_of_the_hub_come_out_byte_for_byte);
     UNIT(torch_shards_read_back_whole);

@@ -24,8 +24,8 @@ printf '{"weight_map": {' >one/model.safetensors.index.json
 ckpt ls one/model.safetensors | sed -n 's/ .*//p' | sed 's/.*/"&": "model.safetensors"/' | paste -sd, \
     >>one/model.safetensors.index.json
 echo '}}' >>one/model.safetensors.index.json
-ckpt add -f x. one -o one; echo $?
-ckpt verify -q one; echo $?
+ckpt add -f x. one/model.safetensors.index.json -o one; echo $?
+ckpt verify -q one/model.safetensors.index.json; echo $?
 # Beside the set, and over the one file that was read.
 ckpt convert m.safetensors.index.json m.safetensors; echo $?
 ckpt add -q -f x. m.safetensors -o m.safetensors; echo $?
