@@ -12,6 +12,7 @@
  * the file where both are (utils/hub.py), others the set.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
@@ -51,6 +52,7 @@ struct set {
     const char *one;         /* the one file whose place the set takes; NULL: there is none */
     bool one_is_read;        /* and it is the input, which stays */
     bool one_stays;          /* and it cannot be removed */
+    bool whole;              /* all is in its place, and what it replaces is gone */
 };
 
 /* ------------------------------------------------------------------ names */
@@ -310,7 +312,7 @@ static void take_back(struct set *s, size_t from)
     size_t end = from + s->placed; /* bounded: the files of this set */
     end = end < s->p->noutputs ? end : s->p->noutputs;
     sink_batch_abort(&s->batch);
-    if (s->cut.nshards > 1 && s->placed > s->cut.nshards && !s->one_stays) {
+    if (s->whole || (s->cut.nshards > 1 && s->placed > s->cut.nshards && !s->one_stays)) {
         if (s->one && !s->one_is_read)
             (void)unlink(s->one);
         finish(s);
@@ -367,6 +369,23 @@ static ckpt_status shard_metadata(const struct set *s, ckpt_value **out, ckpt_er
     return key && *out && value_put(s->p->a, *out, key, format) ? CKPT_OK : fail_memory(err);
 }
 
+/* sync_folder - a file that is gone from the folder does not come back after a power cut: it would
+ * be read in the place of the new one. A folder that may not be listed cannot be synced. */
+static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
+{
+    const char *folder = s->folder.len > 1 ? (const char *)s->folder.data : ".";
+    if (s->job->opts->no_sync)
+        return CKPT_OK;
+    int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 ? fsync(fd) == 0 || errno == EINVAL || errno == EROFS : errno == EACCES;
+    ckpt_status st = ok ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot bring the folder to the disk");
+    if (!ok)
+        fail_file(err, folder);
+    if (fd >= 0)
+        close(fd);
+    return st;
+}
+
 /* replace_one - the set is whole: where there was one file, that is not taken for it any more. */
 static ckpt_status replace_one(struct set *s, ckpt_error *err)
 {
@@ -379,7 +398,8 @@ static ckpt_status replace_one(struct set *s, ckpt_error *err)
         fail_file(err, s->one);
         return st;
     }
-    return CKPT_OK;
+    s->whole = true;
+    return s->one && !s->one_is_read && !s->job->opts->dry_run ? sync_folder(s, err) : CKPT_OK;
 }
 
 /* waiting_most - files of the set that wait, two descriptors each; of more, the first do not. */
@@ -435,6 +455,9 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
         st = place(s, err);
     if (st == CKPT_OK && s->old && !replaced_by_one(s->old))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index of the set that is replaced");
+    s->whole = st == CKPT_OK;
+    if (st == CKPT_OK && s->old)
+        st = sync_folder(s, err);
     if (st != CKPT_OK)
         take_back(s, outputs);
     else
