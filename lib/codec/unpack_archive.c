@@ -24,6 +24,8 @@
     X(archive_entry_pathname)                                                                                \
     X(archive_error_string)                                                                                  \
     X(archive_filter_bytes)                                                                                  \
+    X(archive_filter_code)                                                                                   \
+    X(archive_format)                                                                                        \
     X(archive_liblz4_version)                                                                                \
     X(archive_liblzma_version)                                                                               \
     X(archive_libzstd_version)                                                                               \
@@ -165,11 +167,20 @@ static ckpt_status contents(const struct input *in, struct unpack *u, source **o
     return st;
 }
 
+/* as_it_is - no filter knows the bytes, and "raw" takes any: they would be handed out as they are. */
+static bool as_it_is(const struct input *in)
+{
+    return in->f.archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
+           in->f.archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
+}
+
 static ckpt_status entry(const struct input *in, struct archive_entry *e, struct unpack *u, ckpt_error *err)
 {
     source *bytes = NULL;
     ckpt_error inside;
     const char *name = in->f.archive_entry_pathname(e);
+    if (as_it_is(in))
+        return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it only begins like packed data");
     if (in->f.archive_entry_filetype(e) == AE_IFDIR)
         return CKPT_OK;
     if (in->f.archive_entry_is_encrypted(e))

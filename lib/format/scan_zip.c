@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/crc32.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
@@ -20,8 +19,8 @@ struct archive {
     struct scanner *x;
     struct zip_audit z;
     ckpt_str where;
-    uint64_t inside;  /* bytes of members that are known */
     bool torch, told; /* its archive; a flaw was */
+    bool whole;       /* the member at hand is known to its last byte */
 };
 
 /* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
@@ -186,8 +185,7 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
     x->depth++;
     ckpt_status st = scan_bytes(x, src, where, role, &known, err);
     x->depth--;
-    if (st == CKPT_OK && v->listed && known >= src->size && !checked_add(r->inside, v->csize, &r->inside))
-        r->inside = UINT64_MAX;
+    r->whole = known >= src->size;
     return st;
 }
 
@@ -337,13 +335,18 @@ static ckpt_status around(struct archive *r, uint64_t from, uint64_t to, ckpt_er
     return st;
 }
 
-static uint64_t of_members(const struct zip_audit *z)
+/* members - each is scanned; *KNOWN is what is left of SIZE bytes without those that are not known. */
+static ckpt_status members(struct archive *r, uint64_t size, uint64_t *known, ckpt_error *err)
 {
-    uint64_t sum = 0;
-    for (size_t i = 0; i < z->n; i++)
-        if (z->views[i].reachable && z->views[i].listed && !checked_add(sum, z->views[i].csize, &sum))
-            return UINT64_MAX;
-    return sum;
+    *known = size;
+    for (size_t i = 0; i < r->z.n; i++) {
+        const struct zip_view *v = &r->z.views[i];
+        r->whole = false;
+        CKPT_TRY(member(r, v, err));
+        if (!r->whole && v->reachable && v->listed)
+            *known -= v->csize < *known ? v->csize : *known; /* bounded: members may lie over each other */
+    }
+    return CKPT_OK;
 }
 
 static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
@@ -358,22 +361,20 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
+    uint64_t here = 0;
     ckpt_status st = zip_audit(&r->z, err);
     r->torch = by_torch(&r->z);
-    for (size_t i = 0; st == CKPT_OK && i < r->z.n; i++)
-        st = member(r, &r->z.views[i], err);
+    if (st == CKPT_OK)
+        st = members(r, src->size, &here, err);
     if (st == CKPT_OK)
         st = around(r, 0, r->z.first, err);
     if (st == CKPT_OK && r->z.end)
         st = around(r, r->z.end, src->size, err);
-    if (st == CKPT_OK && r->torch && r->z.n && !unlike_torch(r))
+    if (st == CKPT_OK && r->torch && !unlike_torch(r))
         st = CKPT_ECANCELLED;
     if (st == CKPT_OK && !has_code(r))
         st = CKPT_ECANCELLED;
-    uint64_t payload = of_members(&r->z);
-    uint64_t unknown = payload <= src->size && r->inside <= payload ? payload - r->inside : 0;
-    if (unknown < src->size && !checked_add(*known, src->size - unknown, known))
-        *known = UINT64_MAX;
+    *known += here; /* bounded: archives of a row lie one behind the other */
     return st == CKPT_OK && !r->told ? scan_strict(x, src, where, NULL, NULL, err) : st;
 }
 
@@ -387,7 +388,7 @@ struct pieces {
 static ckpt_status row_of(struct scanner *x, source *src, struct pieces *r, ckpt_error *err)
 {
     uint64_t end = src->size, start;
-    while (end && zip_row_last(src, end, &start)) {
+    while (zip_row_last(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
         uint64_t *grown = arena_grow(x->a, r->starts, r->n, &r->cap, r->n + 1, sizeof *grown);

@@ -1,0 +1,271 @@
+/* Zip archives under scan: each member as readers unpack it, and what they would disagree about. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/crc32.h"
+#include "codec/unpack_archive.h"
+#include "scanned.h"
+
+#define CONSTANT(s)                                                                                          \
+    {                                                                                                        \
+        s, sizeof(s) - 1                                                                                     \
+    }
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+#define CALL                                                                                                 \
+    "\x80\x02"                                                                                               \
+    "cos\nsystem\nU\x02id\x85R."
+#define PLAIN "just text\n"
+#define CRC   0x53e13012 /* of PLAIN */
+
+/* PLAIN, as members have it. */
+#define DEFLATED "\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0"
+#define BZIP2                                                                                                \
+    "BZh91AY&SY\xd3\xc9\x3f\x0e\0\0\x01\xd1\x80\0\x10\x40\0\x02\x10\x0e\x40\x20\0\x22\x06\x9a\x7a\x10\xc0"   \
+    "\x87\x79\xe0\xc2\x0b\xb9\x22\x9c\x28\x48\x69\xe4\x9f\x87\0"
+#define LZMA                                                                                                 \
+    "\x09\x14\x05\0\x5d\0\0\x04\0\0\x35\x1d\x4a\xb1\xf2\x41\x77\xa3\xf3\xd1\x6b\x49\x20\x5d\xff\xff\xaa\xba\0\0"
+#define ZSTD "\x28\xb5\x2f\xfd\x04\x58\x51\0\0just text\n\x13\x28\x82\x8f"
+
+struct member {
+    const char *name;
+    ckpt_str bytes; /* as they are stored */
+    unsigned method, flags;
+    uint32_t usize, crc; /* of a packed one */
+};
+
+static void put_header(buf *b, const struct member *m, bool local)
+{
+    buf_u32le(b, local ? 0x04034B50 : 0x02014B50);
+    if (!local)
+        buf_u16le(b, 10);
+    buf_u16le(b, 10);
+    buf_u16le(b, (uint16_t)m->flags);
+    buf_u16le(b, (uint16_t)m->method);
+    buf_u32le(b, 0);
+    buf_u32le(b, m->method || m->crc ? m->crc : crc32_update(0, m->bytes.ptr, m->bytes.len));
+    buf_u32le(b, (uint32_t)m->bytes.len);
+    buf_u32le(b, m->method ? m->usize : (uint32_t)m->bytes.len);
+    buf_u16le(b, (uint16_t)strlen(m->name));
+    buf_u16le(b, 0);
+}
+
+/* archive - of N members, behind what B holds already, whose first BEFORE bytes are none of it. */
+static void archive(buf *b, const struct member *m, size_t n, size_t before)
+{
+    uint32_t at[4];
+    for (size_t i = 0; i < n; i++) {
+        at[i] = (uint32_t)(b->len - before);
+        put_header(b, &m[i], true);
+        buf_text(b, m[i].name);
+        buf_str(b, m[i].bytes);
+    }
+    uint32_t dir = (uint32_t)(b->len - before);
+    for (size_t i = 0; i < n; i++) {
+        put_header(b, &m[i], false);
+        buf_put(b, "\0\0\0\0\0\0\0\0\0", 10);
+        buf_u32le(b, at[i]);
+        buf_text(b, m[i].name);
+    }
+    uint32_t end = (uint32_t)(b->len - before);
+    buf_u32le(b, 0x06054B50);
+    buf_u32le(b, 0);
+    buf_u16le(b, (uint16_t)n);
+    buf_u16le(b, (uint16_t)n);
+    buf_u32le(b, end - dir);
+    buf_u32le(b, dir);
+    buf_u16le(b, 0);
+}
+
+static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_options *opts)
+{
+    buf b;
+    buf_init(&b, 1 << 20);
+    archive(&b, m, n, 0);
+    struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, opts, 0);
+    buf_free(&b);
+    return s;
+}
+
+static struct scanned one(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize, uint32_t crc)
+{
+    struct member m = {"a", bytes, method, flags, usize, crc};
+    return scan(&m, 1, NULL);
+}
+
+static void clean(struct scanned s, int line)
+{
+    bool fine = s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes &&
+                s.result.members == 1;
+    if (!fine)
+        scan_says(&s, 0, "", 0, "", line);
+    CU_ASSERT(fine);
+}
+#define CLEAN(s) clean(s, __LINE__)
+
+static void members_are_unpacked(void)
+{
+    CLEAN(one(TEXT(PLAIN), 0, 0, 0, 0));
+    CLEAN(one(TEXT(DEFLATED), 8, 0, 10, CRC));
+    if (!unpack_archive_ready())
+        return;
+    CLEAN(one(TEXT(BZIP2), 12, 0, 10, CRC));
+    CLEAN(one(TEXT(LZMA), 14, 2, 10, CRC));
+    CLEAN(one(TEXT(LZMA), 14, 0, 10, CRC));
+    CLEAN(one(TEXT(ZSTD), 93, 0, 10, CRC));
+}
+
+static void sizes_that_are_wrong_are_told(void)
+{
+    SAYS(one(TEXT(DEFLATED), 8, 0, 5, CRC), 2, "ZIP001", 0,
+         "unpacks to more than the 5 bytes that are stated");
+    SAYS(one(TEXT(DEFLATED), 8, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    SAYS(one(TEXT("\xff\xff\xff"), 8, 0, 10, 0), 1, "ZIP001", 0, "broken deflated bytes");
+    SAYS(one(TEXT(DEFLATED), 8, 0, 10, 1), 1, "ZIP002", 43,
+         "its CRC-32 is 53e13012, the archive says 00000001");
+    if (!unpack_archive_ready())
+        return;
+    SAYS(one(TEXT(BZIP2), 12, 0, 5, CRC), 2, "ZIP001", 0, "method 12: ");
+    SAYS(one(TEXT(BZIP2), 12, 0, 20, CRC), 1, "ZIP001", 0, "unpacks to 10 bytes, 20 are stated");
+    SAYS(one(TEXT("BZh9 broken"), 12, 0, 20, CRC), 1, "ZIP001", 0,
+         "method 12: it only begins like packed data");
+    SAYS(one(TEXT("12345678"), 14, 0, 20, CRC), 1, "ZIP001", 0, "method 14: LZMA data of 8 bytes");
+}
+
+static void no_more_is_unpacked_than_is_allowed(void)
+{
+    ckpt_scan_options little = {.max_unpacked = 9};
+    struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC}, {"a", CONSTANT(BZIP2), 12, 0, 10, CRC}};
+    SAYS(scan(m, 1, &little), 2, "ARC002", 0, "unpacks to more than 9 bytes in all");
+    if (unpack_archive_ready())
+        SAYS(scan(m + 1, 1, &little), 2, "ARC002", 0, "it is compressed by method 12: ");
+}
+
+static void what_cannot_be_unpacked_is_told(void)
+{
+    struct scanned s = one(TEXT("12345678"), 97, 0, 10, 0);
+    SAYS(s, 1, "ARC002", 0, "it is compressed by method 97");
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 8);
+    SAYS(one(TEXT("12345678"), 97, 1, 10, 0), 1, "ARC002", 0, "it is encrypted or a patch to another file");
+    SAYS(one(TEXT("12345678"), 8, 1, 10, 0), 1, "ARC002", 0, "(flags 0x0001)");
+    SAYS(one(TEXT(BZIP2), 12, 0x40, 10, 0), 1, "ARC002", 0, "(flags 0x0040)");
+    SAYS(one(TEXT("12345678"), 0, 1, 0, 0), 1, "ARC002", 0, "it is encrypted");
+    s = one(TEXT(CALL), 0, 1, 0, 0); /* torch reads it nevertheless */
+    SAYS(s, 2, "ZIP001", 51, "is said to be encrypted or a patch (flags 0x0001), and is a plain pickle");
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+}
+
+/* Two members over the same bytes, of no format: what is known is never less than nothing. */
+static void bytes_of_two_members_count_once(void)
+{
+    struct member m[] = {{"a", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0},
+                         {"b", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0}};
+    buf b;
+    buf_init(&b, 1 << 20);
+    archive(&b, m, 2, 0);
+    struct scanned s = scan_these(b.data, b.len, 0);
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
+    for (int i = 0; i < 4; i++) /* a size that reaches over the second */
+        b.data[18 + i] = b.data[22 + i] = i ? 0 : 150;
+    b.data[(31 + 16) * 2 + 20] = b.data[(31 + 16) * 2 + 24] = 150;
+    s = scan_these(b.data, b.len, 0);
+    CU_ASSERT(s.status == CKPT_OK && s.result.accounted < s.result.bytes - 150);
+    buf_free(&b);
+}
+
+#define PICKLE "\x80\x02}."
+
+static void what_torch_never_writes_is_told(void)
+{
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0},
+                         {"u/version", CONSTANT("3\n"), 0, 0, 0, 0},
+                         {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC}};
+    struct scanned s = scan(m, 3, NULL);
+    SAYS(s, 2, "ZIP001", 191, "lies outside of the folder \"t\", where torch has all");
+    SAYS(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
+    m[1].name = "t/x/data/0"; /* a folder of that name further down is one, too; not so others */
+    m[2].name = "t/xdata/0";
+    CU_ASSERT_EQUAL(scan(m, 3, NULL).findings, 0);
+    m[0].name = "data.pkl"; /* no folder at all */
+    m[1].name = "x.storage";
+    CU_ASSERT_EQUAL(scan(m, 2, NULL).status, CKPT_OK);
+}
+
+/* More than is looked at of a packed storage. */
+static void large_packed_storages_are_not_unpacked_whole(void)
+{
+    buf packed;
+    buf_init(&packed, 1 << 20);
+    for (int i = 0; i < 3; i++) { /* stored blocks of 60000 zeros */
+        buf_put(&packed, i == 2 ? "\x01\x60\xea\x9f\x15" : "\0\x60\xea\x9f\x15", 5);
+        for (int k = 0; k < 60000; k++)
+            buf_byte(&packed, 0);
+    }
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0},
+                         {"t/data/0", {(const char *)packed.data, packed.len}, 8, 0, 180000, 0}};
+    struct scanned s = scan(m, 2, NULL);
+    CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strstr(s.first.text, "compressed by method 8"));
+    buf_free(&packed);
+}
+
+static void program_text_is_told(void)
+{
+    struct member m[] = {{"a.py", CONSTANT("x = 1\n"), 0, 0, 0, 0},
+                         {"b.py", CONSTANT("x = 1\n"), 0, 0, 0, 0}};
+    SAYS(scan(m, 1, NULL), 1, "SRC001", CKPT_NO_OFFSET, "1 file of program text, the first is a.py");
+    SAYS(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
+}
+
+static void what_stands_around_is_scanned(void)
+{
+    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0};
+    buf b;
+    buf_init(&b, 1 << 20);
+    archive(&b, &m, 1, 0);
+    buf_put(&b, CALL, sizeof(CALL) - 1);
+    struct scanned s = scan_these(b.data, b.len, 0);
+    SAYS(s, 2, "PKL002", 18, "");
+    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
+    b.len = 0;
+    buf_put(&b, CALL, sizeof(CALL) - 1);
+    archive(&b, &m, 1, b.len); /* found by its end alone */
+    s = scan_these(b.data, b.len, 0);
+    CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
+    b.len = 0;
+    buf_text(&b, "PK00"); /* as a span of one disk begins */
+    archive(&b, &m, 1, 0);
+    s = scan_these(b.data, b.len, 0);
+    CU_ASSERT(s.status == CKPT_OK && strcmp(s.result.format, "zip") == 0);
+    buf_free(&b);
+}
+
+static void archives_in_archives_and_rows(void)
+{
+    struct member m = {"a", CONSTANT(CALL), 0, 0, 0, 0}, outer = {"in.zip", {NULL, 0}, 0, 0, 0, 0};
+    ckpt_scan_options flat = {.max_depth = 1};
+    buf b;
+    buf_init(&b, 1 << 20);
+    archive(&b, &m, 1, 0);
+    outer.bytes = str_of((const char *)b.data, b.len);
+    SAYS(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive that lies too deep");
+    SAYS(scan(&outer, 1, NULL), 1, "PKL002", 18, "");
+    archive(&b, &m, 1, b.len);
+    struct scanned s = scan_these(b.data, b.len, 0);
+    SAYS(s, 3, "ZIP003", 0, "2 archives one behind the other");
+    CU_ASSERT(s.result.accounted == s.result.bytes && s.result.pickles == 2);
+    buf_free(&b);
+}
+
+void suite_scan_zip(void)
+{
+    UNIT(members_are_unpacked);
+    UNIT(sizes_that_are_wrong_are_told);
+    UNIT(no_more_is_unpacked_than_is_allowed);
+    UNIT(what_cannot_be_unpacked_is_told);
+    UNIT(bytes_of_two_members_count_once);
+    UNIT(what_torch_never_writes_is_told);
+    UNIT(large_packed_storages_are_not_unpacked_whole);
+    UNIT(program_text_is_told);
+    UNIT(what_stands_around_is_scanned);
+    UNIT(archives_in_archives_and_rows);
+}
