@@ -145,7 +145,7 @@ static bool has_file(const char *dir, const char *name)
 {
     char path[4096];
     int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+    return (size_t)n < sizeof path && access(path, F_OK) == 0;
 }
 
 /* has_shard_files - "shard-00001-model-00001-of-00002.safetensors": how torch's

@@ -1,0 +1,127 @@
+/* What is no checkpoint is named by its first bytes, its members or its files, and the way on with it. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "format/format.h"
+#include "unit.h"
+
+#define TEXT(s) str_of(s, sizeof(s) - 1)
+
+static void named(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
+{
+    ckpt_error err = {0};
+    ckpt_status got = foreign_detect(p, &err);
+    bool right = got == want && err.status == want && strstr(err.what, what) && strstr(err.hint, hint);
+    if (!right)
+        printf("\n    line %d: %s: %s (%s)", line, ckpt_status_name(got), err.what, err.hint);
+    CU_ASSERT(right);
+}
+
+static void head(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
+{
+    struct probe p = {.path = "file", .size = bytes.len, .nhead = bytes.len};
+    memcpy(p.head, bytes.ptr, bytes.len);
+    named(&p, want, what, hint, line);
+}
+#define HEAD(bytes, want, what, hint) head(TEXT(bytes), want, what, hint, __LINE__)
+
+static void answers_of_servers_are_named(void)
+{
+    static const char again[] = "the download failed";
+    HEAD("", CKPT_EUNKNOWN, "empty file", "get the file again");
+    HEAD("\0\0\0\0", CKPT_EUNKNOWN, "nothing but zeros", "get the file again");
+    HEAD("<!DOCTYPE html>", CKPT_EUNKNOWN, "HTML page", again);
+    HEAD("\xef\xbb\xbf \r\n\t<HTML>", CKPT_EUNKNOWN, "HTML page", again);
+    HEAD("<head>", CKPT_EUNKNOWN, "HTML page", again);
+    HEAD("<script>", CKPT_EUNKNOWN, "HTML page", again);
+    HEAD("<?xml ?>", CKPT_EUNKNOWN, "XML document", again);
+    HEAD("<Error>", CKPT_EUNKNOWN, "XML document", again);
+    HEAD("Entry not found", CKPT_EUNKNOWN, "error message of a download server", again);
+    HEAD("{\"error\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
+    HEAD("{\"message\": 1}", CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
+    HEAD("{\"a\": 1}", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
+    HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
+    HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state", "only names");
+    HEAD("  \n ", CKPT_EUNKNOWN, "it begins 20 20 0a 20", "");
+    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66", "");
+}
+
+static void pointers_are_named(void)
+{
+    HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\nsize 12\n", CKPT_EUNKNOWN,
+         "the real file has 12 bytes, sha256:ab", "git lfs pull --include file");
+    HEAD("version https://hawser.github.com/spec/v1\noid sha256:ab\nsize 12", CKPT_EUNKNOWN, "has 12 bytes",
+         "");
+    HEAD("version https://git-lfs.github.com/spec/v1\noid sha256:ab\n", CKPT_EUNKNOWN, "without its size",
+         "");
+    HEAD("version https://git-lfs.github.com/spec/v1\nsize 12\n", CKPT_EUNKNOWN, "without its oid", "");
+}
+
+static void archives_are_named_by_their_members(void)
+{
+    static const struct {
+        const char *members[2];
+        ckpt_status status;
+        const char *says;
+    } cases[] = {
+        {{NULL, NULL}, CKPT_EUNKNOWN, "zip archive of 0 members"},
+        {{"a.npy", "b.npy"}, CKPT_EUNSUPPORTED, "numpy archive"},
+        {{"a.npy", "b"}, CKPT_EUNKNOWN, "zip archive of 2 members"},
+        {{"config.json", "model.weights.h5"}, CKPT_EUNSUPPORTED, "Keras archive"},
+        {{"config.json", "b"}, CKPT_EUNKNOWN, "zip archive of 2 members"},
+        {{"a/saved_model.pb", "b"}, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel"},
+        {{"a/.data/serialization_id", "b"}, CKPT_ETRUNCATED, "torch archive of 2 records without data.pkl"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zip_entry entries[2] = {{0}, {0}};
+        zip z = {.entries = entries};
+        for (size_t k = 0; k < 2 && cases[i].members[k]; k++)
+            entries[z.n++].name = str_c(cases[i].members[k]);
+        source *src = source_mem("PK", 2, 0);
+        struct probe p = {.path = "file", .size = 2, .src = src, .z = &z};
+        named(&p, cases[i].status, cases[i].says, "", __LINE__);
+        source_unref(src);
+    }
+    struct probe p = {.path = "file", .size = 2, .zip_err = {.status = CKPT_EFORMAT, .what = "no directory"}};
+    named(&p, CKPT_EFORMAT, "no directory", "", __LINE__);
+}
+
+static void directories_are_named_by_their_files(void)
+{
+    static const struct {
+        const char *file, *says;
+    } known[] = {
+        {".metadata", "PyTorch Distributed Checkpoint (DCP) directory, which"},
+        {"latest", "DeepSpeed"},
+        {"shard-1-model.safetensors", "in Hugging Face form"},
+        {"shard-1.bin", "without a checkpoint known here"},
+        {"model.safetensors", "without a checkpoint known here"},
+    };
+    char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    struct probe p = {.path = folder, .directory = true};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
+        FILE *f = fopen(file, "w");
+        CU_ASSERT_FATAL(f && fclose(f) == 0);
+        named(&p, i < 3 ? CKPT_EUNSUPPORTED : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
+        unlink(file);
+    }
+    rmdir(folder);
+    named(&p, CKPT_EUNKNOWN, "without a checkpoint known here", "", __LINE__); /* gone meanwhile */
+    char *longer = calloc(1, 5001);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(longer);
+    memset(longer, 'x', 5000);
+    p.path = longer;
+    named(&p, CKPT_EUNKNOWN, "without a checkpoint known here", "", __LINE__);
+    free(longer);
+}
+
+void suite_foreign(void)
+{
+    UNIT(answers_of_servers_are_named);
+    UNIT(pointers_are_named);
+    UNIT(archives_are_named_by_their_members);
+    UNIT(directories_are_named_by_their_files);
+}
