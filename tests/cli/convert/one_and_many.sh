@@ -22,3 +22,5 @@ ckpt convert -q --max-shard-size 1kB --drop '*' old.safetensors many.safetensors
 # As many shards as there are tensors, and few files open at a time.
 (ulimit -n 40 && ckpt convert -q --max-shard-size 1 old.safetensors few.safetensors; ckpt ls few.safetensors.index.json | wc -l
 ulimit -n 16 && ckpt ls few.safetensors.index.json 2>&1 | sed 's/few-[0-9]*/few-N/')
+# A limit that may be raised is none.
+(ulimit -S -n 16 && ckpt ls few.safetensors.index.json | wc -l)
