@@ -260,7 +260,7 @@ static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, 
     ckpt_status st = only_names(p, err);
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, list, err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK && !list->reread)
         st = rehearse(p, list, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/cursor.h"
+#include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
 
@@ -82,4 +83,46 @@ bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts
     memmove(to, bytes + from, rest); /* bounded: likewise */
     to += rest;
     return pickle_fill(to, (size_t)(bytes + size - to)); /* bounded: no longer than it was */
+}
+
+/* only_puts - is there nothing but PUTs to index 0 and STOP? */
+static bool only_puts(const unsigned char *bytes, size_t n)
+{
+    static const unsigned char zeros[4];
+    while (n > 1) {
+        size_t put = bytes[0] == PICKLE_BINPUT ? 2 : bytes[0] == PICKLE_LONG_BINPUT ? 5 : n;
+        if (put >= n || memcmp(bytes + 1, zeros, put - 1) != 0) /* bounded: PUT is 2 at least */
+            return false;
+        bytes += put; /* bounded: looked at just now */
+        n -= put;
+    }
+    return n == 1 && bytes[0] == PICKLE_STOP;
+}
+
+bool pickle_is_shortened(const unsigned char *now, const unsigned char *old, size_t size,
+                         const struct pickle_text *list, size_t n)
+{
+    size_t from = 0, at = 0; /* in OLD and in NOW, which is behind it */
+    for (size_t i = 0; i < n; i++) {
+        const struct pickle_text *x = &list[i], y = {.old = x->text};
+        if (x->at < from || x->at >= size)
+            return false;
+        size_t same = (size_t)x->at - from; /* bounded: the one is behind the other */
+        if (memcmp(now + at, old + from, same) != 0)
+            return false;
+        from += same; /* bounded: below SIZE, and AT is not beyond it */
+        at += same;
+        size_t head = head_of(old + from, size - from, x); /* bounded: below SIZE */
+        bool text = old[from] == PICKLE_BINUNICODE || old[from] == PICKLE_SHORT_BINUNICODE;
+        if (!head || now[at] != old[from] || head_of(now + at, size - at, &y) != head || /* bounded: as OLD */
+            x->text.len > x->old.len || (text && !utf8_check(x->text, true, NULL)))
+            return false;
+        from += head + x->old.len; /* bounded: head_of saw as much */
+        at += head + x->text.len; /* bounded: likewise */
+    }
+    size_t rest = from < size ? size - 1 - from : 0; /* bounded: FROM < SIZE */
+    if (from >= size || memcmp(now + at, old + from, rest) != 0) /* bounded: below SIZE, both */
+        return false;
+    at += rest; /* bounded: likewise */
+    return old[size - 1] == PICKLE_STOP && only_puts(now + at, size - at); /* bounded: FROM < SIZE */
 }

@@ -5,9 +5,10 @@
 
 #include "core/file.h"
 
-/* The opcode at AT pushes OLD, and is to push TEXT. */
+/* The opcode at AT pushes OLD, which is V, and is to push TEXT. */
 struct pickle_text {
     uint64_t at;
+    const ckpt_value *v; /* not looked at */
     ckpt_str old, text;
 };
 
@@ -15,5 +16,9 @@ struct pickle_text {
  * was read, with FACTS. False: that cannot be, and the bytes are of no use any more. */
 bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts *facts,
                     struct pickle_text *list, size_t n);
+/* pickle_is_shortened - are the SIZE bytes NOW those of OLD with LIST, which is in order, and PUTs that
+ * nothing reads? Then each opcode does what it did, but for those texts. */
+bool pickle_is_shortened(const unsigned char *now, const unsigned char *old, size_t size,
+                         const struct pickle_text *list, size_t n);
 
 #endif

@@ -35,6 +35,14 @@ struct pending {
     bool part;    /* component of a composite: a list of numbers is a tensor */
 };
 
+/* What torch_graph_again is told of rows. */
+struct again {
+    bool (*each)(void *user, uint32_t i, const ckpt_tensor *t);
+    void *user;
+    uint32_t n;
+    bool wrong;
+};
+
 struct walk {
     struct graph g;
     struct pending *pending;
@@ -42,6 +50,7 @@ struct walk {
     ckpt_path_elem *path;
     struct step *steps;
     uint32_t cap_path;
+    struct again *again; /* of torch_graph_again */
     size_t first; /* of the node at hand's children in the list, still in their own order */
 };
 
@@ -211,7 +220,7 @@ static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
 
 static ckpt_status leaf(struct walk *w, const struct pending *p)
 {
-    if (p->quiet)
+    if (p->quiet || w->again)
         return CKPT_OK;
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values",
@@ -241,10 +250,24 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     return CKPT_OK;
 }
 
+/* row_again - tells of a row that is there already. */
+static void row_again(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
+{
+    struct again *t = w->again;
+    *index = t->n++; /* bounded: by the rows of the table, or wrong */
+    m->row.t.path = w->path;
+    m->row.t.npath = p->depth;
+    m->row.t.part_of = p->part_of;
+    t->wrong = t->wrong || *index >= w->g.f->table.nrows || !t->each(t->user, *index, &m->row.t);
+}
+
 static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
 {
     uint32_t index;
-    CKPT_TRY(add_row(w, p, m, &index));
+    if (w->again)
+        row_again(w, p, m, &index);
+    else
+        CKPT_TRY(add_row(w, p, m, &index));
     struct pending self = *p;
     self.part_of = index;
     self.depth++;
@@ -436,12 +459,15 @@ static ckpt_status attributes(struct walk *w, const struct pending *p)
     return CKPT_OK;
 }
 
+/* moves_pairs - has mapping_argument anything to do? */
+static bool moves_pairs(const ckpt_value *v) { return view_pairs_given(v) && !value_more_of(v)->npairs; }
+
 /* mapping_argument - the pairs that OrderedDict was given are moved onto the call,
  * where every other mapping has them. */
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
 {
     const ckpt_value *given = view_pairs_given(v);
-    if (!given || value_more_of(v)->npairs)
+    if (!moves_pairs(v))
         return CKPT_OK;
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
@@ -516,6 +542,8 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
             return tensor(w, p, &m);
         if (v->type == CKPT_V_PERSID)
             return leaf(w, p);
+        if (w->again && (is_module(v) || moves_pairs(v)))
+            return graph_fail(&w->g, v, "the graph changes when it is walked again");
         return is_module(v) ? module(w, p) : object(w, p);
     default: return leaf(w, p);
     }
@@ -589,6 +617,22 @@ static void close_all(struct walk *w)
 }
 
 size_t torch_expected(const ckpt_file *f) { return f->npickles ? f->pickles[f->npickles - 1]->npersids : 0; }
+
+bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                       bool (*each)(void *user, uint32_t i, const ckpt_tensor *t), void *user)
+{
+    ckpt_error err;
+    size_t nstorages = f->table.nstorages;
+    struct torch_storages known = *storages;
+    struct again again = {each, user, 0, false};
+    struct walk w = {.g = {.f = f, .st = &known, .err = &err}, .again = &again};
+    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
+    known.find = NULL;
+    expect_pending(&w, torch_expected(f));
+    bool ok = push(&w, &top) == CKPT_OK && run(&w) == CKPT_OK;
+    close_all(&w);
+    return ok && !again.wrong && again.n == f->table.nrows && f->table.nstorages == nstorages;
+}
 
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
                         ckpt_error *err)

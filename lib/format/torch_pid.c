@@ -191,6 +191,8 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
 {
     ckpt_file *f = g->f;
     map *keys = file_storage_keys(f, torch_expected(f));
+    if (keys && !g->st->find && map_get(keys, pid->key) == MAP_NONE)
+        return graph_fail(g, v, "storage \"%.*s\", which was not there before", STR_ARG(pid->key));
     if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
         return fail_memory(g->err);
     if (*index != MAP_NONE)

@@ -101,7 +101,7 @@ static bool list_texts(const ckpt_plan *p, struct pickle_text *list, size_t *n)
             if ((v->flags & VALUE_SHARED) || e->names[i].len > old.len)
                 return false;
             if (list)
-                list[*n] = (struct pickle_text){v->offset, old, e->names[i]};
+                list[*n] = (struct pickle_text){v->offset, v, old, e->names[i]};
             ++*n;
         }
     }
@@ -124,8 +124,12 @@ static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t 
     ckpt_status st = list && bytes ? source_read(ta->kept[0], 0, bytes, size, err) : fail_memory(err);
     *done = st == CKPT_OK && list_texts(p, list, &n) &&
             pickle_shorten(bytes, size, p->file->pickles[0], list, n);
+    ckpt_str now = str_of((char *)bytes, size);
+    if (*done)
+        st = zip_patch_replace(ta->z, i, now, out, err);
+    out->reread = *done && st == CKPT_OK && torch_zip_reread(p, ta, i, now, list, n, out);
     free(list);
-    return *done ? zip_patch_replace(ta->z, i, str_of((char *)bytes, size), out, err) : st;
+    return st;
 }
 
 /* ------------------------------------------------------------------- again */

@@ -21,6 +21,7 @@ struct patches {
     struct patch at[PATCHES_MAX];
     size_t n;
     uint64_t old_size, new_size;
+    bool reread; /* who made them has seen that they leave what was meant */
 };
 
 struct journal_options {

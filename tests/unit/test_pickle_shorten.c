@@ -50,6 +50,29 @@ static const struct {
     {B("\x95\x0a\0\0\0\0\0\0\0X\3\0\0\0abcN."), B(""), {{9, "abc", "a"}}},
 };
 
+/* hold - NOW is IN shortened, and is it no longer with any other byte in one of them. */
+static void hold(const char *in, unsigned char *now, size_t size, struct pickle_text *list, size_t n)
+{
+    unsigned char *old = unit_guard(in, size);
+    CU_ASSERT(pickle_is_shortened(now, old, size, list, n));
+    for (size_t i = 0; i < 2 * size; i++) {
+        unsigned char *at = i < size ? old + i : now + (i - size);
+        for (unsigned bit = 1; bit < 256; bit <<= 1) {
+            *at ^= (unsigned char)bit;
+            CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
+            *at ^= (unsigned char)bit;
+        }
+    }
+    struct pickle_text bad = list[n - 1];
+    list[n - 1].at++;
+    CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
+    list[n - 1].at = size;
+    CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
+    list[n - 1] = bad;
+    CU_ASSERT_FALSE(bad.text.len < bad.old.len && pickle_is_shortened(now, old, size, list, n - 1));
+    unit_guard_free(old, size);
+}
+
 static void these_bytes_and_no_others(void)
 {
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
@@ -58,7 +81,7 @@ static void these_bytes_and_no_others(void)
         size_t n = 0;
         for (; n < 3 && exact[i].changes[n].old; n++) {
             const struct change *c = &exact[i].changes[n];
-            list[n] = (struct pickle_text){c->at, str_c(c->old), str_c(c->text)};
+            list[n] = (struct pickle_text){c->at, NULL, str_c(c->old), str_c(c->text)};
         }
         graph_read(&g, exact[i].in, exact[i].nin);
         unsigned char *bytes = unit_guard(exact[i].in, exact[i].nin);
@@ -66,6 +89,8 @@ static void these_bytes_and_no_others(void)
         bool same = done ? exact[i].nout == exact[i].nin && memcmp(bytes, exact[i].out, exact[i].nin) == 0
                          : exact[i].nout == 0;
         CU_ASSERT(same);
+        if (done)
+            hold(exact[i].in, bytes, exact[i].nin, list, n);
         if (!same)
             printf("\n    row %zu\n", i);
         unit_guard_free(bytes, exact[i].nin);
@@ -117,7 +142,7 @@ static size_t list_keys(const ckpt_value *root, struct pickle_text *list)
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str old;
         if (value_text(pairs[i].key, &old) && !(pairs[i].key->flags & VALUE_SHARED))
-            list[count++] = (struct pickle_text){pairs[i].key->offset, old, shorter(old)};
+            list[count++] = (struct pickle_text){pairs[i].key->offset, pairs[i].key, old, shorter(old)};
     }
     return count;
 }

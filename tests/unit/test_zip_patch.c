@@ -156,6 +156,47 @@ static bool descriptor_says(struct edit *e, size_t i, const struct how *h, const
     return h->mark ? first == 0x08074B50 && second == crc : first == crc;
 }
 
+/* held - zip_patch_holds of entry I as TEXT, as far as E is patched. */
+static bool held(struct edit *e, size_t i, const char *text)
+{
+    bool same = true;
+    return zip_patch_holds(e->z, i, e->after, str_c(text), &same, &e->err) == CKPT_OK && same;
+}
+
+static void what_a_patched_archive_holds_is_told(void)
+{
+    char pickle[] = "NEW PICKLE";
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct edit e = open_made(&kinds[k]);
+        e.st = zip_patch_replace(e.z, 0, str_c(pickle), &e.list, &e.err);
+        reopen(&e);
+        CU_ASSERT(held(&e, 0, "NEW PICKLE"));
+        CU_ASSERT_FALSE(held(&e, 0, "old pickle") || held(&e, 0, "NEW PICKL") || held(&e, 1, "numbers"));
+        for (size_t i = 0; i < e.list.n; i++)
+            for (size_t b = 0; b < e.list.at[i].bytes.len; b++) {
+                char *at = (char *)(uintptr_t)e.list.at[i].bytes.ptr + b;
+                *at ^= 1;
+                CU_ASSERT_FALSE(held(&e, 0, "NEW PICKLE"));
+                *at ^= 1;
+            }
+        for (size_t i = 0; i < e.list.n; i++) { /* one of them is missing */
+            struct patch last = e.list.at[e.list.n - 1], one = e.list.at[i];
+            e.list.at[i] = last;
+            e.list.n--;
+            CU_ASSERT_FALSE(held(&e, 0, "NEW PICKLE"));
+            e.list.at[e.list.n++] = last;
+            e.list.at[i] = one;
+        }
+        CU_ASSERT(held(&e, 0, "NEW PICKLE"));
+        close_edit(&e);
+    }
+    struct edit e = open_made(&kinds[0]);
+    e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("longer than it was"), &e.list, &e.err);
+    reopen(&e);
+    CU_ASSERT_FALSE(held(&e, 0, "longer than it was"));
+    close_edit(&e);
+}
+
 static void only_payload_and_checksums_are_replaced(void)
 {
     static const size_t places[] = {3, 3, 3, 1, 3, 3};
@@ -253,6 +294,7 @@ static void beyond_four_gigabytes(void)
 void suite_zip_patch(void)
 {
     UNIT(only_payload_and_checksums_are_replaced);
+    UNIT(what_a_patched_archive_holds_is_told);
     UNIT(a_longer_one_is_added_and_the_old_one_kept);
     UNIT(what_is_not_clean_is_refused);
     UNIT(beyond_four_gigabytes);
