@@ -58,7 +58,7 @@ void file_free(ckpt_file *f)
         file_free(f->parts[i]);
     map_free(f->names);
     map_free(f->storage_keys);
-    map_free(f->array_storages);
+    map_free(f->node_storages);
     map_free(f->replace);
     arena_free(f->a);
     source_unref(f->src);
@@ -148,6 +148,13 @@ map *file_storage_keys(ckpt_file *f, size_t expected)
     if (!f->storage_keys)
         f->storage_keys = map_index(expected, key_of, f);
     return f->storage_keys;
+}
+
+uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v)
+{
+    if (!f->node_storages || !value_calls(v, "torch.storage", "_load_from_bytes", 1))
+        return CKPT_NO_STORAGE;
+    return map_get_num(f->node_storages, map_ptr(v)); /* MAP_NONE is CKPT_NO_STORAGE */
 }
 
 static ckpt_str name_of(const void *user, uint32_t i)

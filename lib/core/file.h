@@ -60,7 +60,7 @@ struct ckpt_file {
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
     map *storage_keys;   /* torch: storage key -> storage */
-    map *array_storages; /* numpy array node -> its storage */
+    map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* the format's own, such as its archive */
     void (*container_free)(void *);
     /* resolve - adds the storages that only opaque objects reach, which a rewrite
@@ -91,6 +91,9 @@ bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
 /* file_storage_keys - storage_keys, made on first use for about EXPECTED storages,
  * each of which it finds by its key in the table; NULL: no memory. */
 map *file_storage_keys(ckpt_file *f, size_t expected);
+/* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
+ * a whole stream for an argument; CKPT_NO_STORAGE: none. */
+uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
 /* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header

@@ -69,14 +69,14 @@ static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, cons
                                       const struct numpy_dtype *d, ckpt_tensor *t)
 {
     ckpt_file *f = g->f;
-    if (!f->array_storages && !(f->array_storages = map_new(16)))
+    if (!f->node_storages && !(f->node_storages = map_new(16)))
         return fail_memory(g->err);
-    t->storage = map_get_num(f->array_storages, map_ptr(v));
+    t->storage = map_get_num(f->node_storages, map_ptr(v));
     t->has_data = t->storage != MAP_NONE;
     if (t->has_data)
         return CKPT_OK;
     CKPT_TRY(array_storage(g, v, data, d, t));
-    return map_set_num(f->array_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
+    return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
 static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape,

@@ -205,7 +205,7 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     return st;
 }
 
-static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_str key, uint32_t *index)
+static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     source *bytes = NULL;
     char type[64];
@@ -217,21 +217,21 @@ static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, ckpt_st
     ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
     CKPT_TRY(st);
-    s.s.key = key;
+    s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
     s.pid = v;
     CKPT_TRY(table_storage(&g->f->table, &s, index, g->err));
-    return map_put(g->f->storage_keys, key, *index, NULL) ? CKPT_OK : fail_memory(g->err);
+    return s.s.key.ptr && map_set_num(g->f->node_storages, map_ptr(v), *index) ? CKPT_OK
+                                                                               : fail_memory(g->err);
 }
 
-/* A storage that is a legacy stream inside a bytes object: known by where it stands. */
+/* A storage that is a legacy stream inside a bytes object. */
 static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
 {
     ckpt_file *f = g->f;
-    ckpt_str key = arena_printf(f->a, "bytes@%llu", (unsigned long long)v->offset);
-    if (!key.ptr || !file_storage_keys(f, 64))
+    if (!f->node_storages && !(f->node_storages = map_new(16)))
         return fail_memory(g->err);
-    *index = map_get(f->storage_keys, key);
-    return *index == MAP_NONE ? read_from_bytes(g, v, key, index) : CKPT_OK;
+    *index = map_get_num(f->node_storages, map_ptr(v));
+    return *index == MAP_NONE ? read_from_bytes(g, v, index) : CKPT_OK;
 }
 
 ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,

@@ -81,10 +81,9 @@ static ckpt_status note_pickle(struct torch_writer *w, ckpt_file *f, const struc
             CKPT_TRY(note_storage(w, v, s, false, err));
     }
     for (size_t i = 0; i < facts->ncalls; i++) {
-        const ckpt_value *c = facts->calls[i];
-        if (value_calls(c, "torch.storage", "_load_from_bytes", 1) && c->row < f->table.nstorages &&
-            f->table.storages[c->row].pid == c)
-            CKPT_TRY(note_storage(w, c, &f->table.storages[c->row], false, err));
+        uint32_t s = file_bytes_storage(f, facts->calls[i]);
+        if (s != CKPT_NO_STORAGE)
+            CKPT_TRY(note_storage(w, facts->calls[i], &f->table.storages[s], false, err));
     }
     return CKPT_OK;
 }
@@ -388,8 +387,8 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
 static bool put_class(pickle_writer *pw, const ckpt_value *pid)
 {
     ckpt_str tag;
-    const ckpt_value *first = pid ? value_item(pid, 0) : NULL, *klass = first;
-    if (first && value_text(first, &tag))
+    const ckpt_value *first = value_item(pid, 0), *klass = first;
+    if (value_text(first, &tag))
         klass = str_is(tag, "module") ? value_item(pid, 1) : NULL;
     if (!klass || klass->type != CKPT_V_GLOBAL)
         return false;
@@ -402,7 +401,6 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
                            ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
-    const ckpt_value *klass = v->u.pid ? value_item(v->u.pid, 1) : NULL;
     if (s->lost) {
         (void)fail(err, CKPT_ELOSSY, s->lost_at,
                    "storage \"%.*s\" is lost, and an object that is no tensor holds it", STR_ARG(s->s.key));
@@ -418,9 +416,7 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
         return refuse_cast(w, s, err);
     if (v->u.pid)
         (void)torch_pid_parse(v, &pid);
-    return put_storage(w, pw, s, pid.dtype,
-                       klass && klass->type == CKPT_V_GLOBAL ? value_module(klass) : str_of("", 0), pid.klass,
-                       err);
+    return put_storage(w, pw, s, pid.dtype, value_module(value_item(v->u.pid, 1)), pid.klass, err);
 }
 
 static ckpt_status leaf(void *user, pickle_writer *pw, const ckpt_value *v, ckpt_error *err)
@@ -485,12 +481,13 @@ static void as_v3(struct torch_writer *w, struct rebuilt *r, ckpt_dtype dtype)
 static bool shift_view(struct torch_writer *w, struct rebuilt *r, uint64_t by)
 {
     int64_t off;
-    uint64_t sum;
-    if (!value_integer(r->args[1], &off) || off < 0 || !checked_add((uint64_t)off, by, &sum) ||
-        sum > INT64_MAX)
+    if (!value_integer(r->args[1], &off) || off < 0)
         return false;
-    r->args[1] = value_int(w->p->a, (int64_t)sum);
-    return r->args[1] != NULL;
+    uint64_t sum = (uint64_t)off + by; /* bounded: both were int64_t */
+    if (sum > INT64_MAX)
+        return false;
+    r->args[1] = value_int(w->p->a, (int64_t)sum); /* NULL: rewrite_args says so */
+    return true;
 }
 
 /* as_cast - R, a call of v2 or (V3) v3 over NODE's storage, over what that becomes.
@@ -517,15 +514,16 @@ static void as_cast(struct torch_writer *w, struct rebuilt *r, const ckpt_value 
 /* rebuild - rewrites R, a call of NAME over storage node NODE; false: as it is. */
 static bool rebuild(struct torch_writer *w, ckpt_str name, const ckpt_value *node, struct rebuilt *r)
 {
-    struct torch_pid pid;
     struct storage *s = storage_of(w, node);
+    if (!s || r->n < 4)
+        return false;
+    struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
+    const struct torch_cast *cast = torch_cast_of(w, s);
     bool v3 = str_is(name, "_rebuild_tensor_v3");
     bool v2 = str_is(name, "_rebuild_tensor_v2") || str_is(name, "_rebuild_tensor");
-    bool inside = s && node->type != CKPT_V_PERSID; /* of a bytes object */
-    if (inside)
-        pid = (struct torch_pid){.dtype = (ckpt_dtype)s->dtype};
-    const struct torch_cast *cast = s ? torch_cast_of(w, s) : NULL;
-    if (!s || r->n < 4 || (inside && !cast) || (!inside && !torch_pid_parse(node, &pid)))
+    if (node->type == CKPT_V_PERSID)
+        (void)torch_pid_parse(node, &pid);
+    else if (!cast) /* a stream in a bytes object */
         return false;
     bool changed = pid.has_view && pid.view_offset && shift_view(w, r, pid.view_offset);
     ckpt_dtype dtype = v3 && r->n > 6 ? dtype_by_name(value_name(r->args[6])) : pid.dtype;
@@ -553,7 +551,7 @@ static bool rebuilds_over_storage(const ckpt_value *callable)
 static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_value **args, ckpt_error *err)
 {
     struct rebuilt r = {NULL, {NULL}, 0};
-    if (!rebuilds_over_storage(*func) || !*args || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
+    if (!rebuilds_over_storage(*func) || (*args)->type != CKPT_V_TUPLE || value_count(*args) > 8)
         return CKPT_OK;
     for (r.n = 0; r.n < value_count(*args); r.n++)
         r.args[r.n] = value_item(*args, r.n);
@@ -574,7 +572,7 @@ static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ck
 {
     ckpt_value *func = value_arg(v, 0), *inner = value_arg(v, 2);
     CKPT_TRY(rewrite_args(w, &func, &inner, err));
-    if (func == value_arg(v, 0) && inner == value_arg(v, 2))
+    if (inner == value_arg(v, 2))
         return CKPT_OK;
     ckpt_value *items[4] = {func, value_arg(v, 1), inner, value_arg(v, 3)};
     *args = value_tuple(w->p->a, 4, items);
@@ -598,7 +596,7 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
         CKPT_TRY(rewrite_typed(w, v, &args, err));
     else
         CKPT_TRY(rewrite_args(w, &func, &args, err));
-    if (func == c->callable && args == c->args)
+    if (args == c->args)
         return CKPT_OK;
     made = value_call(w->p->a, (enum value_call_kind)v->call, func, args, v->offset);
     for (uint32_t i = 0; made && i < more->nstates; i++)
@@ -654,36 +652,14 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
 
 /* ------------------------------------------------------------------- pickle */
 
-/* table_root - an ordered dict of the plan's tensors, for a file without a graph. */
-static ckpt_status table_root(struct torch_writer *w, const ckpt_value **out, ckpt_error *err)
-{
-    ckpt_plan *p = w->p;
-    ckpt_value *dict = value_ordered_dict(p->a);
-    if (!dict)
-        return fail_memory(err);
-    CKPT_TRY(plan_entries(p, err));
-    for (size_t i = 0; i < p->nentries; i++) {
-        ckpt_value *key = value_str(p->a, p->entries[i].name), *v = value_new(p->a, CKPT_V_TENSOR, 0);
-        if (!key || !v || !value_put(p->a, dict, key, v))
-            return fail_memory(err);
-        v->row = p->entries[i].row;
-        p->file->table.rows[v->row].t.value = v;
-    }
-    *out = dict;
-    return CKPT_OK;
-}
-
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
     struct pickle_hooks hooks = {.user = w, .replace = replace, .entry = entry, .leaf = leaf};
-    const ckpt_value *root = w->p->root;
     ckpt_file *f = w->p->file;
     CKPT_TRY(note_storages(w, f, err));
     CKPT_TRY(torch_zip_casts(w, err));
     CKPT_TRY(leave_out(w, err));
-    if (!root)
-        CKPT_TRY(table_root(w, &root, err));
-    ckpt_status st = pickle_write(root, &hooks, &w->pickle, err);
+    ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;

@@ -63,8 +63,10 @@ bool plain_word(const ckpt_value *v)
  * as a storage: written as one, so that this call never is. */
 static bool holds_storage(const ckpt_file *f, const ckpt_value *v)
 {
-    return value_calls(v, "torch.storage", "_load_from_bytes", 1) && v->row < f->table.nstorages &&
-           f->table.storages[v->row].pid == v;
+    bool held = file_bytes_storage(f, v) != CKPT_NO_STORAGE;
+    for (size_t i = 0; !held && i < f->nparts; i++)
+        held = file_bytes_storage(f->parts[i], v) != CKPT_NO_STORAGE;
+    return held;
 }
 
 static bool is_storage_id(const ckpt_value *v)

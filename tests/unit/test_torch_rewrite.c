@@ -1,0 +1,339 @@
+/* A torch file written anew, its tensors cast: which storages change, and what is refused. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "core/file.h"
+#include "pickled.h"
+
+#define OD             "collections.OrderedDict()"
+#define UNTYPED(numel) "@('storage',torch.storage.UntypedStorage,'0','cpu'," #numel ")"
+#define V2META(storage, grad, meta)                                                                          \
+    "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,)," grad "," OD "," meta ")"
+#define V3(over, dtype) "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype ")"
+#define V3META(over, dtype, meta)                                                                            \
+    "torch._utils._rebuild_tensor_v3(" over ",0,(2,),(1,),False," OD "," dtype "," meta ")"
+#define NUMPY                                                                                                \
+    "numpy.core.multiarray._reconstruct(numpy.ndarray,(0,),b'b')!(1,(2,),numpy.dtype('f4',False,"            \
+    ""                                                                                                       \
+    ""                                                                                                       \
+    "True)!(3,"                                                                                              \
+    "'<',None,None,None,-1,-1,0),False,b'\\00\\00\\80\\3f\\00\\00\\00\\40')"
+
+struct how {
+    ckpt_dtype to; /* NONE: no cast */
+    const char *glob, *drop;
+    bool strict;
+};
+
+static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, const char *notice,
+                             ckpt_error *err)
+{
+    ckpt_plan *p = NULL;
+    ckpt_write_options o = {
+        .format = "torch-zip", .force = true, .no_sync = true, .threads = 1, .strict = how.strict};
+    ckpt_write_result r;
+    bool told = !notice;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
+    if (how.drop)
+        CU_ASSERT_EQUAL(ckpt_plan_drop(p, how.drop, err), CKPT_OK);
+    if (how.to)
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, how.glob, how.to, err), CKPT_OK);
+    ckpt_status st = ckpt_plan_write(p, path, &o, &r, err);
+    for (size_t i = 0; ckpt_plan_notice_at(p, i); i++)
+        told |= notice && strstr(ckpt_plan_notice_at(p, i), notice);
+    CU_ASSERT(told);
+    ckpt_plan_free(p);
+    return st;
+}
+
+/* rewritten - M, which is closed, as it is when written HOW; M.f NULL: refused. */
+static struct made rewritten(struct made *m, struct how how, const char *notice)
+{
+    char path[] = "/tmp/ckpt-unit-XXXXXX";
+    static char bytes[65536];
+    struct made back = {.f = NULL};
+    int fd = mkstemp(path);
+    CU_ASSERT_FATAL(fd >= 0 && m->f);
+    close(fd);
+    back.status = write_one(m->f, path, how, notice, &back.err);
+    FILE *f = back.status == CKPT_OK ? fopen(path, "rb") : NULL;
+    if (f) {
+        back = made_bytes(bytes, fread(bytes, 1, sizeof bytes, f), NULL);
+        (void)fclose(f);
+    }
+    unlink(path);
+    made_close(m);
+    return back;
+}
+
+static void becomes(const char *text, struct how how, const char *want, const char *notice)
+{
+    struct made m = made_zip(text), back = rewritten(&m, how, notice);
+    rows_are(&back, want);
+    made_close(&back);
+}
+
+static void refused(const char *text, struct how how, const char *says)
+{
+    struct made m = made_zip(text), back = rewritten(&m, how, NULL);
+    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, says));
+    if (!strstr(back.err.what, says))
+        printf("  of %s\n  said: %s\n", text, back.err.what);
+    made_close(&back);
+}
+
+static const struct how half = {CKPT_DT_F16, NULL, NULL, false}, as_it_is = {CKPT_DT_NONE, NULL, NULL, false},
+                        eighth = {CKPT_DT_F8_E5M2, NULL, NULL, false},
+                        strict_half = {CKPT_DT_F16, NULL, NULL, true},
+                        strict_eighth = {CKPT_DT_F8_E5M2, NULL, NULL, true};
+
+/* -------------------------------------------------------------------- casts */
+
+static void storages_are_cast_whole(void)
+{
+    becomes("{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}", half,
+            "a dense float16[4]@0+0;b dense float16[2]@0+1;", NULL);
+    becomes("{'a':" W ",'b':" V2(STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}", half,
+            "a dense float16[4]@0+0;b dense int64[2]@1+0;", NULL);
+    becomes("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", eighth,
+            "a dense float8_e5m2[4]@0+0;", NULL);
+    becomes("{'a':torch._utils._rebuild_tensor(" FLOATS ",0,(4,),(1,))}", half, "a dense float16[4]@0+0;",
+            NULL);
+    becomes("{'a':" V3(UNTYPED(16), "torch.float32") "}", half, "a dense float16[2]@0+0;", NULL);
+    becomes("{'a':" V3META(UNTYPED(16), "torch.float32", "{'neg':True}") "}", half,
+            "a dense float16[2]@0+0 neg;", NULL);
+    becomes("{'a':" V3(UNTYPED(16), "torch.float32") "}", eighth, "a dense float8_e5m2[2]@0+0;", NULL);
+    becomes("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", half, "a dense float16[2]@0+0 neg;", NULL);
+}
+
+static void views_that_disagree_are_refused(void)
+{
+    static const char two[] = "{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}";
+    refused(two, (struct how){CKPT_DT_F16, "a", NULL, false}, "\"");
+    refused(two, (struct how){CKPT_DT_F16, "b", NULL, false}, "\"");
+    refused("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
+            "\"");
+    refused("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
+            "\"a\" is a negated view, which torch has not of");
+    refused("{'a':" V3(UNTYPED(15), "torch.float32") "}", half,
+            "\"a\" cannot become float16: its storage has 15 bytes");
+    refused("{'a':" W ",'s':" FLOATS "}", half, "");
+}
+
+static void arrays_stay_as_they_are(void)
+{
+    becomes("{'w':" W ",'n':" NUMPY ",'m':" NUMPY "}", half,
+            "w dense float16[4]@0+0;n ndarray float32[2]@1+0;m ndarray float32[2]@2+0;",
+            "\"n\" stays float32: it is an array of numpy (2 of them)");
+    refused("{'w':" W ",'n':" NUMPY "}", strict_half, "\"n\" is an array of numpy, which stays float32");
+}
+
+static void gradients_of_narrow_floats_go(void)
+{
+    static const char grad[] = "{'a':" V2META(FLOATS, "True", "{}") ",'b':" V2META(STORAGE("Float", "1", 4),
+                                                                                   "True", "{}") "}";
+    becomes(grad, eighth, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;",
+            "\"a\" no longer requires a gradient: torch cannot read it as float8_e5m2 then (2 of them)");
+    becomes(grad, half, "a dense float16[2]@0+0 grad;b dense float16[2]@1+0 grad;", NULL);
+    refused(grad, strict_eighth, "\"a\" requires a gradient, with which torch cannot read it as");
+    becomes("{'a':torch._utils._rebuild_parameter(" V2META(FLOATS, "True", "{}") ",True," OD ")}", eighth,
+            "a dense float8_e5m2[2]@0+0 parameter grad;", NULL);
+}
+
+static void what_has_no_bytes_stays_so(void)
+{
+    becomes("{'w':" W ",'m':torch._utils._rebuild_meta_tensor_no_storage(torch.float32,(2,),(1,),True)}",
+            half, "w dense float16[4]@0+0;m meta float32[2] grad;", NULL);
+    becomes("{'w':" W ",'m':" V2(
+                "@('storage',torch.FloatStorage,'7','meta',4)", 0, "(4,)",
+                "(1,)") ",'n':torch._utils._rebuild_tensor(@('storage',torch.FloatStorage,'7','meta',4),0,"
+                        "(4,),(1,))}",
+            as_it_is, "w dense float32[4]@0+0;m meta float32[4];n meta float32[4];", NULL);
+}
+
+/* ------------------------------------------------------------------- as is */
+
+static void storage_classes_that_torch_lacks(void)
+{
+    becomes("{'a':" V2(STORAGE("Float8_e5m2", "0", 16), 0, "(2,)",
+                       "(1,)") ",'b':torch._utils._rebuild_tensor(" STORAGE("Float8_e5m2", "1",
+                                                                            16) ",0,(2,),(1,))}",
+            as_it_is, "a dense float8_e5m2[2]@0+0;b dense float8_e5m2[2]@1+0;", NULL);
+    becomes("{'a':" V2META(STORAGE("Float8_e5m2", "0", 16), "False", "{'neg':True}") "}", as_it_is,
+            "a dense float8_e5m2[2]@0+0 neg;", NULL);
+    becomes("{'a':" FLOATS
+            ",'b':@('storage',torch.QUInt4x2Storage,'1','cpu',16),'c':@('storage',torch._UntypedStorage,"
+            "'2',"
+            "'',16)}",
+            as_it_is, "a storage float32[4]@0+0;b storage uint8[16]@1+0;c storage uint8[16]@2+0;", NULL);
+}
+
+static void objects_keep_what_they_hold(void)
+{
+    becomes("{'w':" W ",'o':my.Thing(" STORAGE(
+                "Float", "1", 4) ",[@('module',my.Net,'net.py','x'),@(my.Net,'x')])!{'v':" W "}}",
+            as_it_is, "w dense float32[4]@0+0;o.v dense float32[4]@0+0;", NULL);
+    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
+            ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
+            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    refused("{'w':" W ",'o':@5}", as_it_is,
+            "a persistent id that names no storage of the file cannot be written");
+    refused("{'w':" W ",'o':@'text'}", as_it_is, "a persistent id that names no storage");
+    refused("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", as_it_is,
+            "storage \"7\" is on the meta device, outside of a tensor");
+    refused("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
+    becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
+            ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
+            as_it_is, "w dense float32[4]@0+0;", NULL);
+}
+
+static void entries_go_with_their_tensors(void)
+{
+    becomes("{'a':" W ",'b':[1," W "],'o':my.List()+[" W ",2],'d':my.Dict()+{'x':" W "}+[1]}",
+            (struct how){CKPT_DT_NONE, NULL, "*.?", false}, "a dense float32[4]@0+0;", NULL);
+    becomes("{'a':#1=[" W "],'b':#1,'c':" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
+            (struct how){CKPT_DT_NONE, NULL, "a.0", false},
+            "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
+}
+
+/* ------------------------------------------------------- views, and streams in bytes */
+
+#define VIEWED(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
+
+static struct made legacy(const char *text)
+{
+    static const float four[] = {1, 2, 3, 4};
+    unsigned char behind[24] = {4};
+    memcpy(behind + 8, four, 16);
+    return made_legacy(text, "['0']", behind, sizeof behind);
+}
+
+#define OVER_VIEW(by, offset) "torch._utils._rebuild_tensor(" VIEWED(by) "," offset ",(1,),(1,))"
+
+static void views_of_old_become_offsets(void)
+{
+    float v[2];
+    struct made m = legacy(
+        "{'a':" OVER_VIEW(1, "1") ",'b':" V2(VIEWED(2), 0, "(2,)", "(1,)") ",'q':my.Opaque(" OVER_VIEW(
+            1, "'x'") "," OVER_VIEW(1, "-1") "," OVER_VIEW(1, "9223372036854775807") ")}");
+    struct made back = rewritten(&m, as_it_is, NULL);
+    rows_are(&back, "a dense float32[1]@0+2;b dense float32[2]@0+2;");
+    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 1, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT(v[0] == 3 && v[1] == 4);
+    made_close(&back);
+    m = legacy("{'a':" OVER_VIEW(1, "1") "}");
+    back = rewritten(&m, half, NULL);
+    rows_are(&back, "a dense float16[1]@0+2;");
+    made_close(&back);
+}
+
+#define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
+#define WHOLE                                                                                                \
+    "torch.storage._load_from_bytes(b'" MAGIC                                                                \
+    "\\80\\02(X\\07\\00\\00\\00storagectorch\\0aFloatStorage\\0aX\\01\\00\\00\\000X\\03\\00\\00\\00"         \
+    "cpuK\\02NtQ.\\80\\02(X\\01\\00\\00\\000l.\\02\\00\\00\\00\\00\\00\\00\\00"                              \
+    "\\00\\00\\80\\3f\\00\\00\\00\\40')"
+#define OVER(storage) "torch._utils._rebuild_tensor_v2(" storage ",0,(2,),(1,),False," OD ")"
+
+/* They used to stay bytes inside the pickle, which weights_only refuses to load. */
+static void streams_in_bytes_become_records(void)
+{
+    static const char text[] = "{'a':" OVER("#1=" WHOLE) ",'b':" OVER("#1") ",'c':" OVER(WHOLE) ",'s':#1}";
+    float v[2];
+    struct made m = made_pickle(text), back = rewritten(&m, as_it_is, NULL);
+    rows_are(
+        &back,
+        "a dense float32[2]@0+0;b dense float32[2]@0+0;c dense float32[2]@1+0;s storage float32[2]@0+0;");
+    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_storage_count(back.f), 2);
+    for (size_t i = 0; i < back.f->pickles[0]->nglobals; i++)
+        CU_ASSERT(!value_is_global(back.f->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
+    CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 2, 0, 2, v, NULL), CKPT_OK);
+    CU_ASSERT(v[0] == 1 && v[1] == 2);
+    made_close(&back);
+    m = made_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");
+    back = rewritten(&m, half, NULL);
+    rows_are(&back, "a dense float16[2]@0+0;b dense float16[2]@1+0;");
+    made_close(&back);
+    m = made_pickle("{'a':#1=" WHOLE ",'b':" OVER("#1") "}");
+    back = rewritten(&m, half, NULL);
+    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
+    made_close(&back);
+}
+
+/* ------------------------------------------------------ tensors of other files */
+
+static struct made flat(const char *header, size_t size)
+{
+    char bytes[4096] = {0};
+    size_t n = strlen(header);
+    bytes[0] = (char)n;
+    bytes[1] = (char)(n >> 8);
+    memcpy(bytes + 8, header, n);
+    return made_bytes(bytes, 8 + n + size, NULL);
+}
+
+static void safetensors_become_torch(void)
+{
+    struct made m = flat("{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                         "\"e\":{\"dtype\":\"F8_E8M0\",\"shape\":[2],\"data_offsets\":[8,10]},"
+                         "\"z\":{\"dtype\":\"F32\",\"shape\":[0,4611686018427387904,4611686018427387904],"
+                         "\"data_offsets\":[10,10]}}",
+                         10);
+    struct made back = rewritten(&m, as_it_is, NULL);
+    rows_are(&back, "w dense float32[2]@0+0;e dense float8_e8m0fnu[2]@1+0;"
+                    "z dense float32[0,4611686018427387904,4611686018427387904]@2+0;");
+    made_close(&back);
+    m = flat("{\"w\":{\"dtype\":\"F6_E2M3\",\"shape\":[4],\"data_offsets\":[0,3]}}", 3);
+    back = rewritten(&m, as_it_is, NULL);
+    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a type that torch lacks;"
+                                                 " a torch file cannot hold it"));
+    made_close(&back);
+    m = flat("{\"z\":{\"dtype\":\"F32\",\"shape\":[0,9223372036854775808],\"data_offsets\":[0,0]}}", 0);
+    back = rewritten(&m, as_it_is, NULL);
+    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
+    CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, "has a size beyond 2^63"));
+    made_close(&back);
+}
+
+/* -------------------------------------------------------- archives within */
+
+static void parts_are_cast_too(void)
+{
+    static const char config[] =
+        "{\"config\":{\"a\":{\"path_name\":\"weight_0\",\"use_pickle\":true},"
+        "\"b\":{\"path_name\":\"weight_1\",\"tensor_meta\":{\"dtype\":7,\"sizes\":[4],\"strides\":[1]}}}}";
+    static const char data[16];
+    struct made in = made_zip("{'w':" W ",'v':" V2(FLOATS, 1, "(2,)", "(1,)") ",'l':" V2(
+        STORAGE("Long", "1", 2), 0, "(2,)", "(1,)") "}");
+    struct record r[] = {{"archive_format", "pt2", 3},
+                         {"models/model.json", "{}", 2},
+                         {"data/weights/weight_0", in.bytes, in.size},
+                         {"data/weights/weight_1", data, 16},
+                         {"data/weights/model_weights_config.json", config, sizeof config - 1}};
+    struct made m = made_archive(r, 5, NULL), back = rewritten(&m, half, NULL);
+    rows_are(&back, "state_dict.a.w dense float16[4]@0+0;state_dict.a.v dense float16[2]@0+1;"
+                    "state_dict.a.l dense int64[2]@1+0;state_dict.b dense float16[4]@2+0;");
+    made_close(&back);
+    made_close(&in);
+}
+
+void suite_torch_rewrite(void)
+{
+    UNIT(storages_are_cast_whole);
+    UNIT(views_that_disagree_are_refused);
+    UNIT(arrays_stay_as_they_are);
+    UNIT(gradients_of_narrow_floats_go);
+    UNIT(what_has_no_bytes_stays_so);
+    UNIT(storage_classes_that_torch_lacks);
+    UNIT(objects_keep_what_they_hold);
+    UNIT(entries_go_with_their_tensors);
+    UNIT(views_of_old_become_offsets);
+    UNIT(streams_in_bytes_become_records);
+    UNIT(safetensors_become_torch);
+    UNIT(parts_are_cast_too);
+}
