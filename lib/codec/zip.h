@@ -27,7 +27,9 @@ typedef struct zip {
     struct zip_entry *entries; /* central directory order */
     size_t n;
     map *names;                /* exact name -> first entry */
-    map *folded;               /* zip_find_fold's, made on first use */
+    map *folded;               /* zip_fold: name in small letters -> entry, where that is another name */
+    char *name;                /* and room for the longest */
+    size_t longest;
     struct zip_window *window; /* local headers read lately */
     uint32_t *order;           /* entries by offset of their headers */
     uint64_t directory;        /* offset of the central directory */
@@ -51,9 +53,11 @@ typedef ckpt_status zip_each(void *user, size_t i, const struct zip_entry *e, ck
 ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - index of the entry of exactly that name, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
-/* zip_find_fold - the same, taking ASCII letters of either case for equal when
- * there is no exact match: that is how torch looks names up. */
-int64_t zip_find_fold(zip *z, ckpt_str name);
+/* zip_find_fold - the same for FOLDER and NAME together, taking ASCII letters of either case for equal when
+ * there is no exact match: that is how torch looks names up. After zip_fold, which makes what it needs: it
+ * takes no memory, so nothing is called missing for want of some. */
+ckpt_status zip_fold(zip *z, ckpt_error *err);
+int64_t zip_find_fold(const zip *z, ckpt_str folder, ckpt_str name);
 /* zip_data - reads the local header of entry I, compares it with the directory
  * (name, method, and CRC and sizes where it has them) and fills data. */
 ckpt_status zip_data(zip *z, size_t i, ckpt_error *err);

@@ -346,14 +346,11 @@ int64_t zip_find(const zip *z, ckpt_str name)
     return i == MAP_NONE ? -1 : (int64_t)i;
 }
 
-static ckpt_str fold(arena *a, ckpt_str s)
+static void fold(char *p, size_t n)
 {
-    ckpt_str copy = arena_str(a, s);
-    char *p = copy.ptr ? (char *)(uintptr_t)copy.ptr : NULL; /* ours, just made */
-    for (size_t i = 0; p && i < copy.len; i++)
+    for (size_t i = 0; i < n; i++)
         if (p[i] >= 'A' && p[i] <= 'Z')
             p[i] = (char)(p[i] - 'A' + 'a');
-    return copy;
 }
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
@@ -374,30 +371,40 @@ static bool has_capital(ckpt_str s)
     return false;
 }
 
-/* fold_names - the names that are not their own folded form; few, mostly none. */
-static bool fold_names(zip *z)
+ckpt_status zip_fold(zip *z, ckpt_error *err)
 {
     z->folded = map_new(0);
     for (size_t i = 0; z->folded && i < z->n; i++) {
-        if (!has_capital(z->entries[i].name))
+        ckpt_str name = z->entries[i].name, folded;
+        if (name.len > z->longest)
+            z->longest = name.len;
+        if (!has_capital(name))
             continue;
-        ckpt_str folded = fold(z->a, z->entries[i].name);
-        if (!folded.ptr || !map_put(z->folded, folded, (uint32_t)i, NULL))
-            return false;
+        folded = arena_str(z->a, name);
+        if (!folded.ptr)
+            return fail_memory(err);
+        fold((char *)(uintptr_t)folded.ptr, folded.len); /* ours, just made */
+        if (!map_put(z->folded, folded, (uint32_t)i, NULL))
+            return fail_memory(err);
     }
-    return z->folded != NULL;
+    z->name = arena_alloc(z->a, z->longest + 1);
+    return z->folded && z->name ? CKPT_OK : fail_memory(err);
 }
 
-int64_t zip_find_fold(zip *z, ckpt_str name)
+int64_t zip_find_fold(const zip *z, ckpt_str folder, ckpt_str name)
 {
-    int64_t exact = zip_find(z, name);
-    if (exact >= 0 || (!z->folded && !fold_names(z)))
-        return exact;
-    ckpt_str folded = fold(z->a, name);
-    if (!folded.ptr)
+    if (folder.len > z->longest || name.len > z->longest - folder.len)
         return -1;
-    int64_t lower = zip_find(z, folded);
-    uint32_t i = map_get(z->folded, folded);
+    ckpt_str whole = str_of(z->name, folder.len + name.len); /* bounded: by the longest name */
+    if (folder.len)
+        memcpy(z->name, folder.ptr, folder.len);
+    memcpy(z->name + folder.len, name.ptr, name.len); /* bounded: likewise */
+    int64_t exact = zip_find(z, whole);
+    if (exact >= 0)
+        return exact;
+    fold(z->name, whole.len);
+    int64_t lower = zip_find(z, whole);
+    uint32_t i = map_get(z->folded, whole);
     return lower >= 0 ? lower : i == MAP_NONE ? -1 : (int64_t)i;
 }
 

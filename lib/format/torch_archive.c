@@ -119,6 +119,7 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     ta->used = arena_array(f->a, ta->z->n, sizeof *ta->used);
     if (!ta->used)
         return fail_memory(err);
+    CKPT_TRY(zip_fold(ta->z, err));
     ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
     start_name(ta, ta->storage);
     ta->crc_none = storages_say_zero(ta);
@@ -132,8 +133,7 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
 
 int64_t torch_archive_find(struct torch_archive *ta, const char *name)
 {
-    start_name(ta, name);
-    return buf_ok(&ta->name) ? zip_find_fold(ta->z, buf_view(&ta->name)) : -1;
+    return zip_find_fold(ta->z, ta->top, str_c(name));
 }
 
 ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
@@ -175,8 +175,6 @@ ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint6
 {
     int64_t i = torch_archive_find(ta, name);
     *out = str_of(NULL, 0);
-    if (!buf_ok(&ta->name)) /* it is not called missing for want of memory */
-        return fail_memory(err);
     if (i < 0 || ta->z->entries[i].usize > max || (ta->f->salvage && ta->z->entries[i].fault))
         return CKPT_OK;
     CKPT_TRY(unambiguous(ta, (size_t)i, err));
@@ -405,7 +403,7 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
         return fail_memory(err);
     int64_t i = zip_find(ta->z, buf_view(&ta->name));
     if (i < 0 && pid->numel)
-        i = zip_find_fold(ta->z, buf_view(&ta->name));
+        i = zip_find_fold(ta->z, str_of("", 0), buf_view(&ta->name));
     if (i < 0)
         return no_record(ta, pid, s, err);
     ta->next = (size_t)i + 1;

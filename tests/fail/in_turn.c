@@ -6,7 +6,10 @@
  *
  *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
  *   in_turn -e [-m BYTES] FILE|PACK…              by ckpt.h: opened, asked everything, planned anew
+ * -w: a call fails only where none failed that was reached in the same way, by the same callers.
  */
+#include <execinfo.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -30,6 +33,11 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 static struct oom *turn; /* shared with the parent, which tells what died */
 static size_t most = 20000;
 static bool everything;
+
+#define WAYS (1u << 21) /* more than there are: at most a quarter is taken */
+static _Atomic uint64_t *ways; /* that failed, hashed; NULL: without -w */
+static _Thread_local bool asking;
+static _Atomic bool failed;
 
 void *__real_arena_alloc(arena *a, size_t n);
 void *__real_arena_array(arena *a, uint64_t count, size_t size);
@@ -151,15 +159,48 @@ ckpt_status __wrap_format_scan(const char *path, source *src, struct scan *s, ck
     return __real_format_scan(path, src, s, err);
 }
 
+/* way - a hash of all callers of this call. */
+static uint64_t way(void)
+{
+    void *at[64];
+    uint64_t h = 1469598103934665603u;
+    int n = backtrace(at, (int)(sizeof at / sizeof *at));
+    for (int i = 0; i < n; i++)
+        h = (h ^ (uint64_t)(uintptr_t)at[i]) * 1099511628211u, h ^= h >> 29;
+    return h | 1;
+}
+
+/* new_way - is this call reached in a way in which none failed? From now on, one has. */
+static bool new_way(void)
+{
+    if (asking || atomic_load(&failed))
+        return false;
+    asking = true;
+    uint64_t h = way();
+    asking = false;
+    for (size_t i = h % WAYS, tries = 0; tries < WAYS / 4; i = (i + 1) % WAYS, tries++) {
+        uint64_t was = 0;
+        if (atomic_compare_exchange_strong(&ways[i], &was, h))
+            return !atomic_exchange(&failed, true);
+        if (was == h)
+            return false;
+    }
+    return false;
+}
+
 static void once(const uint8_t *data, size_t size, long at)
 {
     alarm(CASE_SECONDS);
     atomic_store(&turn->count, 0);
+    atomic_store(&failed, false);
+    atomic_fetch_add(&turn[1].count, 1);
     turn->at = at;
     if (everything)
         (void)exercise_memory(data, size, "in turn");
     else
         (void)LLVMFuzzerTestOneInput(data, size);
+    if (ways)
+        turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
     turn->at = 0;
 }
 
@@ -192,6 +233,9 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return deaths;
+        if (turn->at > *next)
+            *next = turn->at;
+        turn->at = 0;
         if (deaths++ < 3)
             printf("%s, input at %zu: call %ld failed: %s %d\n", pack, at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
@@ -199,7 +243,7 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
     }
 }
 
-static void file(const char *path, long *cases, long *deaths)
+static void file(const char *path, long *deaths)
 {
     static uint8_t data[1 << 20];
     const char *dot = strrchr(path, '.');
@@ -219,30 +263,43 @@ static void file(const char *path, long *cases, long *deaths)
         if (n > most || n > size - at)
             continue;
         *deaths += input_apart(data + at, n, path, at);
-        *cases += turn[1].at;
     }
+}
+
+static void *share(size_t n)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED)
+        exit(2);
+    return p;
 }
 
 int main(int argc, char **argv)
 {
-    long cases = 0, deaths = 0;
+    long deaths = 0, cases;
+    bool by_way = false;
     int opt;
-    while ((opt = getopt(argc, argv, "em:")) != -1) {
+    while ((opt = getopt(argc, argv, "em:w")) != -1) {
         if (opt == 'e')
             everything = true;
         else if (opt == 'm')
             most = strtoul(optarg, NULL, 10);
+        else if (opt == 'w')
+            by_way = true;
         else
             return 2;
     }
-    turn = mmap(NULL, 2 * sizeof *turn, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (turn == MAP_FAILED)
-        return 2;
-    oom_use(turn);
+    turn = share(2 * sizeof *turn);
+    if (by_way) {
+        ways = share(WAYS * sizeof *ways);
+        (void)way(); /* which loads a library, once */
+    }
+    oom_use(turn, by_way ? new_way : NULL);
     if (!everything)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)
-        file(argv[i], &cases, &deaths);
+        file(argv[i], &deaths);
+    cases = atomic_load(&turn[1].count);
     printf("in turn: %ld passed, %ld failed\n", cases - deaths, deaths);
     return deaths != 0;
 }

@@ -1,6 +1,6 @@
 #!/bin/sh
-# in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, over what the unit tests scan, over every
-# EACH-th (40) small file of the corpus, and over one of every kind of content, read and written.
+# in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to a call once,
+# over what the unit tests scan, over one of every kind of content, and over every EACH-th (1) file of the corpus.
 set -u
 program=$1 unit=$2
 packs=tests/fuzz/corpus
@@ -19,20 +19,16 @@ done >"$work" 2>&1
 "$program" -e "$packs"/any.pack "$packs"/torch_*.pack "$packs"/safetensors.pack >>"$work" 2>&1
 mkdir "$work.scanned"
 KEEP_SCANNED=$work.scanned "$unit" $(sed -n 's/^SUITE(\(scan[a-z_]*\))$/\1/p' tests/unit/suites.def) >/dev/null
-find "$work.scanned" -type f | sort | FUZZ_TARGET=scan xargs "$program" -m 8000 >>"$work" 2>&1
-find tests/corpus tests/data -type f -size -16 | sort |
-    awk -v each="${EACH:-40}" 'NR % each == 0' >"$work.files"
-for target in salvage scan zip zip_patch zip_write; do
-    FUZZ_TARGET=$target xargs "$program" -m 8000 <"$work.files" >>"$work" 2>&1
-done
-xargs "$program" -e -m 8000 <"$work.files" >>"$work" 2>&1
+find "$work.scanned" -type f | sort | FUZZ_TARGET=scan xargs "$program" -w -m 8000 >>"$work" 2>&1
 for kind in $kinds; do
     echo "tests/corpus/torch/$kind"
-done >"$work.kinds"
-xargs "$program" -e <"$work.kinds" >>"$work" 2>&1
-for target in in_place round; do
-    FUZZ_TARGET=$target xargs "$program" <"$work.kinds" >>"$work" 2>&1
+done >"$work.files"
+find tests/corpus tests/data -type f -size -128 ! -name '*.pack' | sort |
+    awk -v each="${EACH:-1}" 'NR % each == 0' >>"$work.files"
+for target in doctor in_place round salvage sanitize scan zip_patch; do
+    FUZZ_TARGET=$target xargs "$program" -w -m 100000 <"$work.files" >>"$work" 2>&1
 done
+xargs "$program" -w -e -m 400000 <"$work.files" >>"$work" 2>&1
 grep -v '^in turn: .* 0 failed$' "$work" | head -n 40
 awk '/^in turn: [0-9]* passed, [0-9]* failed$/ {p += $3; f += $5; n++}
      END {printf "in turn: %d passed, %d failed\n", p, f + !n; exit f || !n}' "$work"

@@ -9,6 +9,7 @@
 #include <sys/mman.h>
 
 static struct oom *oom;
+static bool (*asked)(void);
 
 __attribute__((constructor)) static void oom_begin(void)
 {
@@ -18,14 +19,28 @@ __attribute__((constructor)) static void oom_begin(void)
     oom = at == MAP_FAILED ? NULL : at;
 }
 
-void oom_use(struct oom *o) { oom = o; }
+void oom_use(struct oom *o, bool (*ask)(void))
+{
+    oom = o;
+    asked = ask;
+}
+
+static bool fails_at(long n)
+{
+    if (!asked)
+        return n == oom->at || (oom->lasting && oom->at && n > oom->at);
+    if (!oom->at || n < oom->at || !asked())
+        return false;
+    oom->at = n;
+    return true;
+}
 
 bool oom_fails(void)
 {
     if (!oom)
         return false;
     long n = atomic_fetch_add(&oom->count, 1) + 1;
-    if (n != oom->at && !(oom->lasting && oom->at && n > oom->at))
+    if (!fails_at(n))
         return false;
     errno = ENOMEM;
     return true;

@@ -13,8 +13,9 @@ struct oom {
     long lasting;       /* so do all behind it */
 };
 
-/* oom_use - O decides from now on, in this program. oom_fails - counts a call; is it one that fails? */
-void oom_use(struct oom *o);
+/* oom_use - O decides from now on, in this program; where ASK is not NULL, it does, of each call from O->at
+ * on, until one fails. oom_fails - counts a call; is it one that fails? */
+void oom_use(struct oom *o, bool (*ask)(void));
 bool oom_fails(void);
 
 #endif

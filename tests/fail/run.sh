@@ -75,7 +75,7 @@ passed=$((passed + ${3:-0} + ${4:-0}))
 # Every call of a reader that can fail.
 for program in "$B/tests/fail/in_turn" "$B/asan/tests/fail/in_turn"; do
     [ -x "$program" ] || continue
-    sh tests/fail/in_turn.sh "$program" "$B/unit" >"$work/turn" || cat "$work/turn"
+    EACH=8 sh tests/fail/in_turn.sh "$program" "$B/unit" >"$work/turn" || cat "$work/turn"
     tail -n 1 "$work/turn"
     passed=$((passed + $(sed -n 's/^in turn: \([0-9]*\) passed.*/\1/p' "$work/turn")))
     failed=$((failed + $(sed -n 's/^in turn: .* passed, \([0-9]*\) failed/\1/p' "$work/turn")))
