@@ -1,6 +1,7 @@
 /* file.c - the life of a ckpt_file: made empty, filled by a format, freed whole. */
 #include "core/file.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,6 +65,31 @@ void file_free(ckpt_file *f)
     source_unref(f->src);
     free(f->path);
     free(f);
+}
+
+ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    if (st != CKPT_ENOMEM || !arena_full(f->a))
+        return st;
+    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "its metadata go beyond the memory they may take (%" PRIu64 " bytes are taken)",
+               arena_used(f->a));
+    fail_hint(err, "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)");
+    return CKPT_ELIMIT;
+}
+
+ckpt_status file_expand(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_error own;
+    if (!f->table.compact)
+        return CKPT_OK;
+    ckpt_status st = f->expand(f, err ? err : &own);
+    arena_trim(f->a);
+    if (st == CKPT_OK)
+        return st;
+    st = file_explained(f, st, err);
+    fail_file(err, f->path);
+    return st;
 }
 
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
@@ -160,7 +186,7 @@ uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v)
 static ckpt_str name_of(const void *user, uint32_t i)
 {
     const ckpt_file *f = user;
-    return f->table.rows[i].t.name;
+    return table_name(&f->table, i);
 }
 
 uint32_t file_find(ckpt_file *f, ckpt_str name)
@@ -169,7 +195,7 @@ uint32_t file_find(ckpt_file *f, ckpt_str name)
         f->names = map_index(f->table.nrows, name_of, f);
         bool ok = f->names != NULL;
         for (uint32_t i = 0; ok && i < f->table.nrows; i++)
-            ok = map_put(f->names, f->table.rows[i].t.name, i, NULL);
+            ok = map_put(f->names, table_name(&f->table, i), i, NULL);
         if (!ok) {
             map_free(f->names);
             f->names = NULL;

@@ -13,6 +13,7 @@
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {
+    CKPT_TRY(file_expand(file, err));
     ckpt_plan *p = calloc(1, sizeof *p);
     if (!p)
         return fail_memory(err);

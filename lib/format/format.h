@@ -58,6 +58,9 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
  * it. CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what it is instead. */
 ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
                         ckpt_file **out, ckpt_error *err);
+/* format_open_compact - the same of any format, for whoever calls file_expand. */
+ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                               ckpt_error *err);
 /* format_salvage - the same for a file that may be cut or damaged: tensors whose bytes are
  * not all there are rows without data, and listed as lost. */
 ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,

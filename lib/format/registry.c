@@ -1,5 +1,4 @@
 /* registry.c - which format a file is, by its content alone, and opening it. */
-#include <inttypes.h>
 #include <stdlib.h>
 
 #include "codec/zip_salvage.h"
@@ -109,21 +108,11 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
-/* explained - ST, or the limit of the file's arena where that is what stopped an allocation. */
-static ckpt_status explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
-{
-    if (st != CKPT_ENOMEM || !arena_full(f->a))
-        return st;
-    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "its metadata go beyond the memory they may take (%" PRIu64 " bytes are taken)",
-               arena_used(f->a));
-    fail_hint(err, "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)");
-    return CKPT_ELIMIT;
-}
+enum how { WHOLE, MAY_COMPACT, SALVAGE };
 
 /* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
 static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
-                           const struct format *only, struct check *c, bool salvage, ckpt_file **out,
+                           const struct format *only, struct check *c, enum how how, ckpt_file **out,
                            ckpt_error *err)
 {
     ckpt_file *f;
@@ -135,10 +124,11 @@ static ckpt_status open_as(const char *path, source *src, const ckpt_limits *lim
     ckpt_status st = file_new(path, src, limits, &f, err);
     if (st == CKPT_OK) {
         f->check = c;
-        f->salvage = salvage;
-        st = explained(f, read_file(f, p, only, err), err);
+        f->salvage = how == SALVAGE;
+        f->may_compact = how == MAY_COMPACT;
+        st = file_explained(f, read_file(f, p, only, err), err);
         f->check = NULL;
-        if (st != CKPT_OK && salvage && p->z)
+        if (st != CKPT_OK && how == SALVAGE && p->z)
             salvage_raw(p->z, err);
         if (st == CKPT_OK)
             *out = f;
@@ -154,7 +144,14 @@ ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits
                         ckpt_file **out, ckpt_error *err)
 {
     ckpt_error own;
-    return open_as(path, src, limits, only, NULL, false, out, err ? err : &own);
+    return open_as(path, src, limits, only, NULL, WHOLE, out, err ? err : &own);
+}
+
+ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                               ckpt_error *err)
+{
+    ckpt_error own;
+    return open_as(path, src, limits, NULL, NULL, MAY_COMPACT, out, err ? err : &own);
 }
 
 /* is_verdict - ST is about what the file holds: said of one that is damaged already, it
@@ -177,7 +174,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         source_unref(src);
         return st;
     }
-    st = open_as(path, src, limits, NULL, c, false, out, err);
+    st = open_as(path, src, limits, NULL, c, WHOLE, out, err);
     if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
         fail_file(err, path);
         told = *err;
@@ -193,5 +190,5 @@ ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *lim
                            ckpt_error *err)
 {
     ckpt_error own;
-    return open_as(path, src, limits, NULL, NULL, true, out, err ? err : &own);
+    return open_as(path, src, limits, NULL, NULL, SALVAGE, out, err ? err : &own);
 }

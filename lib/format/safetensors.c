@@ -29,41 +29,21 @@
 #include "format/format.h"
 #include "format/safetensors.h"
 
-/* One tensor as the header tells it. */
-struct entry {
-    ckpt_str name;
-    const uint64_t *shape;
-    uint64_t begin, end; /* in the data */
-    uint64_t at;         /* of its name: absolute, for messages */
-    uint32_t ndim;
-    uint32_t order; /* in the header */
-    uint16_t dtype;
-    bool bad; /* of a file that is being checked: told, and nothing to read */
-};
-
-/* Where its path is when it has become a row: nothing else needs the entry then. */
-union slot {
-    struct entry entry;
-    struct {
-        ckpt_path_elem path;
-        struct step step;
-    } place;
-};
-
 struct header {
     ckpt_file *f;
     json_scan j;
-    char *text;  /* of the header; … */
-    size_t kept; /* … so much of its beginning are texts that stay, each with a NUL */
+    char *text;           /* of the header; … */
+    size_t kept;          /* … so much of its beginning are records, and texts with a NUL each, that stay */
     uint64_t data, ndata; /* where the data begin, and how many they are */
     uint64_t wanted;      /* as many as the entries describe */
-    union slot *slots;
-    size_t n, cap;
+    struct compact *p;    /* what was read so far: records where the header was, in front of what follows */
+    ckpt_str name;        /* of the one that is being read */
     map *names;
     ckpt_str last_dtype; /* as the format spells it: what it stands for is */
     ckpt_dtype dtype;
     bool has_metadata;
-    bool lost; /* an entry was told to be bad: where its data are is not known */
+    bool halved; /* a type that torch counts otherwise */
+    bool lost;   /* an entry was told to be bad: where its data are is not known */
     ckpt_error *err;
 };
 
@@ -96,7 +76,7 @@ static ckpt_status unexpected(struct header *h, enum json_event e, const char *w
     return json_fail(&h->j, "%s must be %s", what, allowed);
 }
 
-static ckpt_status read_dtype(struct header *h, struct entry *x)
+static ckpt_status read_dtype(struct header *h, struct compact_row *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_STRING)
@@ -106,41 +86,40 @@ static ckpt_status read_dtype(struct header *h, struct entry *x)
         h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
     }
     x->dtype = (uint16_t)h->dtype;
+    h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
         return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
 
-/* How many numbers the array that was just opened can hold at most. */
-static size_t count_items(const json_scan *j)
+static ckpt_status read_size(struct header *h, struct compact_row *x)
 {
-    const unsigned char *end = memchr(j->text + j->pos, ']', j->len - j->pos);
-    size_t n = 1;
-    for (const unsigned char *p = j->text + j->pos; end && p < end; p++)
-        n += *p == ',';
-    return n;
+    struct compact *p = h->p;
+    uint64_t *grown = arena_grow(h->f->a, p->sizes, p->nsizes, &p->cap_sizes, p->nsizes + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(h->err);
+    p->sizes = grown;
+    if (!json_uint(&h->j, &grown[p->nsizes]))
+        return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64",
+                         STR_ARG(x->name), STR_ARG(h->j.str));
+    p->nsizes++;
+    x->ndim++; /* bounded: by the header's length */
+    return CKPT_OK;
 }
 
-static ckpt_status read_shape(struct header *h, struct entry *x)
+static ckpt_status read_shape(struct header *h, struct compact_row *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_ARRAY)
         return unexpected(h, e, "shape", "an array");
-    size_t cap = count_items(&h->j);
-    uint64_t *shape = arena_array(h->f->a, cap, sizeof *shape);
-    if (!shape)
-        return fail_memory(h->err);
-    x->shape = shape;
-    x->ndim = 0;
-    while ((e = json_next(&h->j)) == JSON_NUMBER && x->ndim < cap)
-        if (!json_uint(&h->j, &shape[x->ndim++]))
-            return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64",
-                             STR_ARG(x->name), STR_ARG(h->j.str));
+    x->shape = (uint32_t)h->p->nsizes;
+    while ((e = json_next(&h->j)) == JSON_NUMBER)
+        CKPT_TRY(read_size(h, x));
     return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "shape", "an array of numbers");
 }
 
-static ckpt_status read_offsets(struct header *h, struct entry *x)
+static ckpt_status read_offsets(struct header *h, struct compact_row *x)
 {
     enum json_event e = json_next(&h->j);
     uint64_t *to[2] = {&x->begin, &x->end};
@@ -155,8 +134,8 @@ static ckpt_status read_offsets(struct header *h, struct entry *x)
     return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : unexpected(h, e, "data_offsets", "two numbers");
 }
 
-static ckpt_status (*const read_field[3])(struct header *, struct entry *) = {read_dtype, read_shape,
-                                                                              read_offsets};
+static ckpt_status (*const read_field[3])(struct header *, struct compact_row *) = {read_dtype, read_shape,
+                                                                                    read_offsets};
 static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
 
 static size_t field_of(ckpt_str key)
@@ -168,7 +147,7 @@ static size_t field_of(ckpt_str key)
     return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : 3;
 }
 
-static ckpt_status read_object(struct header *h, struct entry *x)
+static ckpt_status read_object(struct header *h, struct compact_row *x)
 {
     bool have[3] = {false};
     enum json_event e;
@@ -192,7 +171,7 @@ static ckpt_status read_object(struct header *h, struct entry *x)
     return CKPT_OK;
 }
 
-static ckpt_status read_array(struct header *h, struct entry *x)
+static ckpt_status read_array(struct header *h, struct compact_row *x)
 {
     for (size_t k = 0; k < 3; k++)
         CKPT_TRY(read_field[k](h, x));
@@ -220,24 +199,14 @@ static ckpt_str keep(struct header *h)
     return str_of(at, n);
 }
 
-static struct entry *new_entry(struct header *h)
-{
-    union slot *grown = arena_grow(h->f->a, h->slots, h->n, &h->cap, h->n + 1, sizeof *grown);
-    if (!grown)
-        return NULL;
-    h->slots = grown;
-    grown[h->n].entry = (struct entry){.order = (uint32_t)h->n};
-    return &grown[h->n++].entry;
-}
-
 static ckpt_str name_of(const void *user, uint32_t i)
 {
     const struct header *h = user;
-    return h->slots[i].entry.name;
+    return i < h->p->n ? compact_name(h->p, i) : h->name;
 }
 
 /* go_on - after a fault in an entry that began at DEPTH, when the file is being checked. */
-static ckpt_status go_on(struct header *h, struct entry *x, unsigned depth, ckpt_status st)
+static ckpt_status go_on(struct header *h, struct compact_row *x, unsigned depth, ckpt_status st)
 {
     if (st == CKPT_OK || !h->f->check || !json_forgive(&h->j))
         return st;
@@ -249,7 +218,7 @@ static ckpt_status go_on(struct header *h, struct entry *x, unsigned depth, ckpt
     return CKPT_OK;
 }
 
-static ckpt_status read_entry(struct header *h, struct entry *x)
+static ckpt_status read_entry(struct header *h, struct compact_row *x)
 {
     unsigned depth = h->j.depth;
     enum json_event e = json_next(&h->j);
@@ -263,39 +232,44 @@ static ckpt_status read_entry(struct header *h, struct entry *x)
                  unexpected(h, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
 }
 
-/* given_twice - X has the name of the entry BEFORE, which the map keeps: it stands for
- * the last. */
-static ckpt_status given_twice(struct header *h, struct entry *x, uint32_t before)
+/* entry_pos - where X is in the file. */
+static uint64_t entry_pos(const struct header *h, const struct compact_row *x)
+{
+    return source_pos(h->f->src, 8 + (uint64_t)x->at); /* bounded: by the header's length */
+}
+
+static ckpt_status given_twice(struct header *h, const struct compact_row *x)
 {
     file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
-    x->order = before;
     if (!h->f->check)
         return CKPT_OK;
-    (void)fail(h->err, CKPT_EFORMAT, x->at,
+    (void)fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                "the header lists \"%.*s\" again; readers disagree on which counts", STR_ARG(x->name));
     return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
 }
 
+/* The records stand where the header was that they were read from, which is longer: "name":["U8",[],[b,e]],
+ * has 17 characters beside the name, b and e; the record twelve, or up to fifteen with a name from 128 bytes
+ * on, and for dimensions and digits no more than the header. A bad one, "name":x, of five: two to five. */
 static ckpt_status read_tensor(struct header *h)
 {
-    if (h->n >= h->f->limits.max_tensors)
+    struct compact *p = h->p;
+    if (p->n >= h->f->limits.max_tensors)
         return fail(h->err, CKPT_ELIMIT, header_pos(h), "more than %llu tensors",
                     (unsigned long long)h->f->limits.max_tensors);
-    struct entry *x = new_entry(h);
-    uint32_t before;
-    if (!x)
+    struct compact_row x = {.name = h->j.str, .at = (uint32_t)h->j.at};
+    uint32_t before, *grown = arena_grow(h->f->a, p->at, p->n, &p->cap, p->n + 1, sizeof *grown);
+    if (!grown)
         return fail_memory(h->err);
-    x->at = header_pos(h);
-    x->name = keep(h);
-    if (!map_put(h->names, x->name, x->order, &before))
+    p->at = grown;
+    h->name = x.name;
+    if (!map_put(h->names, x.name, (uint32_t)p->n, &before))
         return fail_memory(h->err);
-    if (before != MAP_NONE)
-        CKPT_TRY(given_twice(h, x, before));
-    CKPT_TRY(read_entry(h, x));
-    if (before != MAP_NONE) {
-        h->slots[before].entry = *x;
-        h->n--;
-    }
+    if (before != MAP_NONE) /* it stands for the last of its name */
+        CKPT_TRY(given_twice(h, &x));
+    CKPT_TRY(read_entry(h, &x));
+    p->at[before != MAP_NONE ? before : p->n++] = (uint32_t)h->kept;
+    h->kept = compact_put(p->bytes, h->kept, &x);
     return CKPT_OK;
 }
 
@@ -355,31 +329,60 @@ static ckpt_status read_header(struct header *h)
 
 /* --------------------------------------------------------------- the data */
 
+struct order {
+    uint64_t begin, end;
+    uint32_t i, at; /* number and place of its record */
+};
+
 static int by_offset(const void *pa, const void *pb)
 {
-    const struct entry *a = &((const union slot *)pa)->entry, *b = &((const union slot *)pb)->entry;
+    const struct order *a = pa, *b = pb;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
-    return (a->order > b->order) - (a->order < b->order);
+    return (a->i > b->i) - (a->i < b->i);
 }
 
-static void sort_entries(struct header *h)
+static ckpt_status sort_records(struct compact *p, ckpt_error *err)
 {
-    for (size_t i = 1; i < h->n; i++)
-        if (by_offset(&h->slots[i - 1], &h->slots[i]) > 0) {
-            qsort(h->slots, h->n, sizeof *h->slots, by_offset);
-            return;
-        }
+    struct compact_row x;
+    struct order *order = calloc(p->n, sizeof *order);
+    for (uint32_t i = 0; order && i < p->n; i++) {
+        compact_get(p, i, &x);
+        order[i] = (struct order){x.begin, x.end, i, p->at[i]};
+    }
+    if (!order)
+        return fail_memory(err);
+    qsort(order, p->n, sizeof *order, by_offset);
+    for (size_t i = 0; i < p->n; i++)
+        p->at[i] = order[i].at;
+    free(order);
+    return CKPT_OK;
+}
+
+/* in_order - puts the records in the order of their data, and finds where those end. */
+static ckpt_status in_order(struct header *h)
+{
+    bool sorted = true;
+    uint64_t begin = 0, end = 0;
+    for (size_t i = 0; i < h->p->n; i++) {
+        struct compact_row x;
+        compact_get(h->p, i, &x);
+        sorted = sorted && (x.begin > begin || (x.begin == begin && x.end >= end));
+        begin = x.begin;
+        end = x.end;
+        h->wanted = x.end > h->wanted && !x.bad ? x.end : h->wanted;
+    }
+    return sorted ? CKPT_OK : sort_records(h->p, h->err);
 }
 
 #define LL(n) ((unsigned long long)(n))
 
-static ckpt_status cut_off(const struct header *h, const struct entry *x)
+static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
 {
     uint64_t want = h->wanted;
-    (void)fail(h->err, CKPT_ETRUNCATED, x->at,
+    (void)fail(h->err, CKPT_ETRUNCATED, entry_pos(h, x),
                "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu", STR_ARG(x->name),
                LL(x->begin), LL(x->end), LL(h->ndata));
     if (checked_add(want, h->data, &want))
@@ -392,55 +395,54 @@ static ckpt_status cut_off(const struct header *h, const struct entry *x)
 
 /* bits = product of the sizes, left to right as the reference does it, times
  * the width; whole bytes only. */
-static ckpt_status check_size(const struct header *h, const struct entry *x)
+static ckpt_status check_size(const struct header *h, const struct compact_row *x)
 {
     uint64_t bits = 1;
     bool ok = true;
     for (uint32_t k = 0; ok && k < x->ndim; k++)
-        ok = checked_mul(bits, x->shape[k], &bits);
+        ok = checked_mul(bits, h->p->sizes[x->shape + k], &bits); /* bounded: it has so many */
     unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
     if (!ok || !checked_mul(bits, width, &bits))
-        return fail(h->err, CKPT_EFORMAT, x->at,
+        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                     "the sizes of tensor \"%.*s\" multiply to more than 2^64 bits", STR_ARG(x->name));
     if (bits % 8)
-        return fail(h->err, CKPT_EFORMAT, x->at,
+        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                     "tensor \"%.*s\" has %llu bits, which is no whole number of bytes", STR_ARG(x->name),
                     LL(bits));
     if (bits / 8 != x->end - x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->at,
+        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                     "tensor \"%.*s\" needs %llu bytes for its shape, its data_offsets %llu..%llu hold %llu",
                     STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
     return CKPT_OK;
 }
 
 /* check_begin - X begins where what is in front of it ends, at START. */
-static ckpt_status check_begin(const struct header *h, const struct entry *x, const struct entry *prev,
+static ckpt_status check_begin(const struct header *h, const struct compact_row *x, ckpt_str prev,
                                uint64_t start)
 {
     if (x->begin < start)
-        return fail(h->err, CKPT_EFORMAT, x->at,
+        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                     "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
-                    STR_ARG(x->name), LL(x->begin), STR_ARG(prev->name), LL(start));
+                    STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
     if (x->begin > start && !h->lost)
         return fail(
-            h->err, CKPT_EFORMAT, x->at,
+            h->err, CKPT_EFORMAT, entry_pos(h, x),
             "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
             STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
     return CKPT_OK;
 }
 
-static ckpt_status check_end(const struct header *h, const struct entry *x)
+static ckpt_status check_end(const struct header *h, const struct compact_row *x)
 {
     if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, x->at,
+        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
                     "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
     return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
 }
 
-/* check_entry - all that can be wrong with X; *PREV is what uses the data up to START. */
-static ckpt_status check_entry(const struct header *h, struct entry *x, const struct entry **prev,
-                               uint64_t *start)
+/* check_entry - all that can be wrong with X; *PREV is called what uses the data up to START. */
+static ckpt_status check_entry(const struct header *h, struct compact_row *x, ckpt_str *prev, uint64_t *start)
 {
     ckpt_file *f = h->f;
     ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
@@ -454,7 +456,7 @@ static ckpt_status check_entry(const struct header *h, struct entry *x, const st
         CKPT_TRY(file_fault(f, st, h->err));
     }
     if (x->end >= *start) {
-        *prev = x;
+        *prev = x->name;
         *start = x->end;
     }
     return CKPT_OK;
@@ -462,15 +464,17 @@ static ckpt_status check_entry(const struct header *h, struct entry *x, const st
 
 static ckpt_status check_entries(struct header *h)
 {
-    const struct entry *prev = NULL;
+    ckpt_str prev = {0};
     uint64_t end = 0;
-    for (size_t i = 0; i < h->n; i++) {
-        const struct entry *x = &h->slots[i].entry;
-        h->wanted = x->end > h->wanted && !x->bad ? x->end : h->wanted;
+    for (size_t i = 0; i < h->p->n; i++) {
+        struct compact_row x;
+        compact_get(h->p, i, &x);
+        if (x.bad)
+            continue;
+        CKPT_TRY(check_entry(h, &x, &prev, &end));
+        if (x.bad)
+            compact_spoil(h->p, i);
     }
-    for (size_t i = 0; i < h->n; i++)
-        if (!h->slots[i].entry.bad)
-            CKPT_TRY(check_entry(h, &h->slots[i].entry, &prev, &end));
     if (end >= h->ndata || h->lost || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < ndata */
@@ -478,100 +482,6 @@ static ckpt_status check_entries(struct header *h)
     (void)fail(h->err, CKPT_EFORMAT, at, "%llu bytes behind the last tensor belong to none",
                LL(h->ndata - end));
     return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
-}
-
-/* --------------------------------------------------------------- the rows */
-
-/* torch's float4 tensor counts bytes, the header counts values: two a byte. */
-static ckpt_status halve_last(const struct header *h, const struct entry *x, const uint64_t **shape)
-{
-    uint64_t *copy = arena_array(h->f->a, x->ndim, sizeof *copy);
-    if (!copy)
-        return fail_memory(h->err);
-    if (x->ndim == 0 || x->shape[x->ndim - 1] % 2)
-        return fail(h->err, CKPT_EUNSUPPORTED, x->at,
-                    "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
-                    STR_ARG(x->name));
-    memcpy(copy, x->shape, x->ndim * sizeof *copy); /* bounded: the copy was just allocated */
-    copy[x->ndim - 1] /= 2;
-    *shape = copy;
-    return CKPT_OK;
-}
-
-static ckpt_status add_lost(const struct header *h, const struct entry *x, struct storage *s, uint32_t *index)
-{
-    ckpt_error why;
-    (void)fail(&why, CKPT_ETRUNCATED, h->f->src->size,
-               "it needs bytes %llu..%llu of the data, the file has %llu", LL(x->begin), LL(x->end),
-               LL(h->ndata));
-    CKPT_TRY(table_lost(&h->f->table, s, &why, h->err));
-    s->s.file_offset = CKPT_NO_OFFSET;
-    return table_storage(&h->f->table, s, index, h->err);
-}
-
-static ckpt_status add_storage(const struct header *h, const struct entry *x, uint64_t elements,
-                               uint32_t *index)
-{
-    struct storage s = {.dtype = x->dtype, .numel = elements};
-    s.s.nbytes = x->end - x->begin;
-    s.s.key = x->name;
-    if (x->end > h->ndata) /* salvage: the rest was cut off */
-        return add_lost(h, x, &s, index);
-    s.off = h->data + x->begin; /* bounded: check_entries saw it inside the file */
-    s.s.file_offset = source_pos(h->f->src, s.off);
-    s.src = source_ref(h->f->src);
-    return table_storage(&h->f->table, &s, index, h->err);
-}
-
-/* add_row - of the entry in SLOT, with nodes for its key and itself. */
-static ckpt_status add_row(const struct header *h, union slot *slot, ckpt_value *nodes)
-{
-    ckpt_file *f = h->f;
-    const struct entry x = slot->entry;
-    ckpt_value *root = f->root, *key = &nodes[0], *val = &nodes[1];
-    *key = (ckpt_value){.type = CKPT_V_STR, .row = CKPT_NO_TENSOR, .u.str = x.name};
-    *val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = x.at};
-    slot->place.path = (ckpt_path_elem){.str = x.name};
-    slot->place.step = (struct step){.node = root, .index = root->u.dict.n};
-    root->u.dict.pairs[root->u.dict.n++] = (value_pair){key, val};
-    struct row r = {.steps = &slot->place.step};
-    r.t = (ckpt_tensor){.name = x.name,
-                        .path = &slot->place.path,
-                        .npath = 1,
-                        .dtype = x.dtype,
-                        .kind = CKPT_DENSE,
-                        .ndim = x.ndim,
-                        .shape = x.shape,
-                        .has_shape = true,
-                        .has_data = true,
-                        .part_of = CKPT_NO_TENSOR,
-                        .value = val};
-    if (dtype_info((ckpt_dtype)x.dtype)->st_last_mul == 2)
-        CKPT_TRY(halve_last(h, &x, &r.t.shape));
-    CKPT_TRY(add_storage(h, &x, x.end - x.begin, &r.t.storage));
-    r.t.has_data = f->table.storages[r.t.storage].src != NULL;
-    return file_row(f, &r, &val->row, h->err);
-}
-
-/* The arrays have their final size at once: nothing is left behind by growing. */
-static ckpt_status add_rows(const struct header *h)
-{
-    ckpt_file *f = h->f;
-    struct table *t = &f->table;
-    ckpt_path_elem *none = ARENA_NEW(f->a, ckpt_path_elem);
-    ckpt_value *nodes = arena_array(f->a, h->n, 2 * sizeof *nodes);
-    value_pair *pairs = arena_array(f->a, h->n, sizeof *pairs);
-    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, h->n, sizeof *t->rows);
-    t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, h->n, sizeof *t->storages);
-    f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!none || !nodes || !pairs || !f->root || (h->n && (!t->rows || !t->storages)))
-        return fail_memory(h->err);
-    f->root->u.dict.pairs = pairs;
-    f->root->u.dict.cap = (uint32_t)h->n;
-    for (size_t i = 0; i < h->n; i++)
-        if (!h->slots[i].entry.bad)
-            CKPT_TRY(add_row(h, &h->slots[i], &nodes[2 * i]));
-    return h->n ? CKPT_OK : file_leaf(f, none, 0, f->root, h->err);
 }
 
 /* What the metadata tell about the file as a whole. */
@@ -602,13 +512,22 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
         return fail(err, CKPT_ELIMIT, 0, "a header of %llu bytes; the limit is %llu", LL(*n),
                     LL(f->limits.max_header));
     if (!range_within(8, *n, f->src->size)) {
-        (void)fail(err, CKPT_ETRUNCATED, 8,
-                   "it needs %llu bytes, the file has %llu behind its length", LL(*n),
-                   LL(f->src->size - 8));
+        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs %llu bytes, the file has %llu behind its length",
+                   LL(*n), LL(f->src->size - 8));
         fail_hint(err, "the download or copy stopped early: get the file again");
         return CKPT_ETRUNCATED;
     }
     return CKPT_OK;
+}
+
+/* hand_over - what was read becomes the table of the file, compact where it may be. */
+static ckpt_status hand_over(const struct header *h)
+{
+    ckpt_file *f = h->f;
+    f->table.compact = h->p;
+    f->table.nrows = f->table.nstorages = h->p->n;
+    f->expand = safetensors_expand;
+    return f->may_compact && h->p->n && !h->halved ? CKPT_OK : safetensors_expand(f, h->err);
 }
 
 static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
@@ -622,29 +541,29 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     uint64_t n;
-    struct header h = {.f = f, .err = err};
+    struct header h = {.f = f, .p = ARENA_NEW(f->a, struct compact), .err = err};
     CKPT_TRY(header_length(f, &n, err));
     file_budget(f, n);
-    arena_expect(f->a, n, 8);
     char *text = arena_alloc(f->a, (size_t)n);
-    if (!text)
+    if (!h.p || !text)
         return fail_memory(err);
     CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
+    *h.p = (struct compact){.bytes = (unsigned char *)text, .src = f->src, .data = 8 + n};
     f->flat = true;
     h.data = 8 + n;
     h.ndata = f->src->size - h.data;
     json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
     h.text = text;
-    h.names = map_index((size_t)n / 128, name_of, &h);
+    h.names = map_index((size_t)n / 96, name_of, &h); /* as long as an entry mostly is */
     ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
     map_free(h.names);
     arena_shrink(f->a, text, h.kept);
-    if (st == CKPT_OK) {
-        sort_entries(&h);
-        st = check_entries(&h);
-    }
     if (st == CKPT_OK)
-        st = add_rows(&h);
+        st = in_order(&h);
+    if (st == CKPT_OK)
+        st = check_entries(&h);
+    if (st == CKPT_OK)
+        st = hand_over(&h);
     if (st != CKPT_OK)
         fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? describe(f, err) : st;

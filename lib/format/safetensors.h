@@ -3,12 +3,15 @@
 #define FORMAT_SAFETENSORS_H
 
 #include "base/buf.h"
+#include "core/compact.h"
 #include "format/format.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u
 /* Beyond this the Hub's own clients refuse to parse a header. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
+/* safetensors_expand - safetensors_rows.c: ckpt_file's expand. */
+ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err);
 /* safetensors_write - safetensors_write.c: the format's write. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* safetensors_in_place - safetensors_in_place.c: the format's in_place. */

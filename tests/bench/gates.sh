@@ -156,16 +156,18 @@ long_text()
     } >"$1"
 }
 
-# A header is never in memory twice, and half of it no longer when its tensors are rows: what a row, its storage, its
-# names and its nodes take is half of what the contract allows.
+# A header is never in memory twice, and what is read of it takes its place: a list of 893,000 tensors takes less than
+# 176 bytes for each.
 long_headers()
 {
     long_text "$tmp/long.safetensors"
     measure 'ls of a header of 100 MB, one long text' "$ckpt" ls "$tmp/long.safetensors" &&
         gate 'ls of a header of 100 MB, one long text: peak KiB' "$kib" $((150 * 1024))
     make_file -n 893000 -b 4M --sparse -p module. "$tmp/long.safetensors" || exit 2
-    measure 'ls of a header of 100 MB, 893,000 tensors' "$ckpt" ls "$tmp/long.safetensors" &&
-        gate 'ls of a header of 100 MB, 893,000 tensors: peak KiB' "$kib" $((8192 + 893000 * 530 / 1024))
+    for how in --order=natural --json --tsv; do
+        measure "ls $how of a header of 100 MB, 893,000 tensors" "$ckpt" ls $how "$tmp/long.safetensors" &&
+            gate "ls $how of a header of 100 MB, 893,000 tensors: peak KiB" "$kib" $((150 * 1024))
+    done
     rm -f "$tmp/long.safetensors"
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "core/file.h"
 #include "unit.h"
 
 #define MANY 8
@@ -36,6 +37,13 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
         memcpy(at + 8 + len, data, size);
     ckpt_status st = ckpt_open_memory(at, 8 + len + size, "memory", NULL, &f, &err);
     return keep(f, st, &err);
+}
+
+ckpt_file *flat_rows(const char *header, const void *data, size_t size)
+{
+    ckpt_file *f = flat_open(header, data, size);
+    CU_ASSERT_EQUAL(f ? file_expand(f, NULL) : CKPT_OK, CKPT_OK);
+    return f;
 }
 
 ckpt_file *corpus_open(const char *below)

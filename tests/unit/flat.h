@@ -8,6 +8,8 @@
  * DATA, opened; NULL and a failed assertion when it is refused. At most eight
  * are open at a time; flat_close() closes all. */
 ckpt_file *flat_open(const char *header, const void *data, size_t size);
+/* flat_rows - the same with its rows made, for what comes behind the public interface. */
+ckpt_file *flat_rows(const char *header, const void *data, size_t size);
 void flat_close(void);
 /* corpus_open - a corpus file; closed by flat_close() too. */
 ckpt_file *corpus_open(const char *below);

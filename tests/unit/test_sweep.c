@@ -30,7 +30,7 @@ static ckpt_file *file_of(const float *x)
     char header[128];
     snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"F32\",\"shape\":[%u],\"data_offsets\":[0,%u]}}", N,
              4 * N);
-    return flat_open(header, x, (size_t)4 * N);
+    return flat_rows(header, x, (size_t)4 * N);
 }
 
 static void statistics(void)
