@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "core/check.h"
 #include "format/shards.h"
 #include "io/journal.h"
@@ -86,9 +87,14 @@ void shards_beside(ckpt_plan *p, const char *path)
     if (!index || stat(index, &is) != 0 || shards_hold(p->file, index))
         return;
     const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
-    size_t stem = dot ? (size_t)(dot - path) : strlen(path);
-    plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %.*s-*-of-*%s",
-                index, index, (int)stem, path, path + stem); /* bounded: of a path */
+    size_t n = dot ? (size_t)(dot - path) : strlen(path);
+    const char *stem = arena_str(p->a, str_of(path, n)).ptr;
+    char list[SHELL_MOST], shards[SHELL_MOST], suffix[SHELL_MOST];
+    if (!stem)
+        return;
+    plan_notice(p, "%s, of an older set, is there too, and some loaders take it first: rm %s %s-*-of-*%s",
+                index, shell_path(index, list), shell_path(stem, shards),
+                path[n] ? shell_word(str_c(path + n), "", "", suffix) : "");
 }
 
 ckpt_status shards_note(struct index *x, ckpt_value *key, ckpt_value *text)

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/text.h"
 #include "format/shards.h"
 #include "format/shards_cut.h"
 #include "format/shards_replace.h"
@@ -389,9 +390,10 @@ static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
 /* replace_one - the set is whole: where there was one file, that is not taken for it any more. */
 static ckpt_status replace_one(struct set *s, ckpt_error *err)
 {
+    char one[SHELL_MOST];
     if (s->one && s->one_is_read)
         plan_notice(s->p, "%s, the input, is there too, and some loaders take it first: rm %s", s->one,
-                    s->one);
+                    shell_path(s->one, one));
     else if (s->one && !s->job->opts->dry_run && unlink(s->one) != 0 && errno != ENOENT) {
         s->one_stays = true;
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot remove the file that the set replaces");

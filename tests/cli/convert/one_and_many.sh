@@ -15,6 +15,11 @@ mkdir out
 cp old.safetensors out/model.safetensors
 ckpt convert -f --max-shard-size 10kB out/model.safetensors out | tail -n 1
 cmp old.safetensors out/model.safetensors && ckpt diff old.safetensors out/model.safetensors.index.json
+# The commands that are proposed hold for any name.
+cp old.safetensors 'a b.safetensors'
+ckpt convert --max-shard-size 10kB 'a b.safetensors' 'a b.safetensors' | tail -n 1
+ckpt convert --root auto data/train.pt -f 'a b.safetensors'
+rm a\ b*
 # What has no tensors fits into one file.
 printf '\10\0\0\0\0\0\0\0{}      ' >empty.safetensors
 ckpt convert -q --max-shard-size 1kB empty.safetensors many.safetensors && ckpt ls many.safetensors
