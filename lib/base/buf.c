@@ -44,6 +44,14 @@ void buf_put(buf *b, const void *bytes, size_t n)
     b->len += n;
 }
 
+unsigned char *buf_room(buf *b, size_t n)
+{
+    if (!reserve(b, n) || !b->data)
+        return NULL;
+    b->len += n;
+    return b->data + (b->len - n);
+}
+
 void buf_byte(buf *b, unsigned char c) { buf_put(b, &c, 1); }
 
 void buf_str(buf *b, ckpt_str s) { buf_put(b, s.ptr, s.len); }

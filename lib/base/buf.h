@@ -16,6 +16,8 @@ void buf_init(buf *b, size_t max_bytes);
 void buf_free(buf *b); /* also resets to empty with the same maximum */
 bool buf_ok(const buf *b);
 void buf_put(buf *b, const void *bytes, size_t n);
+/* buf_room - N more bytes, to be filled before the next change; NULL: failed. */
+unsigned char *buf_room(buf *b, size_t n);
 void buf_byte(buf *b, unsigned char c);
 void buf_str(buf *b, ckpt_str s);
 void buf_text(buf *b, const char *z);

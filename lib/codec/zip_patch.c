@@ -13,6 +13,8 @@
  */
 #include "codec/zip_patch.h"
 
+#include <stdlib.h>
+
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/crc32.h"
@@ -25,9 +27,9 @@
 #define ALIGN   64u
 #define MAX_END (1u << 30)
 
-/* The directory in memory, and where the record of one entry is in it. */
+/* The directory in memory, to be freed, and where the record of one entry is in it. */
 struct directory {
-    const unsigned char *bytes;
+    unsigned char *bytes;
     size_t n;
     size_t record;
 };
@@ -45,11 +47,11 @@ static ckpt_status read_directory(zip *z, size_t i, struct directory *d, ckpt_er
         return unclean(err, CKPT_NO_OFFSET, "bytes stand before or behind the archive");
     if (left > MAX_END)
         return unclean(err, z->directory, "the directory has more than 1 GiB");
-    unsigned char *bytes = arena_alloc(z->a, (size_t)left);
-    if (!bytes)
+    d->bytes = malloc((size_t)left + 1); /* bounded: by MAX_END */
+    if (!d->bytes)
         return fail_memory(err);
-    CKPT_TRY(source_read(z->src, z->directory, bytes, (size_t)left, err));
-    cursor c = cursor_of(bytes, (size_t)left, 0);
+    CKPT_TRY(source_read(z->src, z->directory, d->bytes, (size_t)left, err));
+    cursor c = cursor_of(d->bytes, (size_t)left, 0);
     for (size_t k = 0; k < z->n; k++) {
         const unsigned char *h = cursor_take(&c, CENTRAL);
         if (k == i)
@@ -57,7 +59,6 @@ static ckpt_status read_directory(zip *z, size_t i, struct directory *d, ckpt_er
         size_t more = h ? (size_t)load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32) : 0;
         (void)cursor_take(&c, more);
     }
-    d->bytes = bytes;
     d->n = (size_t)c.pos;
     bool wide = c.left == 98 && load_u32le(c.p) == 0x06064B50 && load_u64le(c.p + 4) == 44 &&
                 load_u32le(c.p + 56) == 0x07064B50;
@@ -102,7 +103,9 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     unsigned char local[LOCAL];
     uint64_t at = 0;
     CKPT_TRY(zip_data(z, i, err));
-    CKPT_TRY(read_directory(z, i, &d, err));
+    ckpt_status st = read_directory(z, i, &d, err);
+    free(d.bytes);
+    CKPT_TRY(st);
     CKPT_TRY(source_read(z->src, e->header, local, sizeof local, err));
     ckpt_str crc = number32(z->a, crc32_update(0, bytes.ptr, bytes.len));
     bool recorded = !z->crc_none, given = recorded && load_u32le(local + 14) == e->crc && e->crc;
@@ -245,10 +248,14 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     struct directory d = {0};
     buf b;
     CKPT_TRY(zip_data(z, i, err));
-    CKPT_TRY(read_directory(z, i, &d, err));
     if (bytes.len >= FULL32 || aside.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
+    ckpt_status st = read_directory(z, i, &d, err);
+    if (st != CKPT_OK) {
+        free(d.bytes);
+        return st;
+    }
     uint32_t crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len);
     buf_init(&b, SIZE_MAX / 2);
     put_member(z, e, bytes, crc, &b);
@@ -257,6 +264,7 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     buf_put(&b, d.bytes, name);
     buf_str(&b, aside);
     buf_put(&b, d.bytes + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the record */
+    free(d.bytes);
     put_record(z, e, (uint32_t)bytes.len, crc, &b);
     uint64_t end = z->directory + b.len; /* bounded: as above */
     zip_put_ends(&b, (uint64_t)z->n + 1, at, end - at, end);

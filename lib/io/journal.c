@@ -101,14 +101,6 @@ struct journal {
     size_t n;
 };
 
-bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes)
-{
-    if (p->n == PATCHES_MAX)
-        return false;
-    p->at[p->n++] = (struct patch){at, bytes};
-    return true;
-}
-
 /* part_end - where the part of P that begins at FROM ends. */
 static size_t part_end(const struct piece *p, size_t from)
 {
@@ -539,28 +531,38 @@ static ckpt_status put_piece(const struct editing *e, const struct patch *x, siz
 {
     const unsigned char *bytes = (const unsigned char *)x->bytes.ptr;
     size_t got = 0;
-    unsigned char *old = malloc(nold + 1);
-    if (!old)
-        return fail_memory(err);
-    ckpt_status st = CKPT_OK;
-    if (!fd_pread(e->fd, old, nold, x->at, &got) || got != nold)
-        st = fail_errno(err, x->at, "cannot read what is to be changed");
-    struct piece p = {.at = x->at, .n = x->bytes.len, .nold = nold, .old = old};
+    struct piece p = {.at = x->at, .n = x->bytes.len, .nold = nold};
     buf_u64le(b, p.at);
     buf_u64le(b, p.n);
-    buf_put(b, old, nold);
-    for (size_t from = 0, to; st == CKPT_OK && from < p.n; from = to) {
+    unsigned char *old = buf_room(b, nold);
+    if (!old)
+        return fail_memory(err);
+    size_t begin = b->len - nold; /* bounded: it is in the buffer */
+    if (!fd_pread(e->fd, old, nold, x->at, &got) || got != nold)
+        return fail_errno(err, x->at, "cannot read what is to be changed");
+    for (size_t from = 0, to; from < p.n && buf_ok(b); from = to) {
         to = part_end(&p, from);
         uint32_t sum = crc32_update(0, bytes + from, to - from) & ~DIFFERS;
+        p.old = b->data + begin; /* which moves when it grows */
         buf_u32le(b, sum | (as_before(&p, bytes, from, to) ? 0 : DIFFERS));
     }
-    free(old);
-    return st;
+    return CKPT_OK;
+}
+
+/* expect - room for all of the journal at once: a buffer that grows is copied. */
+static void expect(const struct patches *p, buf *b)
+{
+    size_t most = HEAD + 4;
+    for (size_t i = 0; i < p->n; i++) /* bounded: by twice what is in memory; a part of 512 has a sum of 4 */
+        most += p->at[i].bytes.len + p->at[i].bytes.len / 100 + 64;
+    if (most <= b->max && buf_room(b, most))
+        b->len = 0;
 }
 
 /* compose - the journal for P. */
 static ckpt_status compose(const struct editing *e, const struct patches *p, buf *b, ckpt_error *err)
 {
+    expect(p, b);
     buf_text(b, MAGIC);
     buf_u32le(b, 1);
     buf_u32le(b, (uint32_t)p->n);

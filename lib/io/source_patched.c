@@ -5,6 +5,14 @@
 #include "io/journal.h"
 #include "io/source.h"
 
+bool patches_add(struct patches *p, uint64_t at, ckpt_str bytes)
+{
+    if (p->n == PATCHES_MAX)
+        return false;
+    p->at[p->n++] = (struct patch){at, bytes};
+    return true;
+}
+
 struct patched {
     source s;
     source *parent;

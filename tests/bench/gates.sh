@@ -78,7 +78,14 @@ instructions()
     fi
 }
 
+counts_instructions()
+{
+    command -v valgrind >/dev/null 2>&1 || perf stat -e instructions:u true >/dev/null 2>&1
+}
+
 # ------------------------------------------------------------------ 100 GB
+
+# huge KIND INSTRUCTIONS
 
 huge()
 {
@@ -96,7 +103,23 @@ huge()
     [ -z "$tracing" ] || gate "strip --in-place of 100 GB, .$1: bytes written" "$out" $((2 * metadata + 65536))
     left=$("$ckpt" ls "$tmp/huge.$1" 2>/dev/null | grep -c '^module[.]')
     gate "strip --in-place of 100 GB, .$1: names left with the prefix" "$left" 0
+    if counts_instructions; then
+        make_file -n 1000 -b 100G --sparse -p module. "$tmp/huge.$1"
+        got=$(instructions "$ckpt" strip --in-place module. "$tmp/huge.$1")
+        gate "strip --in-place of 100 GB, .$1: instructions" "$got" "$2"
+    else
+        skip "instructions of strip --in-place, .$1: neither valgrind nor perf"
+    fi
     rm -f "$tmp/huge.$1"
+}
+
+# in_place_of_many KIND TENSORS KIB - what a table, a graph, their new names and the journal take
+in_place_of_many()
+{
+    make_file -n "$2" -b 80M --sparse -p module. "$tmp/some.$1" || exit 2
+    measure "strip --in-place of $2 tensors, .$1" "$ckpt" strip --in-place module. "$tmp/some.$1" &&
+        gate "strip --in-place of $2 tensors, .$1: peak KiB" "$kib" "$3"
+    rm -f "$tmp/some.$1"
 }
 
 # ------------------------------------------------------------ many tensors
@@ -134,7 +157,7 @@ many()
     measure "ls --json of 20,000 tensors, .$1" "$ckpt" ls --json "$tmp/many.$1" || return
     [ -z "$tracing" ] || gate "ls --json of 20,000 tensors, .$1: bytes read" "$in" $((2 * metadata + 20000 * 256))
     edits "$1"
-    if ! command -v valgrind >/dev/null 2>&1 && ! perf stat -e instructions:u true >/dev/null 2>&1; then
+    if ! counts_instructions; then
         skip "instructions of ls, .$1: neither valgrind nor perf"
         return
     fi
@@ -192,7 +215,7 @@ opcodes()
     gate 'scan of 3 million opcodes: exit code' "$status" 0
     gate 'scan of 3 million opcodes: peak KiB' "$kib" 65536
     [ -z "$tracing" ] || gate 'scan of 3 million opcodes: bytes read, of 15.75 MB' "$in" 50000000
-    if ! command -v valgrind >/dev/null 2>&1 && ! perf stat -e instructions:u true >/dev/null 2>&1; then
+    if ! counts_instructions; then
         skip 'instructions of scan: neither valgrind nor perf'
         return
     fi
@@ -250,8 +273,11 @@ if [ $? -eq 77 ]; then
     tracing=
     skip "bytes and system calls: no tracing here ($(cat "$tmp/why"))"
 fi
-huge pt
-huge safetensors
+huge pt 20000000
+huge safetensors 25000000
+in_place_of_many pt 4000 $((8192 + 4000 + 1024))
+in_place_of_many safetensors 4000 $((8192 + 4000 + 1024))
+in_place_of_many pt 20000 $((8192 + 20000 * 4 / 3 + 1024)) # a third more than the contract
 many pt
 many safetensors
 long_headers
