@@ -104,13 +104,13 @@ static la_ssize_t give(struct archive *a, void *user, const void **out)
 static la_int64_t seek(struct archive *a, void *user, la_int64_t off, int whence)
 {
     struct input *in = user;
-    uint64_t base = whence == SEEK_SET ? 0 : whence == SEEK_CUR ? in->pos : in->src->size;
-    int64_t to;
+    uint64_t base = whence == SEEK_END ? in->src->size : 0; /* it works out SEEK_CUR itself */
+    uint64_t to = base + (uint64_t)off; /* bounded: where that wraps it leads before the file, and is large */
     (void)a;
-    if (__builtin_add_overflow((int64_t)base, off, &to) || to < 0 || (uint64_t)to > in->src->size)
+    if (to > in->src->size)
         return ARCHIVE_FATAL;
-    in->pos = (uint64_t)to;
-    return to;
+    in->pos = to;
+    return (la_int64_t)to;
 }
 
 static bool set_up(struct input *in)
@@ -118,16 +118,17 @@ static bool set_up(struct input *in)
     struct archive *a = in->a = in->f.archive_read_new();
     if (!a)
         return false;
-    if (in->f.archive_bzlib_version())
-        (void)in->f.archive_read_support_filter_bzip2(a);
-    if (in->f.archive_liblzma_version()) {
-        (void)in->f.archive_read_support_filter_xz(a);
-        (void)in->f.archive_read_support_filter_lzma(a);
-    }
-    if (in->f.archive_libzstd_version())
-        (void)in->f.archive_read_support_filter_zstd(a);
-    if (in->f.archive_liblz4_version())
-        (void)in->f.archive_read_support_filter_lz4(a);
+    const struct {
+        const char *(*version)(void); /* NULL: its decoder is another program */
+        int (*support)(struct archive *a);
+    } filters[] = {{in->f.archive_bzlib_version, in->f.archive_read_support_filter_bzip2},
+                   {in->f.archive_liblzma_version, in->f.archive_read_support_filter_xz},
+                   {in->f.archive_liblzma_version, in->f.archive_read_support_filter_lzma},
+                   {in->f.archive_libzstd_version, in->f.archive_read_support_filter_zstd},
+                   {in->f.archive_liblz4_version, in->f.archive_read_support_filter_lz4}};
+    for (size_t i = 0; i < sizeof filters / sizeof *filters; i++)
+        if (filters[i].version())
+            (void)filters[i].support(a);
     (void)in->f.archive_read_support_format_7zip(a);
     (void)in->f.archive_read_support_format_raw(a);
     (void)in->f.archive_read_set_read_callback(a, give);
@@ -199,13 +200,14 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 {
     struct input *in = calloc(1, sizeof *in);
     struct archive_entry *e;
-    if (in && !load(&in->f)) {
-        free(in);
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libarchive is not here, which unpacks it");
-    }
-    if (!in || !set_up(in)) {
-        free(in);
+    if (!in)
         return fail_memory(err);
+    bool here = load(&in->f);
+    if (!here || !set_up(in)) {
+        free(in);
+        return here
+                   ? fail_memory(err)
+                   : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libarchive is not here, which unpacks it");
     }
     in->src = src;
     ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : failed(in, err);

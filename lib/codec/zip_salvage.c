@@ -22,7 +22,6 @@
 
 #include <stdlib.h>
 
-#include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
 
@@ -180,7 +179,8 @@ static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bo
     e->crc = load_u32le(h + 14);
     e->csize = load_u32le(h + 18);
     e->usize = load_u32le(h + 22);
-    if (!checked_add(e->data, e->csize, &e->limit) || e->limit > w->src->size || e->csize == UINT32_MAX) {
+    e->limit = e->data + e->csize; /* bounded: a place in the file, and 32 bits */
+    if (e->csize == UINT32_MAX || e->limit > w->src->size) {
         e->limit = e->data;
         e->fault = "it is cut off, or its size is damaged";
     }

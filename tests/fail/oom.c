@@ -1,6 +1,6 @@
 /* oom.c - linked into a ckpt whose allocations fail on request. Built plainly it takes the place of the
- * C library's own functions, for all libraries; under ASan, which does that already, it stands before
- * them by --wrap. */
+ * C library's own functions, for what is linked into it; under ASan, which does that already, it stands
+ * before them by --wrap. Not so for libraries that are loaded: without memory libarchive ends the program. */
 #include "oom.h"
 
 #include <errno.h>

@@ -90,6 +90,56 @@ static void many_descriptors(void)
     (void)unlink(path);
 }
 
+/* Records whose sizes are behind them, in 32 bits or 64: how many are whole is told to the byte. */
+static void sizes_behind_records(void)
+{
+#define RECORD(name) "PK\3\4\0\0\10\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0" name
+#define NARROW       "PK\7\10crc1\4\0\0\0\4\0\0\0"
+#define WIDE         "PK\7\10crc1\4\0\0\0\0\0\0\0\4\0\0\0\0\0\0\0"
+#define CASE(bytes, says)                                                                                    \
+    {                                                                                                        \
+        bytes, sizeof(bytes) - 1, says                                                                       \
+    }
+    static const struct {
+        const char *bytes;
+        size_t n;
+        const char *says;
+    } cases[] = {
+        CASE(RECORD("a") "AAAA" NARROW RECORD("b") "BB and no more of it, that is",
+             "inside record b, which begins at byte 51; the 1 before it are whole"),
+        CASE(RECORD("a") "AAAA" WIDE RECORD("b") "BB and no more of it, that is",
+             "inside record b, which begins at byte 59; the 1 before it are whole"),
+        CASE(RECORD("a") "AAAA" NARROW "PK\1\2 and so on to the end",
+             "behind its last whole record, number 1 (a)"),
+        CASE(RECORD("a") "AAAA" NARROW "what is none of it", "inside record a, which begins at byte 0"),
+        CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
+    };
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_doctor_result r;
+        struct heard h = {0};
+        put(cases[i].bytes, cases[i].n);
+        CU_ASSERT_EQUAL(ask(&h, &r), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(h.id, "truncated");
+        CU_ASSERT_PTR_NOT_NULL(strstr(h.text, cases[i].says));
+        if (!strstr(h.text, cases[i].says))
+            printf("\n    %zu: %s", i, h.text);
+    }
+    (void)unlink(path);
+}
+
+/* Sound, and called by no name that says what it is: nothing is wrong with that. */
+static void names_that_say_nothing(void)
+{
+    ckpt_doctor_result r;
+    struct heard h = {0};
+    begin();
+    put("\2\0\0\0\0\0\0\0{}", 10);
+    CU_ASSERT_EQUAL(ask(&h, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(r.problems, 0);
+    (void)unlink(path);
+}
+
 /* Names from the file cannot act on a terminal, and the caller can stop. */
 static void hostile_names(void)
 {
@@ -115,5 +165,7 @@ void suite_doctor(void)
 {
     UNIT(every_length_has_a_diagnosis);
     UNIT(many_descriptors);
+    UNIT(sizes_behind_records);
+    UNIT(names_that_say_nothing);
     UNIT(hostile_names);
 }

@@ -132,6 +132,37 @@ static void every_storage(void)
     }
 }
 
+/* A tensor made of tensors is lost with any of them, and takes them along; nothing else goes. */
+static void parts_are_lost_with_their_whole(void)
+{
+    static const char *const files[] = {"torch/t26/sparse_coo.pt",
+                                        "torch/t26/sparse_csr.pt",
+                                        "torch/t26/nested_jagged.pt",
+                                        "torch/t26/tensor_alone.pt",
+                                        "torch/t26/quant_per_channel.pt",
+                                        "torch/t26/wrapper_subclass_twotensor.pt",
+                                        "torch/t26/meta.pt"};
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        struct original o;
+        load(&o, files[i]);
+        CU_ASSERT_EQUAL(check(&o, o.size, o.size, true), 0);
+        for (size_t at = (size_t)first_storage(&o); at < o.size; at += 5) {
+            ckpt_file *f = NULL;
+            o.bytes[at] ^= 0x10;
+            CU_ASSERT_EQUAL(format_salvage("hurt.pt", source_mem(o.bytes, o.size, 0), NULL, &f, NULL),
+                            CKPT_OK);
+            o.bytes[at] ^= 0x10;
+            for (uint32_t k = 0; f && k < ckpt_tensor_count(f); k++) {
+                uint32_t of = tensor_at(f, k).part_of;
+                CU_ASSERT(of == CKPT_NO_TENSOR || f->lost_row[k] == f->lost_row[of]);
+                CU_ASSERT(f->lost_row[k] || !touched(&o, k, at, false));
+            }
+            ckpt_close(f);
+        }
+        unload(&o);
+    }
+}
+
 /* The directory is not needed: any byte of it may be wrong. */
 static void every_byte_of_the_directory(void)
 {
@@ -167,6 +198,7 @@ void suite_salvage(void)
 {
     UNIT(every_length);
     UNIT(every_storage);
+    UNIT(parts_are_lost_with_their_whole);
     UNIT(every_byte_of_the_directory);
     UNIT(what_cannot_be_named);
 }

@@ -73,6 +73,18 @@ static void bytes_behind_are_told(void)
     }
 }
 
+/* A few bytes that become many, and those that need a dictionary, which no file has. */
+static void much_of_little_is_unpacked(void)
+{
+    unsigned char z[326] =
+        "\x1f\x8b\x08\0\0\0\0\0\x02\x03\xed\xc1\x01\x0d\0\0\0\xc2\xa0\x2a\xef\x9f\xd2\x1e\x0e\x28";
+    memcpy(z + 316, "\xf8\x31\xdf\x2a\x1f\x54\xe0\x93\x04\0", 10);
+    struct scanned s = scan_these(z, sizeof z, 0); /* 300000 blanks */
+    SAYS(s, 1, "ARC001", 0, "gzip data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, sizeof z);
+    SAYS(scan(TEXT("\x78\xf9\x16\x01\x03\xb6\xcb\x82\xb3\0\x16\x01\x03\xb6")), 1, "FMT001", 0, "");
+}
+
 static void cut_ones_are_told(void)
 {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -134,6 +146,12 @@ static void put_u32(unsigned char *at, uint32_t n)
         at[i] = (unsigned char)(n >> 8 * i);
 }
 
+static void seal(unsigned char *s7)
+{
+    put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
+    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+}
+
 static void members_of_seven_zip_are_scanned(void)
 {
     unsigned char s7[SEVEN + 4];
@@ -145,10 +163,15 @@ static void members_of_seven_zip_are_scanned(void)
     SAYS(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
     CU_ASSERT(s.result.members == 2 && s.result.accounted == SEVEN);
     SAYS(scan_these(s7, SEVEN + 4, 0), 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CU_ASSERT_EQUAL_FATAL(s7[51 + 41], 0x11); /* their names become a filler */
+    s7[51 + 41] = 0x19;
+    seal(s7);
+    s = scan_these(s7, SEVEN, 0);
+    SAYS(s, 1, "ARC001", 0, "7-Zip data, unpacked and scanned");
+    s7[51 + 41] = 0x11;
     memcpy(s7 + 32, "\x01\x02\x03\x04\x05\x06\x07\x08\x09", 9); /* of no format, with its CRC-32 */
     put_u32(s7 + 32 + 19 + 26, crc32_update(0, s7 + 32, 9));
-    put_u32(s7 + 28, crc32_update(0, s7 + 51, 98));
-    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+    seal(s7);
     s = scan_these(s7, SEVEN, 0);
     SAYS(s, 2, "FMT001", 0, "");
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
@@ -170,6 +193,7 @@ void suite_scan_packed(void)
 {
     UNIT(each_is_unpacked);
     UNIT(bytes_behind_are_told);
+    UNIT(much_of_little_is_unpacked);
     UNIT(cut_ones_are_told);
     UNIT(bombs_are_not_unpacked);
     UNIT(what_only_begins_so_is_not_unpacked);

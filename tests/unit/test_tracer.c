@@ -80,8 +80,113 @@ static void reads_lines_over_the_edge(void)
     }
 }
 
+/* ------------------------------------------------- stopped, or out of memory */
+
+#define CALLED "cx\ny\n)R"
+static const ckpt_str kinds[] = {
+#define KIND(bytes) {bytes, sizeof(bytes) - 1}
+    KIND("\x80\x04\x95\x08\0\0\0\0\0\0\0X\x04\0\0\0abcd0N."),   /* an argument crosses its frame */
+    KIND("\x80\x04\x95\x04\0\0\0\0\0\0\0cos\nsystem\n."),       /* so does a line */
+    KIND("\x80\x04\x95\x0b\0\0\0\0\0\0\0\x95\x05\0\0\0\0\0\0\0N."), /* a frame in a frame */
+    KIND("\x80\x04\x95\xff\xff\xff\xff\xff\xff\xff\xffN."),
+    KIND("Ppid\nQ."),
+    KIND("\x80\x02\x82\x01\x83\x01\0\x84\x01\0\0\0."),
+    KIND("\x80\x05\x97\x98."),
+    KIND("\x80\x02Nq\0000K\1q\0."),                          /* put twice */
+    KIND(CALLED "0(" CALLED "1NNN."),                        /* dropped, and left */
+    KIND("cx\ny\nNb" CALLED "Nb" CALLED "NbNbNbNb."),
+    KIND(CALLED "(K\1e" CALLED "K\1a" CALLED "(K\1K\2u" CALLED "(K\1\x90."),
+    KIND("(U\x01" "aix\ny\n(cx\ny\nU\x01" "aocx\ny\n)}\x92)\x81."),
+    KIND("cx\ny\n))\x92."),
+    KIND("cx\ny\n)N\x92."),
+    KIND("cx\ny\nN}\x92."),
+    KIND("](K\1K\2e}(K\1K\2u\x8f(K\1\x90(K\1K\2\x91(K\1K\2d(l(t\x85\x86\x87."),
+    KIND("\x80\x04\x8c\x02os\x94\x8c\x06system\x94\x93h\0h\1\x93\x80\x03h\0h\1\x93."),
+    KIND("\x80\x04" CALLED "\x8c\x01" "a\x93\x8c\x01" "a" CALLED "\x93" CALLED CALLED "\x93."),
+    KIND("Nr\xff\xff\xff\x0fj\xff\xff\xff\x0f."),
+    KIND("C\x10\x80\x04" "34567890123456" "C\x10\x80\x06" "34567890123456" "C\x10\x80\x01" "34567890123456."),
+    KIND("C\x10\xc2\x80\x04" "4567890123456" "C\x10\xc2\x81\x04" "4567890123456"
+         "C\x10\xc2\x80\x01" "4567890123456" "C\x10\xc2\x80\x06" "4567890123456."),
+};
+
+struct stop {
+    size_t steps, at;
+};
+
+static bool until(void *user, const struct trace_step *s)
+{
+    struct stop *to = user;
+    (void)s;
+    return ++to->steps != to->at;
+}
+
+static ckpt_status with(const ckpt_str *bytes, bool framed, size_t stop_at, uint64_t memory, struct stop *stop)
+{
+    ckpt_error err = {0};
+    struct trace_end end;
+    source *src = source_mem(bytes->ptr, bytes->len, 0);
+    *stop = (struct stop){.at = stop_at};
+    struct trace_options o = {
+        .step = until, .user = stop, .framed = framed, .payloads = true, .max_memory = memory};
+    ckpt_status st = pickle_trace(src, 0, bytes->len, &o, &end, &err);
+    CU_ASSERT(st == CKPT_OK || st == CKPT_ECANCELLED || (err.status == st && err.what[0]));
+    CU_ASSERT(end.next <= bytes->len && end.stopped == (st == CKPT_OK || end.stopped));
+    source_unref(src);
+    return st;
+}
+
+/* Whoever is told can stop at any step, and no step follows. */
+static void stops_at_any_step(void)
+{
+    struct stop all, some;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        for (int framed = 0; framed < 2; framed++) {
+            (void)with(&kinds[i], framed, 0, 0, &all);
+            for (size_t at = 1; at <= all.steps; at++) {
+                CU_ASSERT_EQUAL(with(&kinds[i], framed, at, 0, &some), CKPT_ECANCELLED);
+                CU_ASSERT_EQUAL(some.steps, at);
+            }
+        }
+}
+
+/* However little memory it may take: the same end, or the limit. */
+static void takes_no_more_than_it_may(void)
+{
+    struct stop stop;
+    size_t limits = 0;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        ckpt_status whole = with(&kinds[i], false, 0, 0, &stop);
+        for (uint64_t memory = 1; memory < 12000; memory += memory < 1000 ? 16 : 64) {
+            ckpt_status st = with(&kinds[i], false, 0, memory, &stop);
+            CU_ASSERT(st == whole || st == CKPT_ELIMIT);
+            limits += st == CKPT_ELIMIT;
+        }
+    }
+    CU_ASSERT(limits > 100);
+}
+
+/* A line, and a value that may be a file, over the edge of what is read at once. */
+static void reads_over_the_edge_of_the_first_window(void)
+{
+    struct stop stop;
+    for (size_t pad = 4040; pad < 4100; pad++) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        for (size_t i = 0; i < pad; i++)
+            buf_byte(&b, i % 2 ? '0' : 'N');
+        buf_text(&b, pad % 2 ? "0" : "");
+        buf_put(&b, "C\x12PK\3\4nnnnnnnnnnnnnncposix\nsystem\n.", 34);
+        CU_ASSERT_EQUAL(with(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
+        CU_ASSERT_EQUAL(stop.steps, 3); /* the value, the name, what is left */
+        buf_free(&b);
+    }
+}
+
 void suite_tracer(void)
 {
     UNIT(reads_memo_numbers_as_int_does);
     UNIT(reads_lines_over_the_edge);
+    UNIT(stops_at_any_step);
+    UNIT(takes_no_more_than_it_may);
+    UNIT(reads_over_the_edge_of_the_first_window);
 }
