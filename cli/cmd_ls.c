@@ -118,7 +118,9 @@ static void table_rows(struct table *w, const void *user)
     const struct listing *l = user;
     header(w);
     for (size_t i = 0; i < l->n; i++) {
-        const ckpt_tensor it = tensor_at(l->f, l->rows[i]), *t = &it;
+        ckpt_tensor it;
+        const ckpt_tensor *t = &it;
+        (void)ckpt_tensor_at(l->f, l->rows[i], &it);
         table_row(w, PLAIN);
         text_name(&w->text, t->name);
         table_cell(w);
@@ -361,9 +363,11 @@ static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
  * differ. In natural order they are neighbours. */
 static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
-    for (size_t i = 1; order != IN_FILE && i < n; i++) {
-        ckpt_str a = ckpt_tensor_name(f, rows[i - 1]), b = ckpt_tensor_name(f, rows[i]);
-        if (a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
+    ckpt_str a, b = {0};
+    for (size_t i = 0; order != IN_FILE && i < n; i++) {
+        a = b;
+        b = ckpt_tensor_name(f, rows[i]);
+        if (!i || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
             continue;
         struct text name = {0};
         text_name(&name, a);

@@ -395,19 +395,30 @@ bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
     return hit || !any;
 }
 
-static bool in_order(const ckpt_file *f, uint32_t a, uint32_t b)
+/* The row with the name: asking for that again would cost as much as comparing. */
+struct named {
+    ckpt_str name;
+    uint32_t row;
+};
+
+static struct named named(const ckpt_file *f, uint32_t row)
 {
-    int c = ckpt_natural_compare(ckpt_tensor_name(f, a), ckpt_tensor_name(f, b));
-    return c ? c < 0 : a < b;
+    return (struct named){ckpt_tensor_name(f, row), row};
 }
 
-/* fits_at - how many of the N sorted ROWS come before ROW. */
-static size_t fits_at(const ckpt_file *f, const uint32_t *rows, size_t n, uint32_t row)
+static bool in_order(struct named a, struct named b)
+{
+    int c = ckpt_natural_compare(a.name, b.name);
+    return c ? c < 0 : a.row < b.row;
+}
+
+/* fits_at - how many of the N sorted ROWS come before X. */
+static size_t fits_at(const ckpt_file *f, const uint32_t *rows, size_t n, struct named x)
 {
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (in_order(f, rows[middle], row))
+        if (in_order(named(f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -424,12 +435,21 @@ static void sort_rows(const ckpt_file *f, uint32_t *rows, uint32_t *tmp, size_t 
         return;
     sort_rows(f, rows, tmp, half);
     sort_rows(f, rows + half, tmp, n - half);
-    if (in_order(f, rows[half - 1], rows[half]))
+    struct named b = named(f, rows[half]);
+    if (in_order(named(f, rows[half - 1]), b))
         return;
-    size_t out = fits_at(f, rows, half, rows[half]), moved = half - out;
+    size_t out = fits_at(f, rows, half, b), moved = half - out;
     memcpy(tmp, rows + out, moved * sizeof *rows);
-    while (i < moved)
-        rows[out++] = j == n || in_order(f, tmp[i], rows[j]) ? tmp[i++] : rows[j++];
+    struct named a = named(f, tmp[0]); /* one at least comes behind B */
+    while (i < moved) {
+        if (j == n || in_order(a, b)) {
+            rows[out++] = a.row;
+            a = ++i < moved ? named(f, tmp[i]) : a;
+        } else {
+            rows[out++] = b.row;
+            b = ++j < n ? named(f, rows[j]) : b;
+        }
+    }
 }
 
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n)
@@ -438,7 +458,7 @@ uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglob
     uint32_t *rows = mem_new(count, sizeof *rows);
     *n = 0;
     for (uint32_t i = 0; i < count; i++)
-        if (globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
+        if (!nglobs || globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
             rows[(*n)++] = i;
     if (file_order)
         return rows;
