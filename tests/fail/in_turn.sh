@@ -1,6 +1,7 @@
 #!/bin/sh
 # in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to a call once,
-# over what the unit tests scan, over one of every kind of content, and over every EACH-th (1) file of the corpus.
+# over what the unit tests scan and make, over one of every kind of content, and over every EACH-th (1) file of
+# the corpus.
 set -u
 program=$1 unit=$2
 packs=tests/fuzz/corpus
@@ -9,7 +10,7 @@ kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant
     t26/plain_pickle_p2.pkl t26/quant_per_channel.pt t26/sparse_coo.pt t26/sparse_csr.pt t26/tied_legacy.pt
     t26/torch_package.pt t26/torchscript_containers.pt t26/torchscript_frozen_constants.pt
     t26/whole_model_custom.pt t26/wrapper_subclass_twotensor.pt dist26/dtensor_rank0.pt
-    dist26/fsdp_sharded_rank0.pt'
+    dist26/fsdp_sharded_rank0.pt legexp/h_view_metadata.pt legexp/t_tar_view.pt'
 work=$(mktemp) || exit 2
 trap 'rm -rf "$work"*' EXIT
 for pack in "$packs"/*.pack; do
@@ -23,9 +24,12 @@ find "$work.scanned" -type f | sort | FUZZ_TARGET=scan xargs "$program" -w -m 80
 for kind in $kinds; do
     echo "tests/corpus/torch/$kind"
 done >"$work.files"
+mkdir "$work.made"
+KEEP_MADE=$work.made "$unit" $(sed -n 's/^SUITE(\(torch[a-z_]*\))$/\1/p' tests/unit/suites.def) >/dev/null
+find "$work.made" -type f | sort >>"$work.files"
 find tests/corpus tests/data -type f -size -128 ! -name '*.pack' | sort |
     awk -v each="${EACH:-1}" 'NR % each == 0' >>"$work.files"
-for target in doctor in_place round salvage sanitize scan zip_patch; do
+for target in cast doctor in_place round salvage sanitize scan zip_patch; do
     FUZZ_TARGET=$target xargs "$program" -w -m 100000 <"$work.files" >>"$work" 2>&1
 done
 xargs "$program" -w -e -m 400000 <"$work.files" >>"$work" 2>&1

@@ -159,8 +159,8 @@ static ckpt_file *written(ckpt_plan *p, const char *path)
     return back;
 }
 
-/* flow_round - written as either format, and read back. */
-void flow_round(const uint8_t *data, size_t size)
+/* flow_as - written as either format, cast to DTYPE (NONE: as it is), and read back. */
+static void flow_as(const uint8_t *data, size_t size, ckpt_dtype dtype)
 {
     ckpt_file *f = NULL, *back;
     ckpt_plan *p = NULL;
@@ -168,15 +168,21 @@ void flow_round(const uint8_t *data, size_t size)
     if (ckpt_open_memory(data, size, "fuzz", NULL, &f, NULL) != CKPT_OK)
         return;
     ckpt_status st = ckpt_plan_new(f, &p, &err);
+    if (st == CKPT_OK && dtype)
+        st = ckpt_plan_cast(p, NULL, dtype, &err);
     reason(st, &err);
     for (int to = 0; st == CKPT_OK && to < 2; to++)
         if ((back = written(p, to ? here.out_st : here.out_pt))) {
-            same_tensors(f, back);
+            if (!dtype)
+                same_tensors(f, back);
             ckpt_close(back);
         }
     ckpt_plan_free(p);
     ckpt_close(f);
 }
+
+void flow_cast(const uint8_t *data, size_t size) { flow_as(data, size, CKPT_DT_BF16); }
+void flow_round(const uint8_t *data, size_t size) { flow_as(data, size, CKPT_DT_NONE); }
 
 /* flow_sanitize - what comes out, weights_only takes. */
 void flow_sanitize(const uint8_t *data, size_t size)

@@ -442,6 +442,7 @@ static const struct {
     void (*run)(const uint8_t *data, size_t size);
 } targets[] = {
     {"any", any},
+    {"cast", flow_cast},
     {"doctor", flow_doctor},
     {"foreign", foreign},
     {"in_place", flow_in_place},

@@ -10,6 +10,7 @@ void reason(ckpt_status st, const ckpt_error *err);
 /* flows_begin - makes the files that some of them need in a new folder of FUZZ_FOLDER (/tmp). */
 void flows_begin(void);
 
+void flow_cast(const uint8_t *data, size_t size);
 void flow_doctor(const uint8_t *data, size_t size);
 void flow_in_place(const uint8_t *data, size_t size);
 void flow_index(const uint8_t *data, size_t size);

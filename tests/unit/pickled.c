@@ -199,6 +199,16 @@ void pickled(buf *b, const char *text)
 
 /* -------------------------------------------------------------------- files */
 
+/* keep - for tests/fail/in_turn.sh. */
+static void keep(const void *bytes, size_t n)
+{
+    static unsigned number;
+    char path[300];
+    snprintf(path, sizeof path, "%s/made-%04u", getenv("KEEP_MADE"), number++);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_FATAL(f && fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
+}
+
 struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
 {
     struct made m = {.bytes = malloc(n + 1), .size = n};
@@ -208,6 +218,8 @@ struct made made_bytes(const void *bytes, size_t n, const ckpt_limits *limits)
     m.status = ckpt_open_memory(m.bytes, n, "made", limits, &m.f, &m.err);
     if (m.status != CKPT_OK)
         m.f = NULL;
+    else if (getenv("KEEP_MADE"))
+        keep(bytes, n);
     return m;
 }
 
