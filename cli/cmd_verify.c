@@ -46,6 +46,7 @@ static void tell_json(const struct job *j, const ckpt_finding *f)
     if (e->where[0])
         json_text(row, "where", e->where);
     json_text(row, "text", e->what);
+    json_values(row, e);
     if (e->hint[0])
         json_text(row, "hint", e->hint);
     if (f->nan || f->inf) {

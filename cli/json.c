@@ -278,6 +278,14 @@ static void print(json *j, size_t skip_start, size_t skip_end, FILE *to)
     json_free(j);
 }
 
+void json_values(json *to, const ckpt_error *err)
+{
+    if (err->found[0])
+        json_text(to, "found", err->found);
+    if (err->allowed[0])
+        json_text(to, "allowed", err->allowed);
+}
+
 void json_line(json *j, FILE *to)
 {
     print(j, 0, 0, to);

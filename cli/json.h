@@ -42,6 +42,9 @@ void json_value(json *to, const char *key, const ckpt_value *v);
 
 void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
+/* json_values - what was found and what is allowed there, as far as ERR says. */
+void json_values(json *to, const ckpt_error *err);
+
 /* json_line - prints J and a newline, frees J. */
 void json_line(json *j, FILE *to);
 /* One object in pieces: head's members, rows of one array, tail's members. */

@@ -70,6 +70,8 @@ static void tell_json(const char *code, const char *file, const ckpt_error *err,
     if (err && *err->where)
         json_text(j, "where", err->where);
     json_text(j, "message", message);
+    if (err)
+        json_values(j, err);
     if (hint && *hint)
         json_text(j, "hint", hint);
     fflush(stdout);

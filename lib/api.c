@@ -319,7 +319,7 @@ static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str *
     enum json_event e = json_next(j);
     if (e != JSON_OBJECT)
         return e == JSON_ERROR ? err->status
-                               : json_fail(j, "a rename map is a JSON object {\"old\": \"new\"}");
+                               : json_fail(j, "a rename map is {=a JSON object %s}", "{\"old\": \"new\"}");
     while ((e = json_next(j)) == JSON_KEY) {
         ckpt_str key = j->str;
         e = json_next(j);

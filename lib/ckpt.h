@@ -97,6 +97,8 @@ typedef struct {
     char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */
     char what[384];     /* what was found and what is allowed, escaped */
     char hint[256];     /* what to do next; may be empty */
+    char found[96];     /* the value in the file that is at fault, as it stands in `what`; may be empty */
+    char allowed[96];   /* and what would have been right there */
 } ckpt_error;
 
 /* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */

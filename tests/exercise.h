@@ -45,7 +45,7 @@ static inline unsigned exercise_need_not(ckpt_status status)
 }
 
 /* exercise_refusal - why SIZE bytes were not opened as NAME: the file, where in it and in what part, what was
- * found and what is allowed (a number, a text or a type: all that a reason can name), what to do. */
+ * found and what is allowed, what to do. */
 static inline void exercise_refusal(const ckpt_error *err, const char *name, size_t size)
 {
     unsigned need_not = exercise_need_not(err->status);
@@ -55,9 +55,8 @@ static inline void exercise_refusal(const ckpt_error *err, const char *name, siz
                         : err->offset != CKPT_NO_OFFSET && err->offset > size ? "an offset within the file"
                         : !err->where[0] && !(need_not & EXERCISE_NO_WHERE) ? "the part of the file"
                         : !err->hint[0] && !(need_not & EXERCISE_NO_HINT) ? "what to do"
-                        : !strpbrk(err->what, "0123456789\"'") && !strstr(err->what, " must ") &&
-                                !(need_not & EXERCISE_NO_VALUE)
-                            ? "a value"
+                        : (!err->found[0] || !err->allowed[0]) && !(need_not & EXERCISE_NO_VALUE)
+                            ? "what was found and what is allowed"
                             : NULL;
     if (!lacks || err->status == CKPT_ENOMEM || err->status == CKPT_EIO) /* the bytes are not to blame */
         return;

@@ -65,6 +65,7 @@ struct current {
 struct shared {
     _Atomic long next;
     _Atomic long cases, opened, files;
+    _Atomic long valued; /* refusals that name the value found and what is allowed there */
     _Atomic long outcomes[3]; /* of those opened, how the file compares with itself before */
     struct current worker[WORKERS_MAX];
 };
@@ -192,6 +193,7 @@ static ckpt_status open_bytes(const unsigned char *data, size_t size, const stru
     if (status != CKPT_OK) {
         exercise_error(status, &err);
         exercise_refusal(&err, "case", size);
+        atomic_fetch_add(&shared->valued, err.found[0] && err.allowed[0]);
     } else {
         opened(file, cur);
     }
@@ -504,8 +506,9 @@ static void report_outcomes(long refused, long opened)
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
     long fact = atomic_load(&shared->outcomes[OUTCOME_FACT]);
     long sense = atomic_load(&shared->outcomes[OUTCOME_SENSE]);
-    printf(" (%zu files; %ld refused, %ld same, %ld with one fact changed, %ld more, %ld not comparable)",
-           npaths, refused, same, fact, sense, opened - same - fact - sense);
+    printf(" (%zu files; %ld refused, %ld of them naming the value found and what is allowed; %ld same, "
+           "%ld with one fact changed, %ld more, %ld not comparable)",
+           npaths, refused, atomic_load(&shared->valued), same, fact, sense, opened - same - fact - sense);
 }
 
 int main(int argc, char **argv)

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 
 #include "base/str.h"
@@ -39,19 +38,76 @@ static void clear(ckpt_error *err, ckpt_status status, uint64_t offset)
     err->status = status;
     err->sys_errno = 0;
     err->offset = offset;
-    err->file[0] = err->where[0] = err->what[0] = err->hint[0] = '\0';
+    err->file[0] = err->where[0] = err->what[0] = err->hint[0] = err->found[0] = err->allowed[0] = '\0';
+}
+
+/* printed - how many bytes FMT makes, as far as RAW has room. */
+CKPT_PRINTF(1, 0) static size_t printed(const char *fmt, va_list args)
+{
+    va_list again;
+    va_copy(again, args);
+    int n = vsnprintf(NULL, 0, fmt, again);
+    va_end(again);
+    return n < 0 ? 0 : n < RAW_MAX ? (size_t)n : RAW_MAX - 1;
+}
+
+/* unmarked - FMT without its braces in PLAIN. AT: where what they hold is in the text that it makes;
+ * counted in the pattern, so that braces in an argument mark nothing. */
+CKPT_PRINTF(1, 0) static void unmarked(const char *fmt, va_list args, char plain[RAW_MAX], size_t at[2][2])
+{
+    size_t n = 0;
+    int which = 0;
+    for (; *fmt && n + 1 < RAW_MAX; fmt++) {
+        plain[n] = '\0';
+        if (*fmt == '{') {
+            which = fmt[1] == '=';
+            fmt += which;
+            at[which][0] = at[which][1] = printed(plain, args);
+        } else if (*fmt == '}') {
+            at[which][1] = printed(plain, args);
+        } else {
+            plain[n++] = *fmt;
+        }
+    }
+    plain[n] = '\0';
+}
+
+ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
+{
+    char plain[RAW_MAX], raw[RAW_MAX];
+    size_t at[2][2] = {{0}};
+    if (!err)
+        return status;
+    clear(err, status, offset);
+    if (!strchr(fmt, '{')) {
+        format(err->what, sizeof err->what, fmt, args);
+        return status;
+    }
+    unmarked(fmt, args, plain, at);
+    size_t n = printed(plain, args);
+    (void)vsnprintf(raw, sizeof raw, plain, args);
+    text_fit(str_of(raw, n), err->what, sizeof err->what);
+    text_fit(str_of(raw + at[0][0], at[0][1] - at[0][0]), err->found, sizeof err->found);
+    text_fit(str_of(raw + at[1][0], at[1][1] - at[1][0]), err->allowed, sizeof err->allowed);
+    return status;
 }
 
 ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...)
 {
-    if (!err)
-        return status;
-    clear(err, status, offset);
     va_list args;
     va_start(args, fmt);
-    format(err->what, sizeof err->what, fmt, args);
+    (void)fail_v(err, status, offset, fmt, args);
     va_end(args);
     return status;
+}
+
+void fail_begin(ckpt_error *err, const char *word)
+{
+    char all[sizeof err->what + 64];
+    if (!err)
+        return;
+    snprintf(all, sizeof all, "%s %s", word, err->what);
+    text_fit(str_c(all), err->what, sizeof err->what);
 }
 
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)

@@ -3,6 +3,8 @@
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
+#include <stdarg.h>
+
 #include "ckpt.h"
 
 /* CKPT_TRY - returns from the calling function when EXPR failed. */
@@ -16,14 +18,20 @@
 /* fail - records STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted
  * text, which says what was found and what is allowed. The file, where and
  * hint fields are cleared. ERR may be NULL. Returns STATUS, so that
- * `return fail(...)` reads well. */
+ * `return fail(...)` reads well.
+ * Braces in FMT, which are not printed, mark what `found` and `allowed` get:
+ * "the version is {%u}, torch writes {=3}". Those in arguments mean nothing. */
 ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
+ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
+    CKPT_PRINTF(4, 0);
 /* fail_errno - like fail with CKPT_EIO (ENOMEM: CKPT_ENOMEM; ENOENT:
  * CKPT_ENOTFOUND), the current errno and its text after the formatted one. */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - CKPT_ENOMEM with a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
+/* fail_begin - puts "WORD " in front of what was said. */
+void fail_begin(ckpt_error *err, const char *word);
 /* fail_where - puts "TEXT: " in front of err->where (outer contexts last). */
 void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* fail_near - what is known of the place where nothing nearer was told: PART of the file, OFFSET. */

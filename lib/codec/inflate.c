@@ -48,12 +48,13 @@ static ckpt_status run(struct work *w, enum inflate_kind kind, spool *to, ckpt_e
         if (code == Z_STREAM_END)
             (void)inflateReset(&w->z); /* as its state is sound, it cannot fail */
         if (code == Z_BUF_ERROR || (code == Z_OK && w->z.avail_in == 0 && w->pos == w->end && w->z.avail_out))
-            return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end), "the deflated bytes end too early");
+            return fail(err, CKPT_ETRUNCATED, source_pos(w->src, w->end),
+                        "the deflated bytes {end too early}, before {=their last block}");
         if (code != Z_OK && code != Z_STREAM_END)
-            return code == Z_MEM_ERROR
-                       ? fail_memory(err)
-                       : fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
-                              "broken deflated bytes: %s", w->z.msg ? w->z.msg : "a dictionary is needed");
+            return code == Z_MEM_ERROR ? fail_memory(err)
+                                       : fail(err, CKPT_EFORMAT, source_pos(w->src, w->pos - w->z.avail_in),
+                                              "broken {=deflated bytes}: {%s}",
+                                              w->z.msg ? w->z.msg : "a dictionary is needed");
     }
 }
 

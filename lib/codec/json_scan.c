@@ -35,15 +35,16 @@ static enum json_event broken(json_scan *j, size_t pos, const char *allowed)
 {
     j->state = FAILED;
     if (pos >= j->len) {
-        fail(j->err, CKPT_ETRUNCATED, absolute(j, j->len), "the JSON text ends, %s must follow", allowed);
+        fail(j->err, CKPT_ETRUNCATED, absolute(j, j->len), "the JSON text {ends}, {=%s} must follow",
+             allowed);
         return JSON_ERROR;
     }
     unsigned c = j->text[pos];
     if (c > ' ' && c < 0x7f)
-        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found '%c', allowed: %s", (int)c,
+        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {'%c'}, allowed: {=%s}", (int)c,
              allowed);
     else
-        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found byte 0x%02x, allowed: %s", c,
+        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {byte 0x%02x}, allowed: {=%s}", c,
              allowed);
     return JSON_ERROR;
 }
@@ -57,18 +58,17 @@ static enum json_event no_memory(json_scan *j)
 
 ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 {
-    char text[384];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
+    va_list args;
+    va_start(args, fmt);
+    (void)fail_v(j->err, CKPT_EFORMAT, absolute(j, j->at), fmt, args);
+    va_end(args);
     j->complained = j->state != FAILED;
     j->before = j->state;
     j->state = FAILED;
-    return fail(j->err, CKPT_EFORMAT, absolute(j, j->at), "%s", text);
+    return CKPT_EFORMAT;
 }
 
-ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *must)
+ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must)
 {
     static const char *const found[] = {
         [JSON_END] = "the end",     [JSON_OBJECT] = "an object", [JSON_OBJECT_END] = "'}'",
@@ -77,10 +77,10 @@ ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *must)
     if (e == JSON_ERROR)
         return j->err->status;
     if (e == JSON_NUMBER)
-        return json_fail(j, "%s, found %.*s", must, STR_ARG(j->str));
+        return json_fail(j, "%s must be {=%s}, found {%.*s}", what, must, STR_ARG(j->str));
     if (e == JSON_STRING || e == JSON_KEY)
-        return json_fail(j, "%s, found \"%.*s\"", must, STR_ARG(j->str));
-    return json_fail(j, "%s, found %s", must, found[e]);
+        return json_fail(j, "%s must be {=%s}, found {\"%.*s\"}", what, must, STR_ARG(j->str));
+    return json_fail(j, "%s must be {=%s}, found {%s}", what, must, found[e]);
 }
 
 bool json_forgive(json_scan *j)
@@ -288,7 +288,7 @@ static inline void skip_space(json_scan *j)
 static enum json_event open_container(json_scan *j, uint8_t kind)
 {
     if (j->depth == JSON_DEPTH) {
-        fail(j->err, CKPT_ELIMIT, absolute(j, j->pos), "JSON nested deeper than %d", JSON_DEPTH);
+        fail(j->err, CKPT_ELIMIT, absolute(j, j->pos), "JSON nested {deeper} than {=%d}", JSON_DEPTH);
         j->state = FAILED;
         return JSON_ERROR;
     }

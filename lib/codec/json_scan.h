@@ -38,9 +38,9 @@ enum json_event json_next(json_scan *j);
 bool json_skip(json_scan *j, enum json_event e);
 /* json_fail - a complaint about the event at hand. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* json_unexpected - event E is not what MUST be ("a size must be a number"); what is found is said. After
+/* json_unexpected - event E is not what WHAT ("a size") MUST be ("a number"); what is found is said. After
  * JSON_ERROR: its status. */
-ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *must);
+ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
 /* json_forgive - the scan goes on behind the event complained about; false: the text
  * itself is broken. */
 bool json_forgive(json_scan *j);

@@ -67,7 +67,7 @@ static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
 
 static bool negative(struct machine *m, int32_t n)
 {
-    return bad(m, "has a length of %" PRId32 "; it cannot be negative", n);
+    return bad(m, "has a length of {%" PRId32 "}; it {=cannot be negative}", n);
 }
 
 /* A long that does not fit the window: copied first, then looked at. */
@@ -119,7 +119,7 @@ ckpt_str machine_line(struct machine *m, size_t max)
         const char *at = (const char *)m->p, *nl = have ? memchr(at, '\n', have) : NULL;
         size_t n = nl ? (size_t)(nl - at) : have;
         if (n > max) {
-            bad(m, "has a line of more than %zu bytes", max);
+            bad(m, "has a line {of more} than {=%zu bytes}", max);
             return str_of(NULL, 0);
         }
         if (nl) {
@@ -127,7 +127,7 @@ ckpt_str machine_line(struct machine *m, size_t max)
             return str_of(at, n);
         }
         if (machine_left(m) == have) {
-            machine_bad(m, CKPT_ETRUNCATED, "needs a line; the %zu bytes left hold no newline", have);
+            machine_bad(m, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}", have);
             return str_of(NULL, 0);
         }
         if (!machine_more(m, have + 1))
@@ -153,7 +153,7 @@ bool push_int_line(struct machine *m)
         return false;
     }
     size_t n = text_bigint(s, bytes);
-    bool ok = n == TEXT_BAD ? bad(m, "has '%.*s' where an integer belongs", STR_ARG(s))
+    bool ok = n == TEXT_BAD ? bad(m, "has {'%.*s'} where {=an integer} belongs", STR_ARG(s))
                             : push_integer(m, bytes, n);
     free(bytes);
     return ok;
@@ -166,7 +166,7 @@ bool push_float_line(struct machine *m)
     if (!s.ptr)
         return false;
     if (!text_float(s, &f))
-        return bad(m, "has '%.*s' where a number belongs", STR_ARG(s));
+        return bad(m, "has {'%.*s'} where {=a number} belongs", STR_ARG(s));
     return push_float(m, f);
 }
 
@@ -175,7 +175,8 @@ static bool decoded(struct machine *m, ckpt_str s)
     bool bytes = m->op == PICKLE_STRING;
     size_t n = bytes ? text_string(s, NULL) : text_unicode(s, NULL);
     if (n == TEXT_BAD)
-        return bad(m, "has '%.*s', %s", STR_ARG(s), bytes ? "no quoted text" : "a broken escape in it");
+        return bad(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
+                   bytes ? "quoted text" : "text with whole escapes");
     char *at = machine_chars(m, n);
     ckpt_value *v = at ? node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
     if (!v)
@@ -191,7 +192,7 @@ static bool decoded(struct machine *m, ckpt_str s)
 static bool no_line(struct machine *m, bool too_long)
 {
     if (too_long)
-        return machine_bad(m, CKPT_ELIMIT, "has a line of more than %zu bytes", LONGEST_LINE);
+        return machine_bad(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE);
     m->status = fail_memory(m->err);
     return false;
 }
@@ -244,7 +245,13 @@ static size_t split_character(const unsigned char *at, size_t n)
     return 0;
 }
 
-static bool not_utf8(struct machine *m) { return bad(m, "has text that is not UTF-8"); }
+static bool not_utf8(struct machine *m, ckpt_str s)
+{
+    size_t at = 0, next = 0;
+    while (next < s.len && utf8_next(s, &next, true) != UTF8_BAD)
+        at = next;
+    return bad(m, "has text that is not {=UTF-8}: {byte 0x%02x}", at < s.len ? (unsigned char)s.ptr[at] : 0u);
+}
 
 static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
 {
@@ -255,8 +262,9 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
         if (!b)
             return false;
         size_t rest = part < n ? split_character(b, part) : 0;
-        if (!utf8_check(str_of((const char *)b, part - rest), true, &here))
-            return not_utf8(m);
+        ckpt_str text = str_of((const char *)b, part - rest);
+        if (!utf8_check(text, true, &here))
+            return not_utf8(m, text);
         m->p -= rest;
         n -= part - rest;
         *count += here; /* bounded: no more characters than bytes */
@@ -305,7 +313,7 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
         return push(m, met);
     }
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
-        return not_utf8(m);
+        return not_utf8(m, s);
     v = node(m, type);
     char *copy = v ? machine_chars(m, s.len) : NULL;
     if (!copy)

@@ -23,14 +23,13 @@
 
 bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
 {
-    char text[320];
+    const struct pickle_op *op = pickle_op(m->op);
     va_list args;
     va_start(args, fmt);
-    vsnprintf(text, sizeof text, fmt, args);
+    m->status = fail_v(m->err, status, source_pos(m->r.src, m->at), fmt, args);
     va_end(args);
-    const struct pickle_op *op = pickle_op(m->op);
-    m->status = fail(m->err, status, source_pos(m->r.src, m->at), "%s%s%s", op ? op->name : "", op ? " " : "",
-                     text);
+    if (op)
+        fail_begin(m->err, op->name);
     return false;
 }
 
@@ -40,7 +39,8 @@ bool machine_memory(struct machine *m)
         m->status = fail_memory(m->err);
         return false;
     }
-    machine_bad(m, CKPT_ELIMIT, "goes beyond the memory that metadata may take (%" PRIu64 " bytes are taken)",
+    machine_bad(m, CKPT_ELIMIT,
+                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are taken)",
                 arena_used(m->a));
     fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
     return false;
@@ -49,7 +49,7 @@ bool machine_memory(struct machine *m)
 bool machine_underflow(struct machine *m, size_t n)
 {
     size_t have = m->top - m->fence;
-    return machine_bad(m, CKPT_EFORMAT, "takes %zu value%s from the stack, where %zu %s%s", n,
+    return machine_bad(m, CKPT_EFORMAT, "takes {=%zu value%s} from the stack, where {%zu %s}%s", n,
                        n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
                        m->nmarks ? " above the last MARK" : "");
 }
@@ -58,7 +58,7 @@ bool machine_more(struct machine *m, size_t n)
 {
     uint64_t pos = machine_here(m), left = m->r.end - pos;
     if (n > left)
-        return machine_bad(m, CKPT_ETRUNCATED, "needs %zu more bytes, %" PRIu64 " are left", n, left);
+        return machine_bad(m, CKPT_ETRUNCATED, "needs {=%zu more bytes}, {%" PRIu64 "} are left", n, left);
     size_t size = m->want > n ? m->want : n;
     if (size > left)
         size = (size_t)left;
@@ -78,7 +78,8 @@ bool machine_skip(struct machine *m, uint64_t n)
 {
     uint64_t left = machine_left(m);
     if (n > left)
-        return machine_bad(m, CKPT_ETRUNCATED, "needs %" PRIu64 " more bytes, %" PRIu64 " are left", n, left);
+        return machine_bad(m, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
+                           left);
     if (n <= (size_t)(m->lim - m->p)) {
         m->p += n;
         return true;
@@ -136,7 +137,8 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     memcpy(&old, array, sizeof old);
     bool fits = checked_mul(more, size, &bytes) && checked_size(bytes, &n);
     if (fits && bytes > FREE_SCRATCH && bytes / 16 > machine_here(m) - m->start)
-        return machine_bad(m, CKPT_ELIMIT, "needs more than 16 bytes of memory for each one that was read");
+        return machine_bad(m, CKPT_ELIMIT,
+                           "needs {more} than {=16 bytes of memory for each one} that was read");
     void *at = fits ? realloc(old, n) : NULL;
     if (!at) {
         m->status = fail_memory(m->err);
@@ -175,8 +177,7 @@ bool machine_unmark(struct machine *m, size_t *from)
 {
     if (m->nmarks == 0)
         return machine_bad(m, CKPT_EFORMAT,
-                           "goes back to a MARK, and none is among the %zu values on the stack",
-                           m->top);
+                           "goes back to {=a MARK}, and {none} is among the %zu values on the stack", m->top);
     *from = m->marks[--m->nmarks];
     m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
     return true;
@@ -246,7 +247,8 @@ bool machine_get(struct machine *m, uint64_t index)
 {
     ckpt_value *v = memo_at(m, index);
     if (!v)
-        return machine_bad(m, CKPT_EFORMAT, "asks for memo entry %" PRIu64 ", which was never put", index);
+        return machine_bad(m, CKPT_EFORMAT, "asks for {memo entry %" PRIu64 "}, which {=was never put}",
+                           index);
     v->flags |= VALUE_SHARED;
     return push(m, v);
 }
@@ -259,7 +261,7 @@ void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size
     if (add <= *cap - n)
         return old;
     if (add > UINT32_MAX - n) {
-        machine_bad(m, CKPT_ELIMIT, "makes a container of more than %" PRIu32 " items", UINT32_MAX);
+        machine_bad(m, CKPT_ELIMIT, "makes a container {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
     want = n + add;
@@ -307,8 +309,8 @@ static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
 ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
-        machine_bad(m, CKPT_EFORMAT, "names nothing: module '%.*s', name '%.*s'", STR_ARG(module),
-                    STR_ARG(name));
+        machine_bad(m, CKPT_EFORMAT, "names nothing: {module '%.*s', name '%.*s'}, where {=both} must be",
+                    STR_ARG(module), STR_ARG(name));
         return NULL;
     }
     const unsigned char *c = (const unsigned char *)name.ptr;
@@ -321,7 +323,7 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
         return v;
     /* Python 2, which took any bytes, ends with protocol 2. */
     if (m->protocol > 2 && !(utf8_check(module, false, NULL) && utf8_check(name, false, NULL))) {
-        machine_bad(m, CKPT_EFORMAT, "has a name that is not UTF-8: module '%.*s', name '%.*s'",
+        machine_bad(m, CKPT_EFORMAT, "has a name that is not {=UTF-8}: {module '%.*s', name '%.*s'}",
                     STR_ARG(module), STR_ARG(name));
         return NULL;
     }
@@ -359,7 +361,7 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
         return m->unit;
     }
     if (n >= UINT32_MAX) {
-        machine_bad(m, CKPT_ELIMIT, "makes a tuple of more than %" PRIu32 " items", UINT32_MAX);
+        machine_bad(m, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
     ckpt_value **slot = sizes_slot(m, from, n);

@@ -73,10 +73,10 @@ static bool stack_global(struct machine *m)
     ckpt_value *module = m->stack[m->top - 2], *name = m->stack[m->top - 1];
     ckpt_str both[2];
     if (!value_text(module, &both[0]) || !value_text(name, &both[1]))
-        return bad(m, "must have the texts of a module and a name, found %s and %s", kind(module),
+        return bad(m, "must have {=the texts of a module and a name}, found {%s and %s}", kind(module),
                    kind(name));
     if (both[0].len > MACHINE_NAME || both[1].len > MACHINE_NAME)
-        return bad(m, "has a name of more than %u bytes", MACHINE_NAME);
+        return bad(m, "has a name of {more} than {=%u bytes}", MACHINE_NAME);
     m->top -= 2;
     return push(m, machine_global(m, both[0], both[1]));
 }
@@ -85,15 +85,15 @@ static bool may_be_called(struct machine *m, const ckpt_value *v)
 {
     if (v->type == CKPT_V_GLOBAL || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
-    return bad(m, "calls %s made at byte 0x%" PRIx64 "; a class, function or object belongs there", kind(v),
-               v->offset);
+    return bad(m, "calls {%s} made at byte 0x%" PRIx64 "; {=a class, function or object} belongs there",
+               kind(v), v->offset);
 }
 
 static bool may_be_arguments(struct machine *m, const ckpt_value *v)
 {
     if (v->type == CKPT_V_TUPLE || v->type == CKPT_V_CALL || v->type == CKPT_V_PERSID)
         return true;
-    return bad(m, "has %s for arguments, made at byte 0x%" PRIx64 "; a tuple belongs there", kind(v),
+    return bad(m, "has {%s} for arguments, made at byte 0x%" PRIx64 "; {=a tuple} belongs there", kind(v),
                v->offset);
 }
 
@@ -125,7 +125,7 @@ static bool newobj_ex(struct machine *m)
     if (!may_be_called(m, klass) || !may_be_arguments(m, args))
         return false;
     if (kwargs->type != CKPT_V_DICT && kwargs->type != CKPT_V_CALL && kwargs->type != CKPT_V_PERSID)
-        return bad(m, "has %s for keyword arguments, made at byte 0x%" PRIx64 "; a dict belongs there",
+        return bad(m, "has {%s} for keyword arguments, made at byte 0x%" PRIx64 "; {=a dict} belongs there",
                    kind(kwargs), kwargs->offset);
     m->top -= 3;
     ckpt_value *v = machine_call(m, CALL_NEWOBJ_EX, klass, args);
@@ -142,7 +142,7 @@ static bool op_obj(struct machine *m)
     if (!machine_unmark(m, &from))
         return false;
     if (m->top == from)
-        return bad(m, "finds 0 values above the MARK; a class belongs there");
+        return bad(m, "finds {0 values} above the MARK; {=a class} belongs there");
     ckpt_value *klass = m->stack[from];
     if (!may_be_called(m, klass))
         return false;
@@ -248,13 +248,13 @@ static bool set_items(struct machine *m, size_t from)
         return machine_underflow(m, n + 1);
     ckpt_value *v = m->stack[from - 1];
     if (n % 2)
-        return bad(m, "finds %zu items above the MARK; keys and values come in pairs", n);
+        return bad(m, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
     m->top = from;
     if (n == 0)
         return true;
     if (v->type != CKPT_V_DICT && v->type != CKPT_V_CALL)
-        return bad(m, "sets items of %s made at byte 0x%" PRIx64 "; a dict or object belongs there", kind(v),
-                   v->offset);
+        return bad(m, "sets items of {%s} made at byte 0x%" PRIx64 "; {=a dict or object} belongs there",
+                   kind(v), v->offset);
     return add_pairs(m, v, m->stack + from, n / 2) && machine_mutates(m, v);
 }
 
@@ -269,7 +269,7 @@ static bool add_items(struct machine *m, size_t from)
     if (n == 0)
         return true;
     if (!call && v->type != (set ? CKPT_V_SET : CKPT_V_LIST))
-        return bad(m, "adds to %s made at byte 0x%" PRIx64 "; a %s or an object belongs there", kind(v),
+        return bad(m, "adds to {%s} made at byte 0x%" PRIx64 "; {=a %s or an object} belongs there", kind(v),
                    v->offset, set ? "set" : "list");
     struct value_more *c = call ? more_of(m, v) : NULL;
     if (call && !c)
@@ -300,7 +300,7 @@ static bool op_dict(struct machine *m)
         return false;
     size_t n = m->top - from;
     if (n % 2)
-        return bad(m, "finds %zu items above the MARK; keys and values come in pairs", n);
+        return bad(m, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
     ckpt_value *v = node(m, CKPT_V_DICT);
     if (!v || (n && !add_pairs(m, v, m->stack + from, n / 2)))
         return false;
@@ -341,7 +341,7 @@ static bool memo_line(struct machine *m)
     if (!s.ptr)
         return false;
     if (!str_uint(s, &index))
-        return bad(m, "has '%.*s' where the number of a memo entry belongs", STR_ARG(s));
+        return bad(m, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(s));
     return m->op == PICKLE_GET ? machine_get(m, index) : machine_put(m, index);
 }
 
@@ -385,7 +385,7 @@ static bool op_proto(struct machine *m)
     if (!b)
         return false;
     if (*b > 5)
-        return machine_bad(m, CKPT_EUNSUPPORTED, "says pickle protocol %u; 0 to 5 are known", *b);
+        return machine_bad(m, CKPT_EUNSUPPORTED, "says pickle protocol {%u}; {=0 to 5} are known", *b);
     m->protocol = *b;
     m->facts->protocol = *b;
     return true;
@@ -398,9 +398,9 @@ static bool op_frame(struct machine *m)
         return false;
     uint64_t n = load_u64le(b), left = machine_left(m);
     if (m->frame_end != UINT64_MAX)
-        return bad(m, "begins inside the frame that ends at byte 0x%" PRIx64, m->frame_end);
+        return bad(m, "begins {inside} the frame that ends {=at byte 0x%" PRIx64 "}", m->frame_end);
     if (n > left)
-        return machine_bad(m, CKPT_ETRUNCATED, "of %" PRIu64 " bytes, %" PRIu64 " are left", n, left);
+        return machine_bad(m, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n, left);
     m->frame_end = machine_here(m) + n;
     return true;
 }
@@ -408,11 +408,13 @@ static bool op_frame(struct machine *m)
 static bool refused(struct machine *m)
 {
     if (m->op == PICKLE_NEXT_BUFFER || m->op == PICKLE_READONLY_BUFFER)
-        return machine_bad(m, CKPT_EUNSUPPORTED, "asks for data that were sent beside the pickle");
-    if (m->op == PICKLE_EXT1 || m->op == PICKLE_EXT2 || m->op == PICKLE_EXT4)
         return machine_bad(m, CKPT_EUNSUPPORTED,
-                           "names a class by its number in a registry of the program that wrote it");
-    return bad(m, "byte 0x%02x is no pickle opcode", m->op);
+                           "asks for {data that were sent beside} the pickle; {=all in it} is read");
+    if (m->op == PICKLE_EXT1 || m->op == PICKLE_EXT2 || m->op == PICKLE_EXT4)
+        return machine_bad(
+            m, CKPT_EUNSUPPORTED,
+            "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
+    return bad(m, "{byte 0x%02x} is no {=pickle opcode}", m->op);
 }
 
 /* step - one opcode, STOP excepted. */
@@ -492,7 +494,8 @@ static bool refill(struct machine *m)
     if (m->at < m->r.end)
         return machine_more(m, 1);
     m->op = 0;
-    return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends after %" PRIu64 " bytes without STOP", m->at);
+    return machine_bad(m, CKPT_ETRUNCATED, "the pickle ends {after %" PRIu64 " bytes} without {=STOP}",
+                       m->at);
 }
 
 /* run - up to and with STOP; the result is the topmost item. */
@@ -503,7 +506,7 @@ static bool run(struct machine *m)
         uint64_t here = machine_here(m);
         if (here >= m->frame_end) {
             if (here > m->frame_end)
-                return bad(m, "crosses the end of its frame at byte 0x%" PRIx64, m->frame_end);
+                return bad(m, "{crosses} the end of its frame {=at byte 0x%" PRIx64 "}", m->frame_end);
             m->frame_end = UINT64_MAX;
         }
         m->at = here;

@@ -101,7 +101,7 @@ static bool above_mark(struct tracer *t, enum trace_kind kind)
     if (!tracer_unmark(t, &from))
         return false;
     if (kind == TRACE_DICT && (t->top - from) % 2)
-        return bad(t, "finds %zu items above the MARK; keys and values come in pairs", t->top - from);
+        return bad(t, "finds {%zu items} above the MARK; keys and values come {=in pairs}", t->top - from);
     return gathered(t, kind, from);
 }
 
@@ -208,7 +208,7 @@ static bool stack_global(struct tracer *t)
         return push(t, import(t, met));
     if (!text_of(t, m, module, &nm) || !text_of(t, n, name, &nn))
         return t->status == CKPT_OK &&
-               bad(t, "takes the texts of a module and a name, found %s and %s", kind_of(m), kind_of(n));
+               bad(t, "takes {=the texts of a module and a name}, found {%s and %s}", kind_of(m), kind_of(n));
     trace_ref r = global(t, str_of(module, nm), str_of(name, nn));
     t->by_refs[slot] = (struct trace_global *)(uintptr_t)trace_global(r);
     t->name_refs[slot][0] = m;
@@ -240,9 +240,9 @@ static bool reduce(struct tracer *t)
         return false;
     trace_ref callable = t->stack[t->top - 2], args = t->stack[t->top - 1];
     if (!maybe_any(callable))
-        return bad(t, "calls %s; a class, function or object belongs there", kind_of(callable));
+        return bad(t, "calls {%s}; {=a class, function or object} belongs there", kind_of(callable));
     if (!is_tuple(args))
-        return bad(t, "has %s for arguments; a tuple belongs there", kind_of(args));
+        return bad(t, "has {%s} for arguments; {=a tuple} belongs there", kind_of(args));
     t->top -= 2;
     return call(t, callable, args, 0);
 }
@@ -254,9 +254,9 @@ static bool newobj_ex(struct tracer *t)
     trace_ref callable = t->stack[t->top - 3], args = t->stack[t->top - 2], kwargs = t->stack[t->top - 1];
     const struct trace_node *k = trace_node(kwargs);
     if (!maybe_any(callable))
-        return bad(t, "calls %s; a class belongs there", kind_of(callable));
+        return bad(t, "calls {%s}; {=a class} belongs there", kind_of(callable));
     if (!is_tuple(args) || !(maybe_any(kwargs) || (k && k->kind == TRACE_DICT)))
-        return bad(t, "has %s and %s for arguments; a tuple and a dict belong there", kind_of(args),
+        return bad(t, "has {%s and %s} for arguments; {=a tuple and a dict} belong there", kind_of(args),
                    kind_of(kwargs));
     t->top -= 3;
     return call(t, callable, args, kwargs);
@@ -269,11 +269,11 @@ static bool instance(struct tracer *t, trace_ref klass)
     if (!tracer_unmark(t, &from))
         return false;
     if (t->op == PICKLE_OBJ && t->top == from)
-        return bad(t, "finds 0 values above the MARK; a class belongs there");
+        return bad(t, "finds {0 values} above the MARK; {=a class} belongs there");
     if (t->op == PICKLE_OBJ) {
         klass = t->stack[from];
         if (!maybe_any(klass))
-            return bad(t, "calls %s; a class belongs there", kind_of(klass));
+            return bad(t, "calls {%s}; {=a class} belongs there", kind_of(klass));
         from++;
     }
     struct trace_node *args = node(t, TRACE_TUPLE, sizeof *args);
@@ -339,7 +339,7 @@ static bool put_in(struct tracer *t, size_t from)
     size_t n = t->top - from;
     bool pairs = t->op == PICKLE_SETITEM || t->op == PICKLE_SETITEMS;
     if (pairs && n % 2)
-        return bad(t, "finds %zu items above the MARK; keys and values come in pairs", n);
+        return bad(t, "finds {%zu items} above the MARK; keys and values come {=in pairs}", n);
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
     bool fits = v && (pairs                      ? v->kind == TRACE_DICT || v->kind == TRACE_LIST
                       : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
@@ -350,7 +350,7 @@ static bool put_in(struct tracer *t, size_t from)
     if (maybe_any(target))
         return changes(t, target, t->stack[from]);
     if (!fits)
-        return bad(t, "adds to %s, which takes no such items", kind_of(target));
+        return bad(t, "adds to {%s}, which takes {=no such items}", kind_of(target));
     return pairs && v->kind == TRACE_LIST ? true : add(t, v, t->stack + from, n, KEEP_ITEMS);
 }
 
@@ -425,7 +425,7 @@ static bool counted(struct tracer *t, size_t width, bool is_signed)
         return false;
     uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
     if (is_signed && n > INT32_MAX)
-        return bad(t, "has a length of %" PRId32 "; it cannot be negative", (int32_t)(uint32_t)n);
+        return bad(t, "has a length of {%" PRId32 "}; it {=cannot be negative}", (int32_t)(uint32_t)n);
     bool bytes = t->op == PICKLE_BINBYTES || t->op == PICKLE_SHORT_BINBYTES || t->op == PICKLE_BINBYTES8 ||
                  t->op == PICKLE_BYTEARRAY8;
     if (t->o->payloads && !sniff(t, n))
@@ -517,7 +517,7 @@ static bool proto(struct tracer *t)
     if (!b)
         return false;
     if (*b > 5)
-        return tracer_stop(t, CKPT_EUNSUPPORTED, "says pickle protocol %u; 0 to 5 are known", *b);
+        return tracer_stop(t, CKPT_EUNSUPPORTED, "says pickle protocol {%u}; {=0 to 5} are known", *b);
     t->protocol = *b;
     return true;
 }
@@ -584,7 +584,7 @@ static bool step(struct tracer *t)
     case PICKLE_FRAME: return frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_note(t, TRACE_STEP_BUFFER, 0) && opaque(t);
     case PICKLE_READONLY_BUFFER: return need(t, 1);
-    default: return known[t->op] ? plain(t) : bad(t, "byte 0x%02x is no pickle opcode", t->op);
+    default: return known[t->op] ? plain(t) : bad(t, "{byte 0x%02x} is no {=pickle opcode}", t->op);
     }
 }
 
@@ -605,7 +605,7 @@ static bool run(struct tracer *t)
         t->at = here(t);
         if (t->at == t->r.end) {
             t->op = 0;
-            return tracer_stop(t, CKPT_ETRUNCATED, "the pickle ends without STOP");
+            return tracer_stop(t, CKPT_ETRUNCATED, "the pickle {ends} without {=STOP}");
         }
         const unsigned char *b = take(t, 1);
         if (!b)

@@ -378,7 +378,7 @@ static ckpt_status frame_push(pickle_writer *w, const ckpt_value *v, bool shared
     if (w->nframes == w->cap_frames) {
         size_t cap = w->cap_frames ? w->cap_frames * 2 : 64;
         if (cap > MAX_NESTING)
-            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u", MAX_NESTING);
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}", MAX_NESTING);
         struct frame *grown = realloc(w->frames, cap * sizeof *grown);
         if (!grown)
             return fail_memory(err);

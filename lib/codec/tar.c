@@ -33,9 +33,13 @@ struct walk {
     ckpt_error *err;
 };
 
-static ckpt_status bad(struct walk *w, const char *what)
+CKPT_PRINTF(2, 3) static ckpt_status bad(struct walk *w, const char *fmt, ...)
 {
-    return fail(w->err, CKPT_EFORMAT, source_pos(w->src, w->pos), "%s", what);
+    va_list args;
+    va_start(args, fmt);
+    (void)fail_v(w->err, CKPT_EFORMAT, source_pos(w->src, w->pos), fmt, args);
+    va_end(args);
+    return CKPT_EFORMAT;
 }
 
 static ckpt_str field(const unsigned char *b, size_t n)
@@ -68,7 +72,7 @@ static bool number(const unsigned char *b, size_t n, uint64_t *out)
 
 /* sum_right - over all bytes, the checksum itself counted as blanks; old
  * writers summed signed characters. */
-static bool sum_right(const unsigned char *b)
+static bool sum_right(const unsigned char *b, uint32_t *is)
 {
     uint64_t stated;
     uint32_t sum = 0, high = 0;
@@ -77,6 +81,7 @@ static bool sum_right(const unsigned char *b)
         sum += c;
         high += c >> 7;
     }
+    *is = sum;
     return number(b + 148, 8, &stated) &&
            (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
 }
@@ -114,7 +119,8 @@ static bool pax(struct walk *w, ckpt_str text)
 static ckpt_status extension(struct walk *w, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)
-        return bad(w, "a name or pax record of more than 1 MiB");
+        return bad(w, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
+                   (unsigned long long)size);
     /* bounded: at most 1 MiB */
     char *text = arena_alloc(w->a, (size_t)size + 1);
     if (!text)
@@ -123,7 +129,8 @@ static ckpt_status extension(struct walk *w, char type, uint64_t data, uint64_t 
     if (type == 'L')
         w->name = field((const unsigned char *)text, (size_t)size);
     else if (!pax(w, str_of(text, (size_t)size)))
-        return bad(w, "a pax record that is not \"length key=value\"");
+        return bad(w, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
+                   STR_ARG(str_of(text, (size_t)size)));
     return CKPT_OK;
 }
 
@@ -165,11 +172,14 @@ static ckpt_status sparse_map(struct walk *w, const unsigned char *b, uint64_t *
 static ckpt_status member(struct walk *w, const unsigned char *b)
 {
     uint64_t size, data = w->pos + BLOCK;
+    uint32_t sum;
     char type = (char)b[156];
-    if (!sum_right(b))
-        return bad(w, "the checksum of a member's header is wrong");
+    ckpt_str stated = field(b + 148, 8), length = field(b + 124, 12);
+    if (!sum_right(b, &sum))
+        return bad(w, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
+                   STR_ARG(stated), sum);
     if (!number(b + 124, 12, &size))
-        return bad(w, "the size of a member must be a number");
+        return bad(w, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
     if (w->has_size && type != 'L' && type != 'x')
         size = w->size;
     if (type >= '1' && type <= '6')
@@ -177,7 +187,7 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
     CKPT_TRY(sparse_map(w, b, &data));
     if (!range_within(data, size, w->src->size))
         return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
-                    "a member of %llu bytes, of which the file has %llu", (unsigned long long)size,
+                    "a member of {=%llu bytes}, of which the file has {%llu}", (unsigned long long)size,
                     (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
     if (type == 'L' || type == 'x')
         CKPT_TRY(extension(w, type, data, size));
@@ -195,7 +205,7 @@ ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, c
     while (w.pos < src->size) {
         if (!range_within(w.pos, BLOCK, src->size))
             return fail(err, CKPT_ETRUNCATED, source_pos(src, w.pos),
-                        "the file ends inside a member's header");
+                        "the file {ends} inside {=a member's header}");
         CKPT_TRY(source_read(src, w.pos, block, BLOCK, err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;

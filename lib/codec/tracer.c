@@ -18,14 +18,13 @@
 
 bool tracer_stop(struct tracer *t, ckpt_status status, const char *fmt, ...)
 {
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
     const struct pickle_op *op = pickle_op(t->op);
-    t->status = fail(t->err, status, source_pos(t->r.src, t->at), "%s%s%s", op ? op->name : "", op ? " " : "",
-                     text);
+    va_list args;
+    va_start(args, fmt);
+    t->status = fail_v(t->err, status, source_pos(t->r.src, t->at), fmt, args);
+    va_end(args);
+    if (op)
+        fail_begin(t->err, op->name);
     return false;
 }
 
@@ -39,7 +38,7 @@ bool tracer_memory(struct tracer *t)
 
 bool tracer_underflow(struct tracer *t, size_t n)
 {
-    return bad(t, "takes %zu values from the stack, where %zu are", n, t->top - t->fence);
+    return bad(t, "takes {=%zu values} from the stack, where {%zu} are", n, t->top - t->fence);
 }
 
 bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
@@ -64,7 +63,8 @@ bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
 
 static bool truncated(struct tracer *t, uint64_t n)
 {
-    return tracer_stop(t, CKPT_ETRUNCATED, "needs %" PRIu64 " more bytes, %" PRIu64 " are left", n, left(t));
+    return tracer_stop(t, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
+                       left(t));
 }
 
 /* seek - to POS, which is not behind the end. */
@@ -182,7 +182,7 @@ bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
         return false;
     if (t->o->framed)
         t->buffer = here(t);
-    return n ? true : tracer_stop(t, CKPT_ETRUNCATED, "needs a line; no newline follows");
+    return n ? true : tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
 }
 
 /* ----------------------------------------------------------- stack and memo */
@@ -198,7 +198,7 @@ bool tracer_mark(struct tracer *t)
 bool tracer_unmark(struct tracer *t, size_t *from)
 {
     if (t->nmarks == 0)
-        return bad(t, "goes back to a MARK, and none is on the stack");
+        return bad(t, "goes back to {=a MARK}, and {none} is on the stack");
     *from = t->marks[--t->nmarks];
     t->fence = t->nmarks ? t->marks[t->nmarks - 1] : 0;
     return true;
@@ -269,7 +269,7 @@ bool tracer_put(struct tracer *t, uint64_t index)
 bool tracer_get(struct tracer *t, uint64_t index)
 {
     trace_ref r = memo_at(t, index);
-    return r ? push(t, r) : bad(t, "asks for memo entry %" PRIu64 ", which was never put", index);
+    return r ? push(t, r) : bad(t, "asks for {memo entry %" PRIu64 "}, which {=was never put}", index);
 }
 
 /* index_of - a memo entry's number as int() of Python reads it. */
@@ -306,6 +306,6 @@ bool tracer_memo_line(struct tracer *t)
     if (!tracer_line(t, text, &n))
         return false;
     if (!index_of(str_of(text, n), &index))
-        return bad(t, "has '%.*s' where the number of a memo entry belongs", STR_ARG(str_of(text, n)));
+        return bad(t, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(str_of(text, n)));
     return t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index);
 }

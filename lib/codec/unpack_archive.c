@@ -181,7 +181,7 @@ static ckpt_status entry(const struct input *in, struct archive_entry *e, struct
     ckpt_error inside;
     const char *name = in->f.archive_entry_pathname(e);
     if (as_it_is(in))
-        return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it only begins like packed data");
+        return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it {only begins} like {=packed data}");
     if (in->f.archive_entry_filetype(e) == AE_IFDIR)
         return CKPT_OK;
     if (in->f.archive_entry_is_encrypted(e))

@@ -80,27 +80,27 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
     if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) ||
         load_u32le(rec) != 0x06064B50)
         return fail(err, CKPT_EFORMAT, here(t, locator),
-                    "the zip64 locator points to %llu, where no zip64 end record is",
+                    "the zip64 locator points to {%llu}, where no {=zip64 end record} is",
                     (unsigned long long)load_u64le(loc + 8));
     uint64_t end = 0, said = load_u64le(rec + 4); /* behind these 12 bytes of it */
     if (!checked_add(at, 12, &end) || !checked_add(end, said, &end) || end != locator) {
         (void)fail(err, CKPT_EFORMAT, here(t, at),
-                   "the zip64 end record ends at %llu, its locator is at %llu; readers would disagree",
+                   "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree",
                    (unsigned long long)end, (unsigned long long)locator);
         fail_hint(err, "several archives one behind the other? files of a Distributed Checkpoint are so");
         return CKPT_EFORMAT;
     }
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
-                    "disks %u, %u and %u of %u; an archive of one file says 0, 0 and 0 of 1",
+                    "disks {%u, %u and %u of %u}; an archive of one file says {=0, 0 and 0 of 1}",
                     load_u32le(loc + 4), load_u32le(rec + 16), load_u32le(rec + 20), load_u32le(loc + 16));
     uint64_t n = load_u64le(rec + 32), size = load_u64le(rec + 40), off = load_u64le(rec + 48);
     if (!agree(e->n, 0xFFFF, n) || !agree(e->size, 0xFFFFFFFF, size) || !agree(e->offset, 0xFFFFFFFF, off))
-        return fail(
-            err, CKPT_EFORMAT, here(t, at),
-            "zip64 end record (%llu entries in %llu bytes at %llu) and end record (%llu, %llu, %llu) differ",
-            (unsigned long long)n, (unsigned long long)size, (unsigned long long)off,
-            (unsigned long long)e->n, (unsigned long long)e->size, (unsigned long long)e->offset);
+        return fail(err, CKPT_EFORMAT, here(t, at),
+                    "zip64 end record ({%llu entries in %llu bytes at %llu}) and end record "
+                    "({=%llu, %llu, %llu}) differ",
+                    (unsigned long long)n, (unsigned long long)size, (unsigned long long)off,
+                    (unsigned long long)e->n, (unsigned long long)e->size, (unsigned long long)e->offset);
     e->n = n;
     e->size = size;
     e->offset = off;
@@ -114,8 +114,9 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
     uint64_t end;
     bool fits = checked_add(e->offset, e->size, &end) && end <= e->stop;
     if (e->n > e->size / 46)
-        return fail(err, CKPT_EFORMAT, here(t, e->at), "%llu entries cannot be in a directory of %llu bytes",
-                    (unsigned long long)e->n, (unsigned long long)e->size);
+        return fail(err, CKPT_EFORMAT, here(t, e->at),
+                    "{%llu entries} cannot be in {=a directory of %llu bytes}", (unsigned long long)e->n,
+                    (unsigned long long)e->size);
     if ((fits && end == e->stop) || (fits && e->n == 0))
         return CKPT_OK;
     bool by_offset = fits && signed_as(t, e->offset, 0x02014B50);
@@ -123,20 +124,21 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
                    signed_as(t, e->stop - e->size, 0x02014B50);
     if (by_offset && by_size)
         return fail(err, CKPT_EFORMAT, here(t, e->at),
-                    "two directories: one at %llu, one at %llu; readers would disagree",
+                    "two directories: one {=at %llu}, one {at %llu}; readers would disagree",
                     (unsigned long long)e->offset, (unsigned long long)(e->stop - e->size));
     if (by_offset)
         return CKPT_OK;
     if (!by_size)
         return fail(err, CKPT_EFORMAT, here(t, e->at),
-                    "the directory (%llu bytes at %llu) is not where the end record says",
+                    "the directory ({=%llu bytes at %llu}) is {not where} the end record says",
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
     if (signed_as(t, 0, 0x04034B50)) {
-        (void)fail(err, CKPT_ETRUNCATED, here(t, t->src->size),
-                   "the archive ends before its directory; the one found is of an archive inside it, at %llu",
-                   (unsigned long long)e->shift);
+        (void)fail(
+            err, CKPT_ETRUNCATED, here(t, t->src->size),
+            "the archive ends before {=its directory}; the one found is {of an archive inside it, at %llu}",
+            (unsigned long long)e->shift);
         fail_hint(err, "the download stopped early; fetch the file again");
         return CKPT_ETRUNCATED;
     }
@@ -153,7 +155,7 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     if (!checked_add(at, END_SIZE, &e->end) || !range_within(e->end, comment, t->src->size))
         /* bounded: the record was just read there */
         return fail(err, CKPT_ETRUNCATED, here(t, at + 20),
-                    "the end record's comment has %llu bytes, the file ends before",
+                    "the end record's comment has {=%llu bytes}, the file {ends before}",
                     (unsigned long long)comment);
     /* bounded: by range_within */
     e->end += comment;
@@ -161,9 +163,10 @@ static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e
     e->size = load_u32le(b + 12);
     e->offset = load_u32le(b + 16);
     if (load_u16le(b + 8) != e->n || (load_u16le(b + 4) | load_u16le(b + 6)) != 0)
-        return fail(err, CKPT_EUNSUPPORTED, here(t, at),
-                    "disk %u, directory on disk %u, %u of %llu entries there; one file is disk 0 and has all",
-                    load_u16le(b + 4), load_u16le(b + 6), load_u16le(b + 8), (unsigned long long)e->n);
+        return fail(
+            err, CKPT_EUNSUPPORTED, here(t, at),
+            "{disk %u, directory on disk %u, %u of %llu entries there}; one file is {=disk 0 and has all}",
+            load_u16le(b + 4), load_u16le(b + 6), load_u16le(b + 8), (unsigned long long)e->n);
     CKPT_TRY(wide_end(t, e, err));
     return place(t, e, err);
 }
@@ -230,16 +233,17 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
         want = at + END_SIZE;
     if (want > size)
         (void)fail(err, CKPT_ETRUNCATED, here(t, size),
-                   "the archive is cut inside its end record: %llu bytes are missing",
+                   "the archive is cut inside {=its end record}: {%llu bytes are missing}",
                    (unsigned long long)(want - size));
     else if (rfind(t, "PK\1\2", &at))
         (void)fail(err, CKPT_ETRUNCATED, here(t, size),
-                   "the archive is cut inside its directory, after %llu bytes", (unsigned long long)size);
+                   "the archive is cut inside {=its directory}, {after %llu bytes}",
+                   (unsigned long long)size);
     else
-        (void)fail(
-            err, CKPT_ETRUNCATED, here(t, size),
-            "the archive ends after %llu bytes without a directory, so how much is missing cannot be told",
-            (unsigned long long)size);
+        (void)fail(err, CKPT_ETRUNCATED, here(t, size),
+                   "the archive ends {after %llu bytes} without {=a directory}, so how much is missing "
+                   "cannot be told",
+                   (unsigned long long)size);
     fail_hint(err, "the download or the save stopped early; fetch the file again");
     return CKPT_ETRUNCATED;
 }

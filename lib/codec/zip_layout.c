@@ -77,15 +77,17 @@ static ckpt_status in_entry(const struct zip_entry *e, ckpt_status st, ckpt_erro
     return st;
 }
 
-static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *why,
-                             ckpt_error *err)
+/* bad_entry - its FIELD is N, MUST says what it has to be. */
+static ckpt_status bad_entry(const zip *z, uint64_t at, const struct zip_entry *e, const char *field,
+                             uint64_t n, const char *must, ckpt_error *err)
 {
-    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at), "%s", why), err);
+    return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at), "%s {%llu}, must be {=%s}", field,
+                            (unsigned long long)n, must), err);
 }
 
 static ckpt_status past_end(const zip *z, uint64_t at, uint64_t need, uint64_t left, ckpt_error *err)
 {
-    return fail(err, CKPT_EFORMAT, here(z, at), "an entry needs %llu bytes, the directory has %llu left",
+    return fail(err, CKPT_EFORMAT, here(z, at), "an entry needs {=%llu bytes}, the directory has {%llu} left",
                 (unsigned long long)need, (unsigned long long)left);
 }
 
@@ -97,7 +99,8 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     if (!h)
         return r->status;
     if (left >= 4 && load_u32le(h) != 0x02014B50)
-        return fail(err, CKPT_EFORMAT, here(z, at), "found %02x %02x %02x %02x, an entry begins 50 4b 01 02",
+        return fail(err, CKPT_EFORMAT, here(z, at),
+                    "found {%02x %02x %02x %02x}, an entry begins {=50 4b 01 02}",
                     h[0], h[1], h[2], h[3]);
     if (left < CENTRAL)
         return past_end(z, at, CENTRAL, left, err);
@@ -123,18 +126,19 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
         return fail_memory(err);
     cursor ex = cursor_of(h, extra, 0);
     if (!wide_fields(e, ex))
-        return bad_entry(z, at, e, "its zip64 extra field is too short for the fields it must hold", err);
+        return bad_entry(z, at, e, "its extra fields have", extra,
+                         "enough bytes for the zip64 sizes that they stand for", err);
     if (disk != 0 && disk != 0xFFFF)
-        return bad_entry(z, at, e, "it lies on another disk of a split archive than disk 0", err);
+        return bad_entry(z, at, e, "it lies on disk", disk, "0: archives in parts are not read", err);
     if (!checked_add(e->header, z->shift, &e->header))
-        return bad_entry(z, at, e, "its offset does not fit 64 bits", err);
+        return bad_entry(z, at, e, "its offset is", e->header, "below 2^64 where the archive begins", err);
     if (e->method == 0 && e->csize != e->usize && !(e->flags & 1))
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
-                                "stored as it is, yet its sizes are %llu and %llu",
+                                "stored as it is, yet its sizes are {=%llu} and {%llu}",
                                 (unsigned long long)e->csize, (unsigned long long)e->usize), err);
     if (e->method == 8 && e->usize / DEFLATE_MAX > e->csize)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
-                                "%llu deflated bytes cannot hold the %llu that they are said to",
+                                "{%llu} deflated bytes cannot hold {=the %llu} that they are said to",
                                 (unsigned long long)e->csize, (unsigned long long)e->usize), err);
     return CKPT_OK;
 }
@@ -145,7 +149,7 @@ static ckpt_str name_of(const void *user, uint32_t i) { return ((const zip *)use
 static ckpt_status past_count(const zip *z, const reader *r, ckpt_error *err)
 {
     (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
-               "the directory goes on for %llu bytes behind the entries that are counted, %zu",
+               "the directory goes on for {%llu bytes} behind the entries that are counted, {=%zu}",
                (unsigned long long)reader_left(r), z->n);
     fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
     return CKPT_EFORMAT;
@@ -238,11 +242,11 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
         if (limit == z->directory)
             (void)fail(
                 err, CKPT_EFORMAT, entry_pos(z, z->order[i]),
-                "its %llu bytes with their header do not fit between offset %llu and the directory at %llu",
+                "its {%llu bytes} with their header do not fit {=between %llu and the directory at %llu}",
                 (unsigned long long)e->csize, (unsigned long long)e->header, (unsigned long long)limit);
         else
             (void)fail(err, CKPT_EFORMAT, here(z, e->header),
-                       "its %llu bytes at offset %llu overlap the next entry at %llu",
+                       "its {%llu bytes at offset %llu} overlap {=the next entry at %llu}",
                        (unsigned long long)e->csize, (unsigned long long)e->header,
                        (unsigned long long)limit);
         fail_where(err, "%.*s", STR_ARG(e->name));
@@ -258,7 +262,8 @@ static ckpt_status open_directory(zip *z, ckpt_error *err)
     struct zip_end end;
     CKPT_TRY(zip_end_find(z->src, &end, err));
     if (end.n >= MAP_NONE)
-        return fail(err, CKPT_ELIMIT, here(z, end.at), "%llu entries are more than an archive of tensors has",
+        return fail(err, CKPT_ELIMIT, here(z, end.at),
+                    "{%llu entries} are more than {=an archive of tensors} has",
                     (unsigned long long)end.n);
     z->n = (size_t)end.n;
     z->directory = end.offset;
@@ -326,7 +331,7 @@ ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_er
     reader r;
     CKPT_TRY(zip_end_find(src, &end, err));
     if (end.shift || end.end != src->size || end.n >= MAP_NONE)
-        return fail(err, CKPT_EFORMAT, here(&z, end.at), "the archive is not all that the file holds");
+        return fail(err, CKPT_EFORMAT, here(&z, end.at), "{the archive} is not {=all that the file holds}");
     z.n = *n = (size_t)end.n;
     z.directory = end.offset;
     /* bounded: zip_end_find saw it inside the file */
@@ -440,7 +445,7 @@ static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *
                            uint64_t central, ckpt_error *err)
 {
     return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                            "%s is %llu in its local header, %llu in the directory", what,
+                            "%s is {%llu} in its local header, {=%llu} in the directory", what,
                             (unsigned long long)local, (unsigned long long)central), err);
 }
 
@@ -471,25 +476,26 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     uint64_t end;
     if (load_u32le(h) != 0x04034B50)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "found %02x %02x %02x %02x, a local header begins 50 4b 03 04", h[0], h[1],
-                                h[2], h[3]), err);
+                                "found {%02x %02x %02x %02x}, a local header begins {=50 4b 03 04}",
+                                h[0], h[1], h[2], h[3]), err);
     if (load_u16le(h + 8) != e->method)
         return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
     if ((load_u16le(h + 6) ^ e->flags) & 1)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "flags 0x%04x in its local header, 0x%04x in the directory: is it encrypted?",
+                                "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                                "encrypted?",
                                 load_u16le(h + 6), e->flags), err);
     if (name != e->name.len || (name && memcmp(h + LOCAL, e->name.ptr, name) != 0)) {
         size_t shown = name < e->name.len ? name : e->name.len;
         (void)fail(err, CKPT_EFORMAT, here(z, e->header),
-                   "its local header calls it \"%.*s\"; readers would disagree",
-                   (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL);
+                   "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
+                   (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL, STR_ARG(e->name));
         return in_entry(e, CKPT_EFORMAT, err);
     }
     uint64_t data = e->header + LOCAL + name + extra;
     if (!checked_add(data, e->csize, &end) || end > e->limit)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "its %llu bytes from %llu on overlap what begins at %llu",
+                                "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
                                 (unsigned long long)e->csize, (unsigned long long)data,
                                 (unsigned long long)e->limit), err);
     CKPT_TRY(window_at(z, e->header, LOCAL + (size_t)name + extra, near, &h, err));
@@ -590,13 +596,15 @@ static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error 
     if (e->fault)
         return lost(z, e, err);
     if (e->flags & 0x2041)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is encrypted (flags 0x%04x)", e->flags);
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
+                   "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
     else if (e->flags & 0x20)
-        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header), "it is a patch to another file (flags 0x%04x)",
+        (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
+                   "it is {a patch to another file (flags 0x%04x)}; {=whole files} are read",
                    e->flags);
     else if (e->method != 0 && e->method != 8)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
-                   "it is compressed by method %u (%s); stored and deflate are read", e->method,
+                   "it is compressed by {method %u (%s)}; {=stored and deflate} are read", e->method,
                    method_name(e->method));
     else
         return CKPT_OK;
@@ -651,7 +659,8 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc)
-        return fail(err, CKPT_ECHECKSUM, here(z, e->header), "its CRC-32 is %08x, the directory says %08x",
+        return fail(err, CKPT_ECHECKSUM, here(z, e->header),
+                    "its CRC-32 is {%08x}, the directory says {=%08x}",
                     crc, e->crc);
     *out = str_of(bytes, n);
     return CKPT_OK;
@@ -663,7 +672,7 @@ ckpt_status zip_load(zip *z, size_t i, uint64_t max, ckpt_str *out, ckpt_error *
     source *s = NULL;
     ckpt_status st;
     if (e->usize > max || e->usize >= SIZE_MAX)
-        st = fail(err, CKPT_ELIMIT, here(z, e->header), "it has %llu bytes, at most %llu are read",
+        st = fail(err, CKPT_ELIMIT, here(z, e->header), "it has {%llu bytes}, {=at most %llu} are read",
                   (unsigned long long)e->usize, (unsigned long long)max);
     else if ((st = zip_member(z, i, &s, err)) == CKPT_OK) {
         st = load_member(s, z, e, out, err);

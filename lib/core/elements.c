@@ -20,7 +20,7 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     *e = (struct elements){.width = (uint8_t)width, .swap = swap > 1 ? swap : 0};
     if (e->swap && width % e->swap != 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                    "its storage is big-endian in units of %u bytes, its elements have %u", swap, width);
+                    "its storage is big-endian in units of {=%u bytes}, its elements have {%u}", swap, width);
     conj = conj && d->klass == 'c';
     if (!conj && !neg)
         return CKPT_OK;

@@ -41,7 +41,7 @@ static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
 static ckpt_status outside(const struct look *l, ckpt_error *err)
 {
     return fail(err, CKPT_EFORMAT, source_pos(l->st->src, l->st->off),
-                "its view reaches beyond the %" PRIu64 " bytes of storage \"%.*s\"", l->st->s.nbytes,
+                "{its view} reaches beyond {=the %" PRIu64 " bytes} of storage \"%.*s\"", l->st->s.nbytes,
                 STR_ARG(l->st->s.key));
 }
 
@@ -50,8 +50,8 @@ static ckpt_status look_run(struct look *l, const struct dtype_info *d, ckpt_err
 {
     uint64_t off = 0;
     if (l->t->storage_offset && !dtype_bytes((ckpt_dtype)l->t->dtype, l->t->storage_offset, &off))
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "begins inside a byte: offset %" PRIu64 " of %s",
-                    l->t->storage_offset, d->name);
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "begins inside {=a byte}: {offset %" PRIu64 " of %s}", l->t->storage_offset, d->name);
     l->run = true;
     if (d->block_elems != 1 || d->block_bytes == 0) {
         l->g.width = 1;
@@ -85,7 +85,7 @@ static ckpt_status look_at(struct look *l, struct table *t, uint32_t row, ckpt_e
     l->st = &t->storages[l->t->storage];
     const struct dtype_info *d = dtype_info((ckpt_dtype)l->t->dtype);
     if (!gather_init(&l->g, l->t))
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "more than 2^64 elements");
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{more} than {=2^64 elements}");
     l->g.src = l->st->src;
     l->g.width = d->block_bytes ? d->block_bytes : 1;
     l->total = l->t->elements;
@@ -119,8 +119,8 @@ ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_op
     }
     if (!o || !o->ignore_crc) {
         fail(err, CKPT_ECHECKSUM, source_pos(st->src, st->off),
-             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 %08" PRIx32
-             ", the file records %08" PRIx32,
+             "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 {%08" PRIx32
+             "}, the file records {=%08" PRIx32 "}",
              STR_ARG(st->s.key), st->s.nbytes, crc, st->crc);
         fail_hint(err, "the data are damaged; --ignore-crc goes on with them");
         return CKPT_ECHECKSUM;
@@ -142,7 +142,7 @@ static ckpt_status read_through(struct storage *st, unsigned char *block, uint32
         uint64_t left = st->s.nbytes - at, from;
         size_t n = left < STREAM_CHUNK ? (size_t)left : STREAM_CHUNK;
         if (!checked_add(st->off, at, &from))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage reaches beyond 2^64");
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a storage reaches {beyond} {=2^64}");
         CKPT_TRY(source_read(st->src, from, block, n, err));
         *crc = crc32_update(*crc, block, n);
         at += n;
@@ -176,8 +176,8 @@ ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_err
     if (t->expanded <= t->max_expanded || !row_expands(t, v))
         return CKPT_OK;
     fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-         "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show %" PRIu64
-         ", the limit is %" PRIu64,
+         "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
+         "}, the limit is {=%" PRIu64 "}",
          v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
     fail_hint(err, "--max-expanded (max_expanded of ckpt_limits) raises it");
     return CKPT_ELIMIT;

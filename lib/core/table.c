@@ -168,8 +168,8 @@ static ckpt_status count_elements(ckpt_tensor *t, ckpt_error *err)
         }
     for (uint32_t k = 0; t->has_shape && k < t->ndim; k++)
         if (!checked_mul(t->elements, t->shape[k], &t->elements))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the product of its %u sizes does not fit 64 bits",
-                        t->ndim);
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "{the product of its %u sizes} does not fit {=64 bits}", t->ndim);
     return CKPT_OK;
 }
 
@@ -195,11 +195,11 @@ static ckpt_status check_view(struct table *t, ckpt_tensor *v, ckpt_error *err)
     const struct storage *s = &t->storages[v->storage];
     if (!row_end(v, &end) || !dtype_bytes((ckpt_dtype)v->dtype, end, &need))
         return fail(err, CKPT_EFORMAT, s->s.file_offset,
-                    "its offset, sizes and strides reach beyond 2^64 bytes");
+                    "{its offset, sizes and strides} reach beyond {=2^64 bytes}");
     if (need > s->s.nbytes) {
         (void)fail(err, CKPT_EFORMAT, s->s.file_offset,
-                   "the view reaches byte %llu of storage \"%.*s\", which has %llu", (unsigned long long)need,
-                   STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
+                   "the view reaches {byte %llu} of storage \"%.*s\", which has {=%llu}",
+                   (unsigned long long)need, STR_ARG(s->s.key), (unsigned long long)s->s.nbytes);
         fail_hint(err, "the file is damaged or made to mislead; nothing can be read from this tensor");
         return CKPT_EFORMAT;
     }
@@ -252,7 +252,7 @@ ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     if (t->nrows >= t->max_rows)
-        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu tensors",
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
                     (unsigned long long)t->max_rows);
     struct row row = *r;
     ckpt_tensor *v = &row.t;
@@ -267,7 +267,7 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
     if (st == CKPT_OK && ckpt_dtype_bits((ckpt_dtype)v->dtype) && v->has_shape &&
         !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "%llu elements of %s are no whole number of bytes that fits 64 bits",
+                  "{%llu elements of %s} are no {=whole number of bytes that fits 64 bits}",
                   (unsigned long long)v->elements, ckpt_dtype_name((ckpt_dtype)v->dtype));
     if (st != CKPT_OK) {
         fail_where(err, "%.*s", STR_ARG(v->name));

@@ -35,7 +35,7 @@ static ckpt_str skip_space(ckpt_str s)
 
 static ckpt_status refuse(ckpt_error *err, ckpt_status st, const char *what, const char *hint)
 {
-    (void)fail(err, st, CKPT_NO_OFFSET, "%s, not a checkpoint", what);
+    (void)fail(err, st, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", what);
     fail_hint(err, "%s", hint[0] ? hint : "`man ckpt-formats` lists what is read");
     return st;
 }
@@ -56,11 +56,11 @@ static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
     ckpt_str oid = pointer_line(head_of(p), "\noid "), size = pointer_line(head_of(p), "\nsize ");
     if (oid.len && size.len)
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-                   "Git LFS pointer, not a checkpoint (the real file has %.*s bytes, %.*s)", STR_ARG(size),
-                   STR_ARG(oid));
+                   "{Git LFS pointer}, not {=a checkpoint} (the real file has %.*s bytes, %.*s)",
+                   STR_ARG(size), STR_ARG(oid));
     else
         (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-                   "Git LFS pointer without its %s line, not a checkpoint", oid.len ? "size" : "oid");
+                   "{Git LFS pointer} without its %s line, not {=a checkpoint}", oid.len ? "size" : "oid");
     char word[SHELL_MOST]; /* --include takes patterns */
     fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
@@ -129,14 +129,14 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
         return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", READS);
     if (id) {
         (void)fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
-                   "torch archive of %zu records without data.pkl: what a torch.save that failed leaves",
+                   "torch archive of {%zu records} without {=data.pkl}: what a torch.save that failed leaves",
                    p->z->n);
         fail_where(err, "zip directory");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
     }
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-               "zip archive of %zu members without a torch checkpoint (no data.pkl)", p->z->n);
+               "zip archive of {%zu members} without a torch checkpoint (no {=data.pkl})", p->z->n);
     fail_hint(err, "`unzip -l` shows what is in it");
     return CKPT_EUNKNOWN;
 }
@@ -220,7 +220,7 @@ static ckpt_status unknown(const struct probe *p, ckpt_error *err)
     char hex[3 * 16 + 1] = "";
     for (size_t i = 0; i < 16 && i < p->nhead; i++)
         (void)snprintf(hex + 3 * i, 4, "%02x ", p->head[i]);
-    (void)fail(err, CKPT_EUNKNOWN, 0, "not a checkpoint format known here; it begins %s", hex);
+    (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a checkpoint format known here}; it begins {%s}", hex);
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }

@@ -46,7 +46,7 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
     (void)user;
     (void)s;
     (void)fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-               "storage \"%.*s\" is not in this file: it is the data.pkl of an unpacked archive",
+               "{=storage \"%.*s\"} is {not in this file}: it is the data.pkl of an unpacked archive",
                STR_ARG(pid->key));
     fail_hint(err, "zip the whole folder again, data/ included: `zip -0r model.pt FOLDER`");
     return CKPT_EFORMAT;
@@ -57,8 +57,8 @@ static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];
     (void)fail(err, CKPT_EFORMAT, source_pos(f->src, 0),
-               "a pickle of one %s, and %llu bytes behind it; a torch stream begins with the int "
-               "0x1950a86a20f9469cfc6c",
+               "a pickle of {one %s}, and %llu bytes behind it; a torch stream begins with {=the int "
+               "0x1950a86a20f9469cfc6c}",
                ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
     fail_hint(err, "if torch wrote it, it is damaged: get the file again");
     fail_where(err, "magic number");

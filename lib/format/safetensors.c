@@ -69,18 +69,11 @@ static bool probe(const struct probe *p)
 
 /* ------------------------------------------------------------- the header */
 
-static ckpt_status unexpected(struct header *h, enum json_event e, const char *what, const char *allowed)
-{
-    if (e == JSON_ERROR)
-        return h->err->status;
-    return json_fail(&h->j, "%s must be %s", what, allowed);
-}
-
 static ckpt_status read_dtype(struct header *h, struct compact_row *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_STRING)
-        return unexpected(h, e, "dtype", "a text");
+        return json_unexpected(&h->j, e, "dtype", "a text");
     if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the type of the one before */
         h->dtype = dtype_by_safetensors(h->j.str);
         h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
@@ -88,7 +81,7 @@ static ckpt_status read_dtype(struct header *h, struct compact_row *x)
     x->dtype = (uint16_t)h->dtype;
     h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype \"%.*s\", which safetensors does not have",
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which {=safetensors} does not have",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
@@ -101,7 +94,7 @@ static ckpt_status read_size(struct header *h, struct compact_row *x)
         return fail_memory(h->err);
     p->sizes = grown;
     if (!json_uint(&h->j, &grown[p->nsizes]))
-        return json_fail(&h->j, "tensor \"%.*s\" has a size of %.*s; sizes are whole numbers below 2^64",
+        return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     p->nsizes++;
     x->ndim++; /* bounded: by the header's length */
@@ -112,11 +105,11 @@ static ckpt_status read_shape(struct header *h, struct compact_row *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_ARRAY)
-        return unexpected(h, e, "shape", "an array");
+        return json_unexpected(&h->j, e, "shape", "an array");
     x->shape = (uint32_t)h->p->nsizes;
     while ((e = json_next(&h->j)) == JSON_NUMBER)
         CKPT_TRY(read_size(h, x));
-    return e == JSON_ARRAY_END ? CKPT_OK : unexpected(h, e, "shape", "an array of numbers");
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&h->j, e, "shape", "an array of numbers");
 }
 
 static ckpt_status read_offsets(struct header *h, struct compact_row *x)
@@ -125,13 +118,13 @@ static ckpt_status read_offsets(struct header *h, struct compact_row *x)
     uint64_t *to[2] = {&x->begin, &x->end};
     size_t n = 0;
     if (e != JSON_ARRAY)
-        return unexpected(h, e, "data_offsets", "an array");
+        return json_unexpected(&h->j, e, "data_offsets", "an array");
     while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
         if (!json_uint(&h->j, to[n++]))
-            return json_fail(&h->j,
-                             "tensor \"%.*s\" has data offset %.*s; offsets are whole numbers below 2^64",
-                             STR_ARG(x->name), STR_ARG(h->j.str));
-    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : unexpected(h, e, "data_offsets", "two numbers");
+            return json_fail(
+                &h->j, "tensor \"%.*s\" has data offset {%.*s}; offsets are {=whole numbers below 2^64}",
+                STR_ARG(x->name), STR_ARG(h->j.str));
+    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : json_unexpected(&h->j, e, "data_offsets", "two numbers");
 }
 
 static ckpt_status (*const read_field[3])(struct header *, struct compact_row *) = {read_dtype, read_shape,
@@ -159,7 +152,8 @@ static ckpt_status read_object(struct header *h, struct compact_row *x)
             continue;
         }
         if (have[k])
-            return json_fail(&h->j, "tensor \"%.*s\" has two fields \"%s\"", STR_ARG(x->name), field_name[k]);
+            return json_fail(&h->j, "tensor \"%.*s\" has {two} fields \"%s\", {=one} is allowed",
+                             STR_ARG(x->name), field_name[k]);
         have[k] = true;
         CKPT_TRY(read_field[k](h, x));
     }
@@ -167,7 +161,8 @@ static ckpt_status read_object(struct header *h, struct compact_row *x)
         return h->err->status;
     for (size_t k = 0; k < 3; k++)
         if (!have[k])
-            return json_fail(&h->j, "tensor \"%.*s\" has no field \"%s\"", STR_ARG(x->name), field_name[k]);
+            return json_fail(&h->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(x->name),
+                             field_name[k]);
     return CKPT_OK;
 }
 
@@ -177,7 +172,8 @@ static ckpt_status read_array(struct header *h, struct compact_row *x)
         CKPT_TRY(read_field[k](h, x));
     enum json_event e = json_next(&h->j);
     return e == JSON_ARRAY_END ? CKPT_OK
-                               : unexpected(h, e, "a tensor's array", "[dtype, shape, data_offsets]");
+                               : json_unexpected(&h->j, e, "a tensor's array",
+                                                 "[dtype, shape, data_offsets]");
 }
 
 /* Where the event at hand is in the file. */
@@ -229,7 +225,8 @@ static ckpt_status read_entry(struct header *h, struct compact_row *x)
     if (e == JSON_ARRAY)
         return go_on(h, x, depth, read_array(h, x));
     return go_on(h, x, depth,
-                 unexpected(h, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
+                 json_unexpected(&h->j, e, "a tensor's entry",
+                                 "an object with dtype, shape and data_offsets"));
 }
 
 /* entry_pos - where X is in the file. */
@@ -244,7 +241,8 @@ static ckpt_status given_twice(struct header *h, const struct compact_row *x)
     if (!h->f->check)
         return CKPT_OK;
     (void)fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-               "the header lists \"%.*s\" again; readers disagree on which counts", STR_ARG(x->name));
+               "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
+               STR_ARG(x->name));
     return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
 }
 
@@ -255,7 +253,7 @@ static ckpt_status read_tensor(struct header *h)
 {
     struct compact *p = h->p;
     if (p->n >= h->f->limits.max_tensors)
-        return fail(h->err, CKPT_ELIMIT, header_pos(h), "more than %llu tensors",
+        return fail(h->err, CKPT_ELIMIT, header_pos(h), "{more} than {=%llu tensors}",
                     (unsigned long long)h->f->limits.max_tensors);
     struct compact_row x = {.name = h->j.str, .at = (uint32_t)h->j.at};
     uint32_t before, *grown = arena_grow(h->f->a, p->at, p->n, &p->cap, p->n + 1, sizeof *grown);
@@ -292,7 +290,7 @@ static ckpt_status read_pairs(struct header *h, map *seen)
     while ((e = json_next(&h->j)) == JSON_KEY) {
         ckpt_str key = keep(h);
         if ((e = json_next(&h->j)) != JSON_STRING)
-            return unexpected(h, e, "a value of __metadata__", "a text");
+            return json_unexpected(&h->j, e, "a value of __metadata__", "a text");
         CKPT_TRY(put_metadata(h, seen, key, keep(h)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
@@ -301,13 +299,13 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 static ckpt_status read_metadata(struct header *h)
 {
     if (h->has_metadata)
-        return json_fail(&h->j, "the header has two \"__metadata__\", one is allowed");
+        return json_fail(&h->j, "the header has {two} \"__metadata__\", {=one} is allowed");
     h->has_metadata = true;
     enum json_event e = json_next(&h->j);
     if (e == JSON_NULL)
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return unexpected(h, e, "__metadata__", "an object of texts");
+        return json_unexpected(&h->j, e, "__metadata__", "an object of texts");
     map *seen = map_new(16);
     h->f->metadata = value_new(h->f->a, CKPT_V_DICT, 0);
     ckpt_status st = seen && h->f->metadata ? read_pairs(h, seen) : fail_memory(h->err);
@@ -319,7 +317,7 @@ static ckpt_status read_header(struct header *h)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_OBJECT)
-        return unexpected(h, e, "the header", "a JSON object");
+        return json_unexpected(&h->j, e, "the header", "a JSON object");
     while ((e = json_next(&h->j)) == JSON_KEY)
         CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
     if (e == JSON_OBJECT_END)
@@ -383,7 +381,7 @@ static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
 {
     uint64_t want = h->wanted;
     (void)fail(h->err, CKPT_ETRUNCATED, entry_pos(h, x),
-               "tensor \"%.*s\" needs bytes %llu..%llu of the data, the file has %llu", STR_ARG(x->name),
+               "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
                LL(x->begin), LL(x->end), LL(h->ndata));
     if (checked_add(want, h->data, &want))
         fail_hint(
@@ -404,15 +402,16 @@ static ckpt_status check_size(const struct header *h, const struct compact_row *
     unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
     if (!ok || !checked_mul(bits, width, &bits))
         return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "the sizes of tensor \"%.*s\" multiply to more than 2^64 bits", STR_ARG(x->name));
+                    "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
     if (bits % 8)
         return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "tensor \"%.*s\" has %llu bits, which is no whole number of bytes", STR_ARG(x->name),
+                    "tensor \"%.*s\" has {%llu bits}, which is no {=whole number of bytes}", STR_ARG(x->name),
                     LL(bits));
     if (bits / 8 != x->end - x->begin)
-        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "tensor \"%.*s\" needs %llu bytes for its shape, its data_offsets %llu..%llu hold %llu",
-                    STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
+        return fail(
+            h->err, CKPT_EFORMAT, entry_pos(h, x),
+            "tensor \"%.*s\" needs {=%llu bytes} for its shape, its data_offsets %llu..%llu hold {%llu}",
+            STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
     return CKPT_OK;
 }
 
@@ -422,12 +421,12 @@ static ckpt_status check_begin(const struct header *h, const struct compact_row 
 {
     if (x->begin < start)
         return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "tensor \"%.*s\" begins at byte %llu of the data, but \"%.*s\" uses them up to %llu",
+                    "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" uses them {=up to %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
     if (x->begin > start && !h->lost)
         return fail(
             h->err, CKPT_EFORMAT, entry_pos(h, x),
-            "tensor \"%.*s\" begins at byte %llu of the data, but bytes %llu..%llu belong to no tensor",
+            "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
             STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
     return CKPT_OK;
 }
@@ -436,7 +435,7 @@ static ckpt_status check_end(const struct header *h, const struct compact_row *x
 {
     if (x->end < x->begin)
         return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "the data of tensor \"%.*s\" end (%llu) before they begin (%llu)", STR_ARG(x->name),
+                    "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
     return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
 }
@@ -479,7 +478,7 @@ static ckpt_status check_entries(struct header *h)
         return CKPT_OK;
     /* bounded: end < ndata */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->data + end) : CKPT_NO_OFFSET;
-    (void)fail(h->err, CKPT_EFORMAT, at, "%llu bytes behind the last tensor belong to none",
+    (void)fail(h->err, CKPT_EFORMAT, at, "{%llu bytes} behind {=the last tensor} belong to none",
                LL(h->ndata - end));
     return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
@@ -506,13 +505,13 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
     CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
     *n = load_u64le(bytes);
     if (*n > SAFETENSORS_MAX_HEADER)
-        return fail(err, CKPT_EFORMAT, 0, "a header of %llu bytes; the format allows %u", LL(*n),
+        return fail(err, CKPT_EFORMAT, 0, "a header of {%llu bytes}; the format allows {=%u}", LL(*n),
                     SAFETENSORS_MAX_HEADER);
     if (*n > f->limits.max_header)
-        return fail(err, CKPT_ELIMIT, 0, "a header of %llu bytes; the limit is %llu", LL(*n),
+        return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*n),
                     LL(f->limits.max_header));
     if (!range_within(8, *n, f->src->size)) {
-        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs %llu bytes, the file has %llu behind its length",
+        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs {=%llu bytes}, the file has {%llu} behind its length",
                    LL(*n), LL(f->src->size - 8));
         fail_hint(err, "the download or copy stopped early: get the file again");
         return CKPT_ETRUNCATED;

@@ -48,7 +48,7 @@ static ckpt_status add_lost(const struct rows *r, const struct compact_row *x, s
 {
     ckpt_error why;
     (void)fail(&why, CKPT_ETRUNCATED, r->f->src->size,
-               "it needs bytes %llu..%llu of the data, the file has %llu", (unsigned long long)x->begin,
+               "it needs {=bytes %llu..%llu} of the data, the file has {%llu}", (unsigned long long)x->begin,
                (unsigned long long)x->end, (unsigned long long)r->ndata);
     CKPT_TRY(table_lost(&r->f->table, s, &why, r->err));
     s->s.file_offset = CKPT_NO_OFFSET;

@@ -287,7 +287,8 @@ static ckpt_status place(struct writer *w, ckpt_error *err)
     }
     free(r);
     return ok ? CKPT_OK
-              : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
+              : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                     "the tensors together have {more} than {=2^64 bytes}");
 }
 
 void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,

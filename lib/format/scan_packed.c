@@ -69,7 +69,8 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
     ckpt_status st = inflate_into(src, 0, src->size, kind, to, &used, err);
     source *bytes = spool_source(to);
     if (st == CKPT_OK && used < src->size)
-        st = fail(err, CKPT_EFORMAT, used, "%" PRIu64 " bytes follow the compressed ones", src->size - used);
+        st = fail(err, CKPT_EFORMAT, used, "{%" PRIu64 " bytes} follow {=the compressed ones}",
+                  src->size - used);
     ckpt_error inside;
     ckpt_status scanned = st == CKPT_EIO || st == CKPT_ENOMEM ? CKPT_OK
                                                               : inner(p, STR_LIT("contents"), bytes, &inside);
@@ -96,7 +97,7 @@ static ckpt_status foreign(struct scan *s, source *src, const char *kind, struct
     uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(s, src) : u->used;
     return end >= src->size ? CKPT_OK
                             : fail(err, CKPT_EFORMAT, source_pos(src, end),
-                                   "%" PRIu64 " bytes follow the compressed ones", src->size - end);
+                                   "{%" PRIu64 " bytes} follow {=the compressed ones}", src->size - end);
 }
 
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,

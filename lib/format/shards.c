@@ -213,7 +213,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
 {
     const char *fault = name_fault(name);
     if (fault) {
-        (void)json_fail(&x->j, "shard name \"%.*s\" %s", STR_ARG(name), fault);
+        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; {=a plain name} is meant", STR_ARG(name), fault);
         fail_hint(x->err, "no library writes this: the index is made by hand, and not with good intent");
         return CKPT_EFORMAT;
     }
@@ -222,7 +222,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %u shards", MAX_SHARDS);
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
     struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1,
                                      sizeof *grown);
     if (!grown)
@@ -239,13 +239,13 @@ static ckpt_status read_weight(struct index *x, ckpt_str key)
     enum json_event e = json_next(&x->j);
     uint32_t before;
     if (e != JSON_STRING)
-        return json_unexpected(&x->j, e, "a value of \"weight_map\" must be the name of a file");
+        return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
     struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
     if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
         return fail_memory(x->err);
     x->weights = grown;
     if (before != MAP_NONE)
-        return json_fail(&x->j, "weight_map lists \"%.*s\" twice", STR_ARG(key));
+        return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
     grown[x->n] = (struct weight){.key = key, .at = at};
     return find_shard(x, x->j.str, &grown[x->n++].shard);
 }
@@ -254,9 +254,9 @@ static ckpt_status read_map(struct index *x)
 {
     enum json_event e = json_next(&x->j);
     if (x->has_map && e != JSON_ERROR)
-        return json_fail(&x->j, "a second \"weight_map\", where one is allowed");
+        return json_fail(&x->j, "{a second} \"weight_map\", where {=one} is allowed");
     if (e != JSON_OBJECT)
-        return json_unexpected(&x->j, e, "\"weight_map\" must be an object");
+        return json_unexpected(&x->j, e, "\"weight_map\"", "an object");
     x->has_map = true;
     while ((e = json_next(&x->j)) == JSON_KEY)
         CKPT_TRY(read_weight(x, x->j.str));
@@ -294,7 +294,7 @@ static ckpt_status read_index(struct index *x)
 {
     enum json_event e = json_next(&x->j);
     if (e != JSON_OBJECT)
-        return json_unexpected(&x->j, e, "an index must be a JSON object");
+        return json_unexpected(&x->j, e, "an index", "a JSON object");
     while ((e = json_next(&x->j)) == JSON_KEY) {
         if (str_is(x->j.str, "weight_map"))
             CKPT_TRY(read_map(x));
@@ -314,7 +314,7 @@ static ckpt_status read_whole(struct index *x, source *src)
 {
     ckpt_file *f = x->f;
     if (src->size > f->limits.max_header)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of %llu bytes; the limit is %llu",
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
                     (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
     file_budget(f, src->size);
     char *text = arena_alloc(f->a, (size_t)src->size);

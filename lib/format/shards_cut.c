@@ -61,7 +61,8 @@ static ckpt_status grow_unit(struct cut *c, uint32_t u, size_t entry, map *owner
     fits = fits && checked_add(c->units[u].size, bytes, &c->units[u].size);
     return fits && checked_add(c->total, bytes, &c->total)
                ? CKPT_OK
-               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
+               : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                      "the tensors together have {more} than {=2^64 bytes}");
 }
 
 static uint32_t add_unit(struct cut *c, ckpt_str name)
@@ -179,7 +180,8 @@ static ckpt_status gather_sizes(struct cut *c, ckpt_error *err)
         uint32_t head = head_of(c, u);
         c->units[u].up = head; /* every later walk is one step */
         if (head != u && !checked_add(c->units[head].size, c->units[u].size, &c->units[head].size))
-            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the tensors together have more than 2^64 bytes");
+            return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "the tensors together have {more} than {=2^64 bytes}");
     }
     return CKPT_OK;
 }

@@ -38,7 +38,7 @@ ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
     struct stat is;
     const char *at = strcmp(path, "-") == 0 ? "./-" : path;
     if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
-        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is no regular file");
+        return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is {no} {=regular file}");
     return journal_open(at, NULL, out, err);
 }
 
@@ -127,7 +127,7 @@ static ckpt_status told_missing(struct index *x, const struct shard *s)
     for (size_t i = 0; i < x->n; i++)
         n += &x->shards[x->weights[i].shard] == s;
     x->lost = true;
-    (void)fail(x->err, CKPT_ETRUNCATED, s->at, "the shard is missing, and with it %zu tensor%s", n,
+    (void)fail(x->err, CKPT_ETRUNCATED, s->at, "{=the shard} is {missing}, and with it %zu tensor%s", n,
                n == 1 ? "" : "s");
     fail_where(x->err, "%.*s", STR_ARG(s->name));
     fail_hint(x->err, "put all shards into the folder of the index");
@@ -154,7 +154,7 @@ static ckpt_status check_present(struct index *x)
             CKPT_TRY(told_missing(x, &x->shards[i]));
     if (!missing || x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "shard %.*s is missing (%zu of %zu are)",
+    (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
     fail_where(x->err, "weight_map");
     fail_hint(x->err, "put all shards into the folder of the index");
@@ -168,7 +168,7 @@ static ckpt_status open_source(const struct index *x, const char *path, source *
     size_t n = (*out)->size < sizeof head ? (size_t)(*out)->size : sizeof head;
     ckpt_status st = source_read(*out, 0, head, n, x->err);
     if (st == CKPT_OK && shards_is_index(*out, head, n))
-        st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is an index itself");
+        st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{=a shard} that is {an index} itself");
     if (st != CKPT_OK)
         source_unref(*out);
     return st;
@@ -228,8 +228,9 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
         if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, &before))
             return fail_memory(x->err);
         if (before != MAP_NONE)
-            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "shard %.*s has two entries \"%.*s\"",
-                        STR_ARG(s->name), STR_ARG(key));
+            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                        "shard %.*s has {two entries} \"%.*s\", {=one} is allowed", STR_ARG(s->name),
+                        STR_ARG(key));
     }
     return CKPT_OK;
 }
@@ -349,7 +350,7 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
         return CKPT_OK;
     }
     (void)fail(x->err, CKPT_EFORMAT, w->at,
-               "the index says that \"%.*s\" is in %.*s, which does not have it", STR_ARG(w->key),
+               "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
                STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
     x->lost = true;
@@ -361,7 +362,7 @@ static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt
 {
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is in %.*s, but not in the index",
+    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{\"%.*s\"} is in %.*s, but not in {=the index}",
                STR_ARG(key), STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves");
     return file_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
@@ -377,8 +378,9 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
         return fail_memory(x->err);
     x->weights = grown;
     if (before != MAP_NONE) {
-        (void)fail(x->err, CKPT_EFORMAT, grown[before].at, "\"%.*s\" is in two shards, %.*s and %.*s",
-                   STR_ARG(key), STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
+        (void)fail(x->err, CKPT_EFORMAT, grown[before].at,
+                   "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
+                   STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
         x->lost = true;
         return file_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
@@ -397,8 +399,8 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
             CKPT_TRY(take_extra(x, s, k, key));
         }
     if (s->nrows != s->file->table.nrows && !x->lost)
-        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "shard %.*s is no mapping of names to tensors",
-                    STR_ARG(s->name));
+        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "{shard %.*s} is no {=mapping of names to tensors}", STR_ARG(s->name));
     if (extra)
         file_notice(
             x->f, "%.*s holds \"%.*s\" and %zu more that the index does not list; they are read all the same",
@@ -447,7 +449,7 @@ static ckpt_status check_total(const struct index *x)
     if (!x->f->check)
         return CKPT_OK;
     (void)fail(x->err, CKPT_EFORMAT, x->total_at,
-               "the index says total_size %llu, its tensors have %llu bytes",
+               "the index says total_size {%llu}, its tensors have {=%llu} bytes",
                (unsigned long long)x->total_size, (unsigned long long)tensors);
     return file_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }

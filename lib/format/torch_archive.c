@@ -144,7 +144,7 @@ ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_
     *i = (size_t)at;
     return at >= 0 ? CKPT_OK
                    : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
-                          "the record \"%s\" is missing", name);
+                          "{=the record \"%s\"} is {missing}", name);
 }
 
 bool torch_archive_has(struct torch_archive *ta, const char *name)
@@ -158,7 +158,7 @@ static ckpt_status unambiguous(const struct torch_archive *ta, size_t i, ckpt_er
     if (!e->duplicate)
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, e->header),
-               "2 records have this name, 1 may; readers disagree on which one counts");
+               "{2 records} have this name, {=1} may; readers disagree on which one counts");
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_EFORMAT;
 }
@@ -206,7 +206,7 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
     if (ta->big_endian)
         return CKPT_OK;
     (void)fail(err, CKPT_EFORMAT, source_pos(ta->z->src, ta->z->entries[i].header),
-               "the byte order is \"%.*s\", neither little nor big", STR_ARG(word));
+               "the byte order is {\"%.*s\"}, neither {=little nor big}", STR_ARG(word));
     fail_where(err, "%.*sbyteorder", STR_ARG(ta->top));
     return CKPT_EFORMAT;
 }
@@ -232,7 +232,7 @@ static ckpt_status check_crc(const zip *z, const struct zip_entry *e, source *s,
     if (st != CKPT_OK || crc == e->crc)
         return st;
     (void)fail(err, CKPT_ECHECKSUM, source_pos(z->src, e->data),
-               "its CRC-32 is %08x, the directory says %08x", crc, e->crc);
+               "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
     fail_hint(err, "the file is damaged; fetch it again");
     return CKPT_ECHECKSUM;
 }
@@ -275,8 +275,8 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
         return CKPT_OK;
     (void)fail(err, CKPT_ELIMIT, source_pos(z->src, e->header),
-               "%llu bytes inflate to %llu; no pickle of tensors packs so well", (unsigned long long)e->csize,
-               (unsigned long long)e->usize);
+               "{=%llu bytes} inflate to {%llu}; no pickle of tensors packs so well",
+               (unsigned long long)e->csize, (unsigned long long)e->usize);
     fail_hint(err, "the archive is made to fill memory; if you trust it, unpack it and pack it again stored");
     fail_where(err, "%.*s", STR_ARG(e->name));
     return CKPT_ELIMIT;
@@ -340,7 +340,7 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
     }
     /* The directory does not list it; of a cut archive that is where it ends. */
     (void)fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),
-               "the record of a storage of %llu elements is missing", (unsigned long long)pid->numel);
+               "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
     fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
     return file_fault(ta->f, CKPT_ETRUNCATED, err);

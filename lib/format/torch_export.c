@@ -75,10 +75,10 @@ static bool probe(const struct probe *p)
 
 /* ------------------------------------------------------------------- config */
 
-static ckpt_status opened(struct section *s, enum json_event want, const char *text)
+static ckpt_status opened(struct section *s, enum json_event want, const char *what, const char *must)
 {
     enum json_event e = json_next(&s->j);
-    return e == want ? CKPT_OK : json_unexpected(&s->j, e, text);
+    return e == want ? CKPT_OK : json_unexpected(&s->j, e, what, must);
 }
 
 /* closed - E is what came after the last key: the end, or an error of the text. */
@@ -108,18 +108,19 @@ static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
     if (e == JSON_NUMBER && json_uint(&s->j, out))
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return json_unexpected(&s->j, e, "a size, stride or offset must be {\"as_int\": n}");
+        return json_unexpected(&s->j, e, "a size, stride or offset", "{\"as_int\": n}");
     while ((e = json_next(&s->j)) == JSON_KEY) {
         bool as_int = str_is(s->j.str, "as_int");
         e = json_next(&s->j);
         if (as_int && (e != JSON_NUMBER || !json_uint(&s->j, out)))
-            return json_unexpected(&s->j, e, "a size, stride or offset must be a number >= 0");
+            return json_unexpected(&s->j, e, "a size, stride or offset", "a number >= 0");
         found = found || as_int;
         if (!as_int && !json_skip(&s->j, e))
             return s->err->status;
     }
     CKPT_TRY(closed(s, e));
-    return found ? CKPT_OK : json_fail(&s->j, "a size, stride or offset must have \"as_int\"");
+    return found ? CKPT_OK
+                 : json_fail(&s->j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
 }
 
 static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **out)
@@ -130,7 +131,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
     *n = 0;
     if (!list)
         return fail_memory(s->err);
-    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides must be arrays"));
+    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides", "arrays"));
     while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
         CKPT_TRY(read_int(s, e, &k));
         list = arena_grow(s->ta->f->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
@@ -145,7 +146,7 @@ static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **ou
 static ckpt_status read_device(struct section *s, struct weight *w)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "device must be an object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "device", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         bool type = str_is(s->j.str, "type");
         e = json_next(&s->j);
@@ -175,7 +176,7 @@ static ckpt_status meta_key(struct section *s, struct weight *w)
     if (str_is(key, "dtype")) {
         if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
             (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
-            return json_unexpected(&s->j, e, "dtype must be the number of a torch.ScalarType known here");
+            return json_unexpected(&s->j, e, "dtype", "the number of a torch.ScalarType known here");
         return CKPT_OK;
     }
     return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
@@ -186,7 +187,7 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     if (e == JSON_NULL)
         return CKPT_OK;
     if (e != JSON_OBJECT)
-        return json_unexpected(&s->j, e, "tensor_meta must be an object");
+        return json_unexpected(&s->j, e, "tensor_meta", "an object");
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(meta_key(s, w));
     CKPT_TRY(closed(s, e));
@@ -195,7 +196,8 @@ static ckpt_status read_meta(struct section *s, struct weight *w, enum json_even
     w->t.stride = w->strides;
     return w->has_meta
                ? CKPT_OK
-               : json_fail(&s->j, "tensor_meta must have a dtype, sizes and as many strides, found %u and %u",
+               : json_fail(&s->j,
+                           "tensor_meta must have {=a dtype, sizes and as many strides}, found {%u and %u}",
                            w->nsizes, w->nstrides);
 }
 
@@ -218,12 +220,12 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 {
     enum json_event e;
     struct weight w = {.record = {NULL, 0}};
-    CKPT_TRY(opened(s, JSON_OBJECT, "a weight must be an object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "a weight", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY)
         CKPT_TRY(weight_key(s, &w));
     CKPT_TRY(closed(s, e));
     if (!w.record.ptr || !(w.has_meta || w.pickled))
-        return json_fail(&s->j, "\"%.*s\" lacks path_name or tensor_meta", STR_ARG(name));
+        return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
     ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
     if (!record.ptr)
         return fail_memory(s->err);
@@ -235,14 +237,14 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
 static ckpt_status read_config(struct section *s)
 {
     enum json_event e;
-    CKPT_TRY(opened(s, JSON_OBJECT, "the text must be an object"));
+    CKPT_TRY(opened(s, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&s->j)) == JSON_KEY) {
         if (!str_is(s->j.str, "config")) {
             if (!json_skip(&s->j, json_next(&s->j)))
                 return s->err->status;
             continue;
         }
-        CKPT_TRY(opened(s, JSON_OBJECT, "config must be an object"));
+        CKPT_TRY(opened(s, JSON_OBJECT, "config", "an object"));
         while ((e = json_next(&s->j)) == JSON_KEY)
             CKPT_TRY(read_weight(s, s->j.str));
         CKPT_TRY(closed(s, e));

@@ -62,12 +62,20 @@ uint64_t graph_at(const struct graph *g, const ckpt_value *v)
 
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
 {
-    char text[256];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    return fail(g->err, CKPT_EFORMAT, graph_at(g, v), "%s", text);
+    va_list args;
+    va_start(args, fmt);
+    (void)fail_v(g->err, CKPT_EFORMAT, graph_at(g, v), fmt, args);
+    va_end(args);
+    return CKPT_EFORMAT;
+}
+
+ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must, const char *these,
+                         const ckpt_value *found)
+{
+    char text[96] = "nothing";
+    if (found)
+        (void)ckpt_value_text(found, 8, text, sizeof text);
+    return graph_fail(g, v, "%s {=%s}, found {%s}", must, these, text);
 }
 
 /* ------------------------------------------------------------ small readers */
@@ -93,7 +101,7 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
     if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
         v = value_arg(v, 0);
     if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
-        return graph_fail(g, v, "%s is a %s, it must be a tuple of integers", what,
+        return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
                           ckpt_value_type_name(v, type, sizeof type));
     struct sizes *known = &g->sizes[map_ptr(v) / sizeof *v % (sizeof g->sizes / sizeof *g->sizes)];
     *n = v ? value_count(v) : 0;
@@ -107,7 +115,7 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
         int64_t k;
         if (!value_integer(value_item(v, i), &k) || k < 0) {
             (void)ckpt_value_text(value_item(v, i), 4, type, sizeof type);
-            return graph_fail(g, v, "%s[%u] is %s, it must be an integer >= 0", what, i, type);
+            return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
         }
         at[i] = (uint64_t)k;
     }
@@ -148,7 +156,7 @@ static ckpt_status push(struct walk *w, const struct pending *p)
 static ckpt_status child(struct walk *w, const struct pending *p)
 {
     if (w->n >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values",
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)w->g.f->limits.max_tensors);
     return push(w, p);
 }
@@ -223,7 +231,7 @@ static ckpt_status leaf(struct walk *w, const struct pending *p)
     if (p->quiet || w->again)
         return CKPT_OK;
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %llu values",
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)w->g.f->limits.max_tensors);
     ckpt_path_elem *path = copy_path(w, p->depth);
     return path ? file_leaf(w->g.f, path, p->depth, p->v, w->g.err) : fail_memory(w->g.err);
@@ -371,13 +379,13 @@ static ckpt_status submodules(struct walk *w, struct submodule of, struct submod
     const value_pair *pairs;
     CKPT_TRY(module_dict(w, of.module, "_modules", &pairs, &count));
     if (of.depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, of.module->offset, "modules nested deeper than %u", of.depth);
+        return fail(w->g.err, CKPT_ELIMIT, of.module->offset, "modules nested {deeper} than {=%u}", of.depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
             continue;
         if (*n >= w->g.f->limits.max_tensors)
-            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %zu modules", *n);
+            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
         struct submodule *grown = arena_grow(w->g.f->a, *list, *n, cap, *n + 1, sizeof *grown);
         ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr,
                                                (int)name.len, name.ptr)
@@ -472,7 +480,7 @@ static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
     for (uint32_t i = 0; i < value_count(given); i++) {
         ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
         if (!k || !val)
-            return graph_fail(&w->g, v, "item %u of what an OrderedDict is made of must be a pair", i);
+            return graph_fail(&w->g, v, "item {%u} of what an OrderedDict is made of must be {=a pair}", i);
         if (!value_put(w->g.f->a, v, k, val))
             return fail_memory(w->g.err);
     }
@@ -552,7 +560,7 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
 static ckpt_status room_for(struct walk *w, uint32_t depth)
 {
     if (depth > w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested deeper than %u",
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}",
                     w->g.f->limits.max_depth);
     if (depth <= w->cap_path)
         return CKPT_OK;

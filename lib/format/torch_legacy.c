@@ -95,16 +95,16 @@ static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uin
     uint64_t stated = s->pid.numel, need = count;
     const struct dtype_info *d = dtype_info(s->pid.dtype);
     if (s->pid.dtype == CKPT_DT_NONE)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has the unknown class \"%.*s\"",
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
                     STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
     if (count != stated && l->f->salvage) /* what it must be is known */
         need = count = stated;
     if (count != stated)
         return fail(l->err, CKPT_EFORMAT, at,
-                    "storage \"%.*s\" has %llu elements, its persistent id states %llu", STR_ARG(s->pid.key),
-                    (unsigned long long)count, (unsigned long long)stated);
+                    "storage \"%.*s\" has {%llu elements}, its persistent id states {=%llu}",
+                    STR_ARG(s->pid.key), (unsigned long long)count, (unsigned long long)stated);
     if (d->block_elems == 1 && !dtype_bytes(s->pid.dtype, count, &need))
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of %llu elements does not fit 64 bits",
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
                     STR_ARG(s->pid.key), (unsigned long long)count);
     s->nbytes = need;
     return CKPT_OK;
@@ -121,18 +121,20 @@ static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64
     if (i == MAP_NONE) {
         (void)ckpt_value_text(key, 4, is, sizeof is);
         return fail(l->err, CKPT_EFORMAT, at,
-                    "the list of storages must name those of the main pickle, found %s", is);
+                    "the list of storages must name {=those of the main pickle}, found {%s}", is);
     }
     struct legacy_storage *s = &l->storages[i];
     if (s->present)
-        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes twice", STR_ARG(text));
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes {twice}, {=once} is allowed",
+                    STR_ARG(text));
     CKPT_TRY(source_read(l->src, *pos, count, sizeof count, l->err));
     uint64_t n = load_u64le(count);
     s->off = *pos + sizeof count; /* bounded: just read */
     CKPT_TRY(storage_bytes(l, s, n, at));
     if (!range_within(s->off, s->nbytes, l->src->size)) {
-        (void)fail(l->err, CKPT_ETRUNCATED, at, "storage \"%.*s\" needs %llu bytes, the file has %llu left",
-                   STR_ARG(text), (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
+        (void)fail(l->err, CKPT_ETRUNCATED, at,
+                   "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left", STR_ARG(text),
+                   (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
         fail_hint(l->err, "the download or the save stopped early: get the file again");
         return CKPT_ETRUNCATED;
     }
@@ -146,7 +148,7 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
     char type[64];
     if (keys->type != CKPT_V_LIST)
         return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
-                    "the fifth pickle is a %s, it must be the list of storage keys",
+                    "the fifth pickle is {a %s}, it must be {=the list of storage keys}",
                     ckpt_value_type_name(keys, type, sizeof type));
     for (uint32_t i = 0; i < value_count(keys); i++) {
         ckpt_status st = place_storage(l, value_item(keys, i), &pos);
@@ -159,7 +161,7 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
     if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
         return CKPT_OK;
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
-               "%llu bytes behind the last storage belong to nothing",
+               "{%llu bytes} behind {=the last storage} belong to nothing",
                (unsigned long long)(l->src->size - pos));
     return file_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }
@@ -179,7 +181,7 @@ static ckpt_status wrong_version(const struct legacy *l, const ckpt_value *v)
 {
     char is[64];
     (void)ckpt_value_text(v, 4, is, sizeof is);
-    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is %s, torch writes %d", is,
+    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is {%s}, torch writes {=%d}", is,
                PROTOCOL_VERSION);
     fail_where(l->err, "protocol version");
     return CKPT_EFORMAT;
@@ -213,8 +215,7 @@ static ckpt_status find(void *user, const struct torch_pid *pid, struct storage 
     uint32_t i = map_get(l->keys, pid->key);
     if (i == MAP_NONE || !l->storages[i].present)
         return fail(err, CKPT_ETRUNCATED, l->f->salvage ? l->src->size : CKPT_NO_OFFSET,
-                    "storage \"%.*s\" is not in the stream",
-                    STR_ARG(pid->key));
+                    "{=storage \"%.*s\"} is {not in the stream}", STR_ARG(pid->key));
     s->src = source_ref(l->src);
     s->off = l->storages[i].off;
     s->s.nbytes = l->storages[i].nbytes;
@@ -262,7 +263,7 @@ ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s,
     ckpt_status st = read_stream(&l);
     if (st == CKPT_OK && !torch_pid_parse(l.root, &pid))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                  "the stream inside torch.storage._load_from_bytes must be a storage");
+                  "{the stream} inside torch.storage._load_from_bytes must be {=a storage}");
     if (st == CKPT_OK)
         st = find(&l, &pid, s, err);
     if (st == CKPT_OK) {

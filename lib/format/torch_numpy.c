@@ -45,13 +45,13 @@ static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckp
     source *bytes = NULL;
     CKPT_TRY(value_bytes(g, data, &bytes));
     if (!bytes)
-        return graph_fail(g, v, "a numpy array's data are bytes");
+        return graph_unlike(g, v, "a numpy array's data are", "bytes", data);
     uint64_t need;
     ckpt_dtype dtype = (ckpt_dtype)t->dtype;
     if (!dtype_bytes(dtype, t->elements, &need) || need != bytes->size) {
         uint64_t has = bytes->size;
         source_unref(bytes);
-        return graph_fail(g, v, "a numpy array of %llu elements of %s has %llu bytes",
+        return graph_fail(g, v, "a numpy array of {=%llu elements of %s} has {%llu bytes}",
                           (unsigned long long)t->elements, ckpt_dtype_name(dtype), (unsigned long long)has);
     }
     struct storage s = {.src = bytes, .dtype = dtype, .numel = t->elements, .pid = NULL};
@@ -86,7 +86,8 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
     const uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
     if (!numpy_dtype_of(dtype, &d))
-        return graph_fail(g, v, "a numpy array's dtype is not understood");
+        return graph_unlike(g, v, "a numpy array's dtype is not understood; it must be", "one of numpy's",
+                            dtype);
     CKPT_TRY(uint_tuple(g, shape, "shape", &t->ndim, &sizes));
     m->is_tensor = t->has_shape = true;
     t->kind = CKPT_NDARRAY;
@@ -95,7 +96,7 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
     t->elements = 1;
     for (uint32_t k = 0; k < t->ndim; k++)
         if (!checked_mul(t->elements, sizes[k], &t->elements))
-            return graph_fail(g, v, "the product of a numpy array's sizes does not fit 64 bits");
+            return graph_fail(g, v, "{the product} of a numpy array's sizes does not fit {=64 bits}");
     if (t->dtype == CKPT_DT_NP) {
         t->note = arena_printf(g->f->a, "numpy dtype %s of %u bytes", numpy_name(&d), d.bytes);
         return t->note.ptr ? CKPT_OK : fail_memory(g->err);
@@ -147,7 +148,7 @@ static ckpt_status latin1(struct graph *g, const ckpt_value *v, source **out)
         return fail_memory(g->err);
     size_t n = utf8_latin1(v->u.str, bytes);
     if (n == SIZE_MAX)
-        return graph_fail(g, v, "latin-1 text with a code point above U+00FF");
+        return graph_fail(g, v, "latin-1 text with {a code point above} {=U+00FF}");
     return memory_source(g, str_of((const char *)bytes, n), out);
 }
 

@@ -82,5 +82,8 @@ const ckpt_value *value_class(const ckpt_value *v);
 uint64_t graph_at(const struct graph *g, const ckpt_value *v);
 /* graph_fail - malformed at node V. */
 ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...) CKPT_PRINTF(3, 4);
+/* graph_unlike - the same: it MUST be THESE, and is FOUND (NULL: nothing). */
+ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must, const char *these,
+                         const ckpt_value *found);
 
 #endif

@@ -143,12 +143,12 @@ static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct sto
     const struct dtype_info *d = dtype_info(dtype);
     /* Packed quantised storages count bytes, not elements (QUInt4x2Storage). */
     if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
-        return graph_fail(g, v, "storage \"%.*s\" of %llu elements does not fit 64 bits", STR_ARG(s->s.key),
-                          (unsigned long long)numel);
+        return graph_fail(g, v, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
+                          STR_ARG(s->s.key), (unsigned long long)numel);
     if (!s->src || need <= s->s.nbytes)
         return CKPT_OK;
     (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset,
-               "storage \"%.*s\" holds %llu bytes of the %llu that its %llu elements of %s need",
+               "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need",
                STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
                (unsigned long long)numel, d->name);
     fail_hint(g->err, "the file is damaged; torch before 2.10 reads foreign bytes here without a word");
@@ -192,7 +192,7 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     ckpt_file *f = g->f;
     map *keys = file_storage_keys(f, torch_expected(f));
     if (keys && !g->st->find && map_get(keys, pid->key) == MAP_NONE)
-        return graph_fail(g, v, "storage \"%.*s\", which was not there before", STR_ARG(pid->key));
+        return graph_fail(g, v, "{storage \"%.*s\"}, which {=was not there before}", STR_ARG(pid->key));
     if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
         return fail_memory(g->err);
     if (*index != MAP_NONE)
@@ -212,7 +212,7 @@ static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_
     struct storage s = {0};
     CKPT_TRY(value_bytes(g, value_arg(v, 0), &bytes));
     if (!bytes)
-        return graph_fail(g, v, "torch.storage._load_from_bytes is given a %s, it must be bytes",
+        return graph_fail(g, v, "torch.storage._load_from_bytes is given {a %s}, it must be {=bytes}",
                           ckpt_value_type_name(value_arg(v, 0), type, sizeof type));
     ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
     source_unref(bytes);
@@ -247,17 +247,17 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
         return CKPT_OK;
     }
     if (!torch_pid_parse(v, &pid))
-        return graph_fail(g, v, "a %s stands where ('storage', class, key, location, numel) must",
+        return graph_fail(g, v, "{a %s} stands where {=('storage', class, key, location, numel)} must",
                           ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
-        return graph_fail(g, v, "storage class \"%.*s\", which torch does not have", STR_ARG(pid.klass));
+        return graph_fail(g, v, "storage {class \"%.*s\"}, which {=torch} does not have", STR_ARG(pid.klass));
     CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
     CKPT_TRY(storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;
     *numel = pid.has_view ? pid.view_numel : pid.numel;
     *view_offset = pid.view_offset;
     if (pid.has_view && !range_within(pid.view_offset, pid.view_numel, pid.numel))
-        return graph_fail(g, v, "storage view [%llu, +%llu) of %llu elements",
+        return graph_fail(g, v, "storage view {[%llu, +%llu)} of {=%llu elements}",
                           (unsigned long long)pid.view_offset, (unsigned long long)pid.view_numel,
                           (unsigned long long)pid.numel);
     return CKPT_OK;

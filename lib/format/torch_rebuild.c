@@ -29,12 +29,12 @@ static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t f
     char is[64];
     if (!value_integer(value_arg(call, first), &offset) || offset < 0) {
         (void)ckpt_value_text(value_arg(call, first), 4, is, sizeof is);
-        return graph_fail(g, call, "the storage offset is %s, it must be an integer >= 0", is);
+        return graph_fail(g, call, "the storage offset is {%s}, it must be {=an integer >= 0}", is);
     }
     CKPT_TRY(uint_tuple(g, value_arg(call, first + 1), "size", &t->ndim, &shape));
     CKPT_TRY(uint_tuple(g, value_arg(call, first + 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
-        return graph_fail(g, call, "%u sizes but %u strides", t->ndim, nstride);
+        return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
     t->shape = shape;
     t->stride = stride;
     t->has_shape = true;
@@ -58,7 +58,7 @@ static ckpt_status untyped_swap(struct graph *g, const ckpt_value *call, struct 
     if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
         return CKPT_OK;
     if (s->swap)
-        return graph_fail(g, call, "big-endian storage \"%.*s\" is viewed with elements of two widths",
+        return graph_fail(g, call, "big-endian storage \"%.*s\" is viewed with elements of {two} {=widths}",
                           STR_ARG(s->s.key));
     s->swap = width;
     file_notice(g->f,
@@ -85,7 +85,7 @@ static ckpt_status strided(struct graph *g, const ckpt_value *call, ckpt_dtype d
     if (!s->src)
         t->kind = CKPT_META;
     if (t->conj && dtype_info((ckpt_dtype)t->dtype)->klass != 'c')
-        return graph_fail(g, call, "the conj bit on %s, which is not complex",
+        return graph_fail(g, call, "the conj bit on {%s}, which is not {=complex}",
                           ckpt_dtype_name((ckpt_dtype)t->dtype));
     m->is_tensor = true;
     return CKPT_OK;
@@ -119,7 +119,7 @@ static ckpt_status tensor_v3(struct graph *g, const ckpt_value *call, struct mea
     char is[80];
     ckpt_dtype dtype = dtype_value(value_arg(call, 6));
     if (dtype == CKPT_DT_NONE)
-        return graph_fail(g, call, "the dtype is %s, it must be one of torch's",
+        return graph_fail(g, call, "the dtype is {%s}, it must be {=one of torch's}",
                           type_text(value_arg(call, 6), is, sizeof is));
     m->row.t.requires_grad = truth(value_arg(call, 4));
     read_metadata(value_arg(call, 7), &m->row.t);
@@ -131,7 +131,7 @@ static ckpt_status parameter(struct graph *g, const ckpt_value *call, struct mea
     char is[64];
     CKPT_TRY(torch_meaning(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_fail(g, call, "a Parameter of a %s, it must be of a tensor",
+        return graph_fail(g, call, "a Parameter of {a %s}, it must be of {=a tensor}",
                           ckpt_value_type_name(value_arg(call, 0), is, sizeof is));
     m->row.t.parameter = true;
     m->row.t.requires_grad = truth(value_arg(call, 1));
@@ -159,9 +159,8 @@ static ckpt_status qtensor(struct graph *g, const ckpt_value *call, struct meani
     m->row.t.kind = CKPT_QUANTIZED;
     m->row.t.requires_grad = truth(value_arg(call, 5));
     if (q->type != CKPT_V_TUPLE || value_count(q) < 3 || value_item(q, 0)->type != CKPT_V_GLOBAL)
-        return graph_fail(
-            g, call,
-            "a quantizer must be (scheme, scale, zero_point) or (scheme, scales, zero_points, axis)");
+        return graph_unlike(g, call, "a quantizer must be",
+                            "(scheme, scale, zero_point) or (scheme, scales, zero_points, axis)", q);
     ckpt_str scheme = value_name(value_item(q, 0));
     if (str_starts(scheme, STR_LIT("per_channel"))) {
         m->parts[m->nparts++] = (struct part){"scales", value_item(q, 1)};
@@ -219,7 +218,7 @@ static ckpt_status sparse_coo(struct graph *g, const ckpt_value *call, const ckp
     m->parts[1] = (struct part){"values", value_item(data, 1)};
     m->nparts = 2;
     if (value_item(data, 2) == NULL)
-        return graph_fail(g, call, "a sparse tensor is (indices, values, size)");
+        return graph_unlike(g, call, "a sparse tensor is", "(indices, values, size)", data);
     CKPT_TRY(uint_tuple(g, value_item(data, 2), "size", &m->row.t.ndim, &shape));
     m->row.t.shape = shape;
     m->row.t.note = truth(value_item(data, 3)) ? STR_LIT("coalesced") : str_of("", 0);
@@ -236,7 +235,8 @@ static ckpt_status sparse_compressed(struct graph *g, const ckpt_value *call, co
     m->parts[2] = (struct part){"values", value_item(data, 2)};
     m->nparts = 3;
     if (value_item(data, 3) == NULL)
-        return graph_fail(g, call, "a compressed sparse tensor must be (compressed, plain, values, size)");
+        return graph_unlike(g, call, "a compressed sparse tensor must be",
+                            "(compressed, plain, values, size)", data);
     CKPT_TRY(uint_tuple(g, value_item(data, 3), "size", &m->row.t.ndim, &shape));
     m->row.t.shape = shape;
     return CKPT_OK;
@@ -277,7 +277,7 @@ static ckpt_status sparse(struct graph *g, const ckpt_value *call, struct meanin
     ckpt_kind kind = layout_kind(value_arg(call, 0));
     char is[80], type[64];
     if (data->type != CKPT_V_TUPLE || kind == CKPT_OPAQUE)
-        return graph_fail(g, call, "layout %s with a %s, it must be a sparse one with a tuple",
+        return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
                           type_text(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
     m->is_tensor = m->row.t.has_shape = true;
@@ -318,7 +318,7 @@ static ckpt_status meta(struct graph *g, const ckpt_value *call, struct meaning 
     CKPT_TRY(uint_tuple(g, value_arg(call, 1), "size", &t->ndim, &shape));
     CKPT_TRY(uint_tuple(g, value_arg(call, 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
-        return graph_fail(g, call, "%u sizes but %u strides", t->ndim, nstride);
+        return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
     m->is_tensor = t->has_shape = true;
     t->kind = CKPT_META;
     t->dtype = (uint16_t)dtype_value(value_arg(call, 0));
@@ -344,7 +344,8 @@ static ckpt_status from_numpy(struct graph *g, const ckpt_value *call, struct me
 {
     CKPT_TRY(numpy_meaning(g, value_arg(call, 0), m));
     if (!m->is_tensor)
-        return graph_fail(g, call, "a device tensor made of something that is no numpy array");
+        return graph_unlike(g, call, "a device tensor made of something that is no", "numpy array",
+                            value_arg(call, 0));
     m->row.t.kind = CKPT_DENSE;
     m->row.t.requires_grad = truth(value_arg(call, 3));
     return CKPT_OK;
@@ -482,7 +483,7 @@ static ckpt_status from_type(struct graph *g, const ckpt_value *call, struct mea
     if (!inner)
         return func->type == CKPT_V_GLOBAL
                    ? fail_memory(g->err)
-                   : graph_fail(g, call, "the function of _rebuild_from_type_v2 is no name");
+                   : graph_unlike(g, call, "the function of _rebuild_from_type_v2 is no", "name", func);
     CKPT_TRY(torch_meaning(g, inner, m));
     if (!m->is_tensor)
         return CKPT_OK;
@@ -558,7 +559,7 @@ static ckpt_status call_meaning(struct graph *g, const ckpt_value *v, struct mea
     const ckpt_value *klass = value_class(v);
     const struct rebuild *r = rebuild_of(g, klass);
     if (r && value_nargs(v) < r->min_args)
-        return graph_fail(g, v, "%s.%s is given %u arguments, it takes at least %u", r->module, r->name,
+        return graph_fail(g, v, "%s.%s is given {%u arguments}, it takes {=at least %u}", r->module, r->name,
                           value_nargs(v), r->min_args);
     if (r)
         CKPT_TRY(r->build(g, v, m));
@@ -578,7 +579,7 @@ ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *
     m->row.t.part_of = CKPT_NO_TENSOR;
     m->row.t.value = v;
     if (g->depth >= MEANING_DEPTH)
-        return graph_fail(g, v, "tensor constructors nested %u deep", g->depth);
+        return graph_fail(g, v, "tensor constructors nested {=%u} {deep}", g->depth);
     if (v->type == CKPT_V_PERSID) {
         if (g->st->object && g->st->object(g->st->user, v->u.pid, &m->row)) {
             m->is_tensor = true;

@@ -276,12 +276,12 @@ static ckpt_status push_submodules(struct script *s, struct submodule m, struct 
     ckpt_str name;
     const value_pair *pairs = value_pairs(value_state(m.object), &count);
     if (m.depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, m.object->offset, "modules nested deeper than %u", m.depth);
+        return fail(s->err, CKPT_ELIMIT, m.object->offset, "modules nested {deeper} than {=%u}", m.depth);
     for (uint32_t i = count; i-- > 0;) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
         if (*n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
-            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than %zu modules", *n);
+            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
         struct submodule *grown = arena_grow(s->f->a, *list, *n, cap, *n + 1, sizeof *grown);
         ckpt_str prefix = grown ? arena_printf(s->f->a, "%.*s%.*s.", (int)m.prefix.len, m.prefix.ptr,
                                                (int)name.len, name.ptr)
@@ -360,7 +360,7 @@ static ckpt_status not_module(const struct script *s, const ckpt_value *root)
     char type[64];
     struct torch_storages st = torch_archive_storages(s->ta);
     (void)fail(s->err, CKPT_EFORMAT, source_pos(st.stream, root->offset),
-               "the root of a TorchScript archive must be a module, this is a %s",
+               "the root of a TorchScript archive must be {=a module}, this is {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
     fail_near(s->err, st.packed_at, st.part);
     return CKPT_EFORMAT;

@@ -76,10 +76,10 @@ static ckpt_status skip(struct model *m)
 }
 
 /* opened - the next event must be E. */
-static ckpt_status opened(struct model *m, enum json_event e, const char *text)
+static ckpt_status opened(struct model *m, enum json_event e, const char *what, const char *must)
 {
     enum json_event got = json_next(&m->j);
-    return got == e ? CKPT_OK : json_unexpected(&m->j, got, text);
+    return got == e ? CKPT_OK : json_unexpected(&m->j, got, what, must);
 }
 
 /* ------------------------------------------------------------------ modules */
@@ -126,7 +126,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
             p.name = m->j.str;
         else if (str_is(key, "tensorId")) {
             if (!tensors_int(&m->j, e, &p.tensor))
-                return json_unexpected(&m->j, e, "tensorId must be a number >= 0");
+                return json_unexpected(&m->j, e, "tensorId", "a number >= 0");
         } else if (!json_skip(&m->j, e))
             return m->err->status;
     }
@@ -136,10 +136,10 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
 static ckpt_status read_parameters(struct model *m, uint32_t module)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "parameters must be an array"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "parameters", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_parameter(m, module));
-    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter must be an object");
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
 }
 
 /* name_module - the prefix of what is in it; the main module has none. A name
@@ -150,10 +150,10 @@ static ckpt_status module_key(struct model *m, uint32_t module)
     if (str_is(key, "parameters"))
         return read_parameters(m, module);
     if (str_is(key, "submodules"))
-        return opened(m, JSON_ARRAY, "submodules must be an array");
+        return opened(m, JSON_ARRAY, "submodules", "an array");
     if (!str_is(key, "name"))
         return skip(m);
-    CKPT_TRY(opened(m, JSON_STRING, "the name of a module must be a text"));
+    CKPT_TRY(opened(m, JSON_STRING, "the name of a module", "a text"));
     m->modules[module].prefix = m->j.str;
     return CKPT_OK;
 }
@@ -163,7 +163,7 @@ static ckpt_status module_key(struct model *m, uint32_t module)
 static ckpt_status read_modules(struct model *m)
 {
     uint32_t at;
-    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule must be an object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule", "an object"));
     CKPT_TRY(add_module(m, MAP_NONE, &at));
     for (;;) {
         enum json_event e = json_next(&m->j);
@@ -176,7 +176,7 @@ static ckpt_status read_modules(struct model *m)
         else if (e == JSON_OBJECT_END)
             at = m->modules[at].parent;
         else if (e != JSON_ARRAY_END)
-            return json_unexpected(&m->j, e, "a submodule must be an object");
+            return json_unexpected(&m->j, e, "a submodule", "an object");
     }
 }
 
@@ -217,10 +217,10 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
     uint64_t *list = NULL, k;
     size_t cap = 0;
     *n = 0;
-    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides must be arrays"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides", "arrays"));
     while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
         if (!tensors_int(&m->j, e, &k))
-            return json_unexpected(&m->j, e, "dims and strides must be numbers >= 0");
+            return json_unexpected(&m->j, e, "dims and strides", "numbers >= 0");
         list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
         if (!list)
             return fail_memory(m->err);
@@ -233,7 +233,7 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
 static ckpt_status read_record(struct model *m, ckpt_str *out)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "data must be an object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "data", "an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         bool key = str_is(m->j.str, "key");
         e = json_next(&m->j);
@@ -258,7 +258,7 @@ static ckpt_status tensor_key(struct model *m, struct tensor *x)
     if (str_is(key, "offset"))
         return tensors_int(&m->j, e, &x->t.storage_offset)
                    ? CKPT_OK
-                   : json_unexpected(&m->j, e, "offset must be a number >= 0");
+                   : json_unexpected(&m->j, e, "offset", "a number >= 0");
     if (str_is(key, "dataType") && e == JSON_STRING)
         x->t.dtype = (uint16_t)dtype_of(m->j.str);
     else if (str_is(key, "device") && e == JSON_STRING)
@@ -278,7 +278,7 @@ static ckpt_status read_tensor(struct model *m)
     if (e != JSON_OBJECT_END)
         return m->err->status;
     if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
-        CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu lacks its data, its type or some of its strides",
+        CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                    m->ntensors)));
         (void)json_forgive(&m->j); /* the text is whole */
         x.record.ptr = NULL;       /* the others keep their numbers */
@@ -298,10 +298,10 @@ static ckpt_status read_tensor(struct model *m)
 static ckpt_status read_tensors(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_ARRAY, "tensors must be an array"));
+    CKPT_TRY(opened(m, JSON_ARRAY, "tensors", "an array"));
     while ((e = json_next(&m->j)) == JSON_OBJECT)
         CKPT_TRY(read_tensor(m));
-    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor must be an object");
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor", "an object");
 }
 
 /* -------------------------------------------------------------------- model */
@@ -309,7 +309,7 @@ static ckpt_status read_tensors(struct model *m)
 static ckpt_status read_model(struct model *m)
 {
     enum json_event e;
-    CKPT_TRY(opened(m, JSON_OBJECT, "the text must be an object"));
+    CKPT_TRY(opened(m, JSON_OBJECT, "the text", "an object"));
     while ((e = json_next(&m->j)) == JSON_KEY) {
         if (str_is(m->j.str, "mainModule") && !m->nmodules)
             CKPT_TRY(read_modules(m));
@@ -326,8 +326,8 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
     ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
                                  p->name.ptr);
     if (p->tensor >= m->ntensors)
-        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is tensor %llu of %zu", STR_ARG(p->name),
-                    (unsigned long long)p->tensor, m->ntensors);
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
+                    STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
     const struct tensor *t = &m->tensors[p->tensor];
     if (!t->record.ptr) /* told */
         return CKPT_OK;

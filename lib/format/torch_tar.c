@@ -93,7 +93,8 @@ static ckpt_status add(struct tar_file *t, int64_t key, const struct tar_object 
     if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old))
         return fail_memory(t->err);
     if (old != MAP_NONE)
-        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes twice", (long long)key);
+        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
+                    (long long)key);
     grown[t->n++] = *o;
     return CKPT_OK;
 }
@@ -110,6 +111,15 @@ static ckpt_status next_pickle(struct tar_file *t, source *s, uint64_t *pos, ckp
     return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
 }
 
+/* no_such - V is not what an entry MUST be: THESE. */
+static ckpt_status no_such(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
+                           const char *these)
+{
+    char text[200];
+    (void)ckpt_value_text(v, 8, text, sizeof text);
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
+}
+
 /* The count that a member begins with. */
 static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
 {
@@ -117,18 +127,9 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
     int64_t i;
     CKPT_TRY(next_pickle(t, s, pos, &v));
     if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
-        return fail(t->err, CKPT_EFORMAT, source_pos(s, 0),
-                    "a member must begin with how many entries it has");
+        return no_such(t, s, v, "a member must begin with", "how many entries it has");
     *n = (uint64_t)i;
     return CKPT_OK;
-}
-
-/* no_such - V is not what an entry MUST be. */
-static ckpt_status no_such(struct tar_file *t, source *s, const ckpt_value *v, const char *must)
-{
-    char text[200];
-    (void)ckpt_value_text(v, 8, text, sizeof text);
-    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s, found %s", must, text);
 }
 
 static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
@@ -141,7 +142,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     CKPT_TRY(next_pickle(t, s, pos, &v));
     if (!key_number(value_item(v, 0), &key) ||
         (st.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
-        return no_such(t, s, v, "a storage must be (key, location, class)");
+        return no_such(t, s, v, "a storage must be", "(key, location, class)");
     if (!value_text(value_item(v, 1), &st.s.location))
         st.s.location = str_of("", 0);
     CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
@@ -151,7 +152,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
     if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) ||
         !range_within(*pos, st.s.nbytes, s->size)) {
         (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
-                   "storage %lld needs %llu elements, the member has %llu bytes left", (long long)key,
+                   "storage %lld needs {=%llu elements}, the member has {%llu bytes} left", (long long)key,
                    (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
         return CKPT_ETRUNCATED;
     }
@@ -174,7 +175,7 @@ static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_v
     if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
         !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
         !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
-        return no_such(t, s, v, "a storage view must be (key, root, offset, elements) inside its root");
+        return no_such(t, s, v, "a storage view must be", "(key, root, offset, elements) inside its root");
     struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
     o.offset = root->offset + (uint64_t)offset; /* bounded: each view is within its root */
     return add(t, key, &o);
@@ -197,7 +198,7 @@ static ckpt_status read_storages(struct tar_file *t, source *s)
 static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
 {
     if (r->status == CKPT_OK && n > reader_left(r) / 8)
-        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "%u sizes in %llu bytes", n,
+        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "{=%u sizes} in {%llu bytes}", n,
                     (unsigned long long)reader_left(r));
     uint64_t *d = arena_array(t->f->a, n, sizeof *d);
     if (!d)
@@ -206,7 +207,7 @@ static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const ui
         d[i] = reader_u64(r);
         if (d[i] > INT64_MAX)
             return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8), /* bounded: just read */
-                        "a size or stride must be >= 0, found %lld", (long long)d[i]);
+                        "a size or stride must be {=>= 0}, found {%lld}", (long long)d[i]);
     }
     *out = d;
     return r->status;
@@ -224,7 +225,7 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
         st = read_dims(t, &r, v->ndim, &v->stride);
     uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is the one to tell */
     if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
-        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset beyond 2^64");
+        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
     if (st == CKPT_OK)
         st = r.status;
     *pos = r.pos;
@@ -248,7 +249,7 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     if (!known && !of && t->lost)
         return CKPT_OK;
     if (!known) /* what follows it can be read all the same */
-        return told(t, no_such(t, s, v, "a tensor must be (key, storage key, class)"));
+        return told(t, no_such(t, s, v, "a tensor must be", "(key, storage key, class)"));
     o.row.t.storage = o.storage;
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
@@ -293,7 +294,8 @@ static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct st
     (void)user;
     (void)s;
     return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
-                "tar archive with a persistent id of a later format (\"%.*s\")", STR_ARG(pid->key));
+                "tar archive with a persistent id {of a later format (\"%.*s\")}; {=a number} belongs there",
+                STR_ARG(pid->key));
 }
 
 static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, const char *name,
@@ -301,7 +303,7 @@ static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, co
 {
     source *s = NULL;
     if (!e)
-        return fail(t->err, CKPT_EFORMAT, 0, "tar archive without a member \"%s\"", name);
+        return fail(t->err, CKPT_EFORMAT, 0, "tar archive {without} a member {=\"%s\"}", name);
     CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
     ckpt_status st = go(t, s);
     if (st != CKPT_OK) {
@@ -320,7 +322,8 @@ static ckpt_status all_known(struct tar_file *t, const struct pickle_facts *fact
         const ckpt_value *v = facts->persids[i];
         if (key_number(v->u.pid, &key) && !lookup(t, v->u.pid))
             return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
-                        "persistent id %lld, which must be the key of a storage or tensor", (long long)key);
+                        "persistent id {%lld}, which must be {=the key of a storage or tensor}",
+                        (long long)key);
     }
     return CKPT_OK;
 }

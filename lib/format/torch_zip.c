@@ -118,7 +118,7 @@ static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
 static ckpt_status two_checkpoints(const zip *z, ckpt_error *err)
 {
     (void)fail(err, CKPT_EFORMAT, source_pos(z->src, z->entries[0].header),
-               "several folders of the archive hold a \"data.pkl\", that of the first entry does not");
+               "several folders of the archive hold {=a \"data.pkl\"}, that of the first entry {does not}");
     fail_where(err, "%.*s", STR_ARG(z->entries[0].name));
     fail_hint(err, "`unzip` it and name the one checkpoint that is meant");
     return CKPT_EFORMAT;

@@ -27,14 +27,14 @@ static ckpt_status around(const zip *z, const char *path, struct check *c, ckpt_
     ckpt_error e = {0};
     if (z->shift) {
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0),
-                   "%llu bytes in front of the archive belong to nothing", (unsigned long long)z->shift);
+                   "{%llu bytes} in front of {=the archive} belong to nothing", (unsigned long long)z->shift);
         fail_hint(&e, "torch.load refuses the file like that");
         CKPT_TRY(check_tell(c, CHECK_STRAY, path, &e, err));
     }
     if (z->end == z->src->size)
         return CKPT_OK;
     (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end),
-               "%llu bytes behind the archive belong to nothing",
+               "{%llu bytes} behind {=the archive} belong to nothing",
                (unsigned long long)(z->src->size - z->end));
     return check_tell(c, CHECK_STRAY, path, &e, err);
 }
@@ -46,9 +46,10 @@ static ckpt_status duplicates(const zip *z, const char *path, struct check *c, c
         const struct zip_entry *x = &z->entries[i];
         if (!x->duplicate || zip_find(z, x->name) == (int64_t)i)
             continue;
-        (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, x->header),
-                   "a second record of this name, the first is at %llu; readers disagree on which counts",
-                   (unsigned long long)z->entries[zip_find(z, x->name)].header);
+        (void)fail(
+            &e, CKPT_EFORMAT, source_pos(z->src, x->header),
+            "{a second record} of this name, {=the first} is at %llu; readers disagree on which counts",
+            (unsigned long long)z->entries[zip_find(z, x->name)].header);
         fail_where(&e, "%.*s", STR_ARG(x->name));
         CKPT_TRY(check_tell(c, CHECK_DUPLICATE, path, &e, err));
     }
@@ -115,7 +116,7 @@ static void flaw(void *user, const struct zip_flaw *f)
     else if (f->text)
         (void)fail(&e, CKPT_EFORMAT, f->at, "%s", f->text);
     else
-        (void)fail(&e, CKPT_EFORMAT, f->at, "%s: %llu here, %llu in the directory at byte %llu", f->what,
+        (void)fail(&e, CKPT_EFORMAT, f->at, "%s: {%llu} here, {=%llu} in the directory at byte %llu", f->what,
                    (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     fail_where(&e, "%.*s", STR_ARG(f->name));

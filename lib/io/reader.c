@@ -15,7 +15,7 @@ ckpt_status reader_init(reader *r, source *src, uint64_t pos, uint64_t end, ckpt
     *r = (reader){.src = src, .pos = pos, .end = end, .err = err};
     if (pos > end || end > src->size) {
         r->status = fail(err, CKPT_ETRUNCATED, source_pos(src, pos),
-                         "bytes up to %" PRIu64 " are needed, there are %" PRIu64, end, src->size);
+                         "{=bytes up to %" PRIu64 "} are needed, there are {%" PRIu64 "}", end, src->size);
         return r->status;
     }
     uint64_t all = end - pos;
@@ -47,7 +47,7 @@ static bool enough(reader *r, uint64_t n)
     if (n <= r->end - r->pos)
         return true;
     r->status = fail(r->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos),
-                     "needs %" PRIu64 " bytes, %" PRIu64 " are left", n, r->end - r->pos);
+                     "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n, r->end - r->pos);
     return false;
 }
 

@@ -8,7 +8,7 @@
 ckpt_status source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     if (!range_within(off, n, s->size))
-        return fail(err, CKPT_ETRUNCATED, source_pos(s, off), "needs %zu bytes, %" PRIu64 " are left", n,
+        return fail(err, CKPT_ETRUNCATED, source_pos(s, off), "needs {=%zu bytes}, {%" PRIu64 "} are left", n,
                     off < s->size ? s->size - off : 0);
     return n ? s->ops->read_at(s, off, out, n, err) : CKPT_OK;
 }

@@ -123,7 +123,7 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
 {
     if (count > size || size - count > count)
         return fail(err, CKPT_EFORMAT, source_pos(parent, off),
-                    "text of %llu bytes cannot stand for %llu", (unsigned long long)size,
+                    "text of {%llu bytes} cannot stand for {=%llu}", (unsigned long long)size,
                     (unsigned long long)count);
     source *text;
     CKPT_TRY(source_slice(parent, off, size, &text, err));

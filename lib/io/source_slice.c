@@ -46,7 +46,7 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
 {
     if (!range_within(off, size, parent->size))
         return fail(err, CKPT_ETRUNCATED, source_pos(parent, off),
-                    "needs %" PRIu64 " bytes, %" PRIu64 " are left", size,
+                    "needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", size,
                     off < parent->size ? parent->size - off : 0);
     uint64_t base = source_pos(parent, off);
     /* Slices of slices collapse, so that no chain grows with nesting. */

@@ -56,6 +56,36 @@ static void says_file_byte_where_what(void)
     CU_ASSERT_STRING_EQUAL(ckpt_error_text(&e, text, 3), "ne");
 }
 
+/* What stands in braces is found or allowed; what an argument holds marks nothing. */
+static void marks_found_and_allowed(void)
+{
+    ckpt_error e;
+    char word[2048];
+    fail(&e, CKPT_EFORMAT, 3, "{%s} has {%d} of type %s, {=at most %zu} may be", "a{=b}", -7, "{x",
+         (size_t)9);
+    CU_ASSERT_STRING_EQUAL(e.what, "a{=b} has -7 of type {x, at most 9 may be");
+    CU_ASSERT_STRING_EQUAL(e.found, "-7"); /* the last counts */
+    CU_ASSERT_STRING_EQUAL(e.allowed, "at most 9");
+    fail(&e, CKPT_EFORMAT, 3, "{=%d} bytes, {%d}", 5, 50);
+    CU_ASSERT_STRING_EQUAL(e.what, "5 bytes, 50");
+    CU_ASSERT_STRING_EQUAL(e.found, "50");
+    CU_ASSERT_STRING_EQUAL(e.allowed, "5");
+    fail_begin(&e, "TUPLE1");
+    CU_ASSERT_STRING_EQUAL(e.what, "TUPLE1 5 bytes, 50");
+    fail(&e, CKPT_EFORMAT, 3, "%s", "{1} {=2}");
+    CU_ASSERT_STRING_EQUAL(e.what, "{1} {=2}");
+    CU_ASSERT(!e.found[0] && !e.allowed[0]);
+    memset(word, 0x1b, sizeof word - 1);
+    word[sizeof word - 1] = 0;
+    fail(&e, CKPT_EFORMAT, 3, "{%s}, {=%d}", word,
+         1); /* longer than any text may be, and not fit to be shown */
+    CU_ASSERT(strlen(e.what) < sizeof e.what && !strchr(e.what, 0x1b));
+    CU_ASSERT(strlen(e.found) > 60 && strlen(e.found) < sizeof e.found && !strchr(e.found, 0x1b));
+    CU_ASSERT_STRING_EQUAL(e.allowed, "");
+    CU_ASSERT_EQUAL(fail(NULL, CKPT_EFORMAT, 3, "{%d}", 1), CKPT_EFORMAT);
+    fail_begin(NULL, "x");
+}
+
 static void nobody_need_listen(void)
 {
     CU_ASSERT_EQUAL(fail(NULL, CKPT_ELIMIT, 1, "%s", "x"), CKPT_ELIMIT);
@@ -125,6 +155,7 @@ void suite_error(void)
 {
     UNIT(table_and_header_agree);
     UNIT(says_file_byte_where_what);
+    UNIT(marks_found_and_allowed);
     UNIT(nobody_need_listen);
     UNIT(system_errors_keep_their_number);
     UNIT(text_of_a_file_cannot_act);

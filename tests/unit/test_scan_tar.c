@@ -77,7 +77,8 @@ static void what_is_no_tar_further_on_is_told(void)
     buf_init(&b, 1 << 20);
     put(&b, "name", '0', TEXT("text"));
     b.data[3] ^= 1;
-    SAYS(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET, "tar: the checksum of a member's header is wrong");
+    SAYS(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET,
+         "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
 }
 
 /* A tar in a tar in a tar …, one deeper than is looked into. */
