@@ -459,11 +459,8 @@ static bool frame(struct tracer *t)
     if (!b)
         return false;
     uint64_t n = load_u64le(b), end = UINT64_MAX;
-    if (t->o->framed) {
-        if (!tracer_cross(t, n))
-            return false;
-        return true;
-    }
+    if (t->o->framed)
+        return tracer_cross(t, n);
     bool inside = t->buffer != UINT64_MAX && here(t) < t->buffer;
     if (!checked_add(here(t), n, &end) || end > t->r.end || inside) {
         t->out->framed_differs = t->out->framed_differs || inside;

@@ -227,8 +227,7 @@ static bool memo_far(struct tracer *t, uint64_t index, trace_ref r)
 bool tracer_tell(struct tracer *t, struct trace_step *s)
 {
     s->t = &t->t;
-    const struct pickle_op *op = pickle_op(t->op);
-    s->opname = op ? op->name : "";
+    s->opname = pickle_op(t->op)->name; /* others are refused before they tell */
     s->opcode = t->op;
     s->protocol = t->protocol;
     s->offset = t->at;
