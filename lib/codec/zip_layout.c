@@ -658,10 +658,13 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
         return fail_memory(err);
     CKPT_TRY(source_read(s, 0, bytes, n, err));
     uint32_t crc = crc32_update(0, bytes, n);
-    if (!z->crc_none && !e->crc_unknown && crc != e->crc)
-        return fail(err, CKPT_ECHECKSUM, here(z, e->header),
+    if (!z->crc_none && !e->crc_unknown && crc != e->crc) {
+        (void)fail(err, CKPT_ECHECKSUM, here(z, e->data_known ? e->data : e->header),
                     "its CRC-32 is {%08x}, the directory says {=%08x}",
                     crc, e->crc);
+        fail_hint(err, "its bytes are not those that were saved: get the file again");
+        return CKPT_ECHECKSUM;
+    }
     *out = str_of(bytes, n);
     return CKPT_OK;
 }
