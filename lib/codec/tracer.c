@@ -71,7 +71,7 @@ static bool truncated(struct tracer *t, uint64_t n)
 void tracer_seek(struct tracer *t, uint64_t pos)
 {
     uint64_t now = here(t);
-    if (pos >= now && pos - now <= (uint64_t)(t->lim - t->p)) {
+    if (pos - now <= (uint64_t)(t->lim - t->p)) { /* bounded: it goes only forward */
         t->p += pos - now;
         return;
     }
@@ -182,7 +182,9 @@ bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
         return false;
     if (t->o->framed)
         t->buffer = here(t);
-    return n ? true : tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+    if (n == 0)
+        return tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+    return true;
 }
 
 /* ----------------------------------------------------------- stack and memo */
@@ -221,7 +223,9 @@ static bool memo_far(struct tracer *t, uint64_t index, trace_ref r)
     if (t->nfar == t->cap_far && !tracer_grow(t, &t->far, &t->cap_far, sizeof *t->far))
         return false;
     t->far[t->nfar] = r;
-    return map_set_num(t->sparse, index, (uint32_t)t->nfar++) || tracer_memory(t);
+    if (!map_set_num(t->sparse, index, (uint32_t)t->nfar++))
+        return tracer_memory(t);
+    return true;
 }
 
 bool tracer_tell(struct tracer *t, struct trace_step *s)
