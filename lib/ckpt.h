@@ -318,7 +318,9 @@ CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
 CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
-CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file); /* may be NULL */
+/* ckpt_file_root - the top of the graph; NULL: there is none, or no memory for it. Some
+ * formats make it when it is first asked for. */
+CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
 

@@ -218,8 +218,9 @@ static ckpt_status by_magic(const struct probe *p, ckpt_error *err)
 static ckpt_status unknown(const struct probe *p, ckpt_error *err)
 {
     char hex[3 * 16 + 1] = "";
-    for (size_t i = 0; i < 16 && i < p->nhead; i++)
-        (void)snprintf(hex + 3 * i, 4, "%02x ", p->head[i]);
+    size_t n = p->nhead < 16 ? p->nhead : 16;
+    for (size_t i = 0; i < n; i++)
+        (void)snprintf(hex + 3 * i, 4, i + 1 < n ? "%02x " : "%02x", p->head[i]); /* bounded: 16 at most */
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a checkpoint format known here}; it begins {%s}", hex);
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
