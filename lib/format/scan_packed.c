@@ -9,6 +9,7 @@
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "format/scan.h"
+#include "io/reader.h"
 
 #define FREE_BYTES ((uint64_t)64 << 20) /* whatever the ratio */
 #define RATIO      1100u                /* no deflated byte gives more than 1032 */
@@ -91,10 +92,43 @@ static uint64_t seven_end(struct scan *s, source *src)
                : UINT64_MAX;
 }
 
+/* lz4_frame - over one frame: the number it begins with, flags, its block size, and by those flags
+ * its size (8 bytes) and dictionary (4), a checksum of that (1); blocks, each behind its size, of
+ * which the top bit says that it is not compressed, and by flag with a checksum; a size of 0; by flag
+ * a checksum of all. (LZ4 Frame Format Description, 1.6.) */
+static bool lz4_frame(reader *r)
+{
+    const unsigned char *flags = reader_take(r, 6);
+    if (!flags)
+        return false;
+    unsigned f = flags[4];
+    uint64_t n, check = f & 0x10 ? 4 : 0;
+    (void)reader_skip(r, (f & 8 ? 8u : 0) + (f & 1 ? 4u : 0) + 1);
+    while ((n = reader_u32(r) & 0x7fffffff))
+        (void)reader_skip(r, n + check); /* bounded: 31 bits, and 4 */
+    return !(f & 4) || reader_skip(r, 4);
+}
+
+/* lz4_end - behind the last frame from the beginning of SRC on, which libarchive does not tell. */
+static ckpt_status lz4_end(source *src, uint64_t *end, ckpt_error *err)
+{
+    reader r;
+    const unsigned char *magic;
+    CKPT_TRY(reader_init(&r, src, 0, src->size, err));
+    do
+        *end = r.pos;
+    while (reader_left(&r) >= 4 && (magic = reader_peek(&r, 4)) && load_u32le(magic) == 0x184d2204 &&
+           lz4_frame(&r));
+    reader_free(&r);
+    return r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
+}
+
 static ckpt_status foreign(struct scan *s, source *src, const char *kind, struct unpack *u, ckpt_error *err)
 {
     CKPT_TRY(unpack_archive(src, u, err));
     uint64_t end = strcmp(kind, "7-Zip") == 0 ? seven_end(s, src) : u->used;
+    if (strcmp(kind, "lz4") == 0)
+        CKPT_TRY(lz4_end(src, &end, err));
     return end >= src->size ? CKPT_OK
                             : fail(err, CKPT_EFORMAT, source_pos(src, end),
                                    "{%" PRIu64 " bytes} follow {=the compressed ones}", src->size - end);

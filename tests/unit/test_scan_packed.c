@@ -61,8 +61,7 @@ static void each_is_unpacked(void)
 static void bytes_behind_are_told(void)
 {
     char longer[200];
-    for (size_t i = 0; i + 1 < sizeof all / sizeof *all;
-         i++) { /* how far it read lz4 libarchive does not tell */
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!here(i))
             continue;
         memcpy(longer, all[i].bytes.ptr, all[i].bytes.len);
@@ -71,6 +70,22 @@ static void bytes_behind_are_told(void)
         CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && s.result.accounted == 0);
         CU_ASSERT(strcmp(s.first.id, "FMT002") == 0 || strcmp(s.first.id, "ARC002") == 0);
     }
+}
+
+/* As many frames as there are; the last one's end is the end. */
+static void frames_may_follow_frames(void)
+{
+    ckpt_str one = CONSTANT(LZ4);
+    char two[sizeof LZ4 * 2];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(two, one.ptr, one.len);
+    memcpy(two + one.len, one.ptr, one.len);
+    struct scanned s = scan_these(two, 2 * one.len, 0);
+    SAYS(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, 2 * one.len);
+    s = scan_these(two, 2 * one.len - 5, 0); /* its size of 0 and checksum are gone */
+    CU_ASSERT(s.findings && s.result.accounted < 2 * one.len - 5);
 }
 
 /* A few bytes that become many, and those that need a dictionary, which no file has. */
@@ -193,6 +208,7 @@ void suite_scan_packed(void)
 {
     UNIT(each_is_unpacked);
     UNIT(bytes_behind_are_told);
+    UNIT(frames_may_follow_frames);
     UNIT(much_of_little_is_unpacked);
     UNIT(cut_ones_are_told);
     UNIT(bombs_are_not_unpacked);
