@@ -81,7 +81,7 @@ static ckpt_status read_dtype(struct header *h, struct compact_row *x)
     x->dtype = (uint16_t)h->dtype;
     h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which {=safetensors} does not have",
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which is no {=dtype of safetensors}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
