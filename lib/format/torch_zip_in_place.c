@@ -47,9 +47,6 @@ static ckpt_status check(const ckpt_file *f, const struct zip_entry *e, ckpt_err
         return refuse(err, "its pickle is compressed");
     if (e->duplicate)
         return refuse(err, "two records are called data.pkl");
-    for (size_t i = 0; i < f->pickles[0]->npersids; i++)
-        if (!f->pickles[0]->persids[i]->u.pid)
-            return refuse(err, "a persistent id of protocol 0");
     return CKPT_OK;
 }
 

@@ -37,8 +37,7 @@ void reason(ckpt_status st, const ckpt_error *err)
 /* memory - NULL where none is left, as when it fails on request (in_turn.c). */
 static source *memory(const uint8_t *data, size_t size) { return source_mem(data, size, 0); }
 
-/* lacking - did something fail that has nothing to do with the bytes? */
-static bool lacking(const ckpt_error *err) { return err->status == CKPT_ENOMEM || err->status == CKPT_EIO; }
+bool lacking(const ckpt_error *err) { return err->status == CKPT_ENOMEM || err->status == CKPT_EIO; }
 
 /* ------------------------------------------------------------------- text */
 
@@ -248,6 +247,17 @@ static void salvage(const uint8_t *data, size_t size)
 static const struct patches no_patches;
 static const uint8_t zeros[60000];
 
+/* zip_held - member I patched by P, held against what it was to be. */
+static void zip_held(const zip *z, size_t i, ckpt_str bytes, const struct patches *p)
+{
+    ckpt_error err = {0};
+    bool same;
+    source *after = source_patched(z->src, p);
+    if (after)
+        reason(zip_patch_holds(z, i, after, bytes, &same, &err), &err);
+    source_unref(after);
+}
+
 /* zip_patch - members replaced and added where the archive stands: it still opens. */
 static void zip_patched(const uint8_t *data, size_t size)
 {
@@ -260,8 +270,12 @@ static void zip_patched(const uint8_t *data, size_t size)
     for (size_t i = 0; st == CKPT_OK && i < z->n && i < 8; i++) {
         struct patches p = no_patches, q = no_patches;
         ckpt_str name = z->entries[i].name, bytes;
-        if (zip_load(z, i, 1 << 16, &bytes, NULL) == CKPT_OK)
-            reason(zip_patch_replace(z, i, bytes, &p, &err), &err);
+        if (zip_load(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
+            ckpt_status done = zip_patch_replace(z, i, bytes, &p, &err);
+            reason(done, &err);
+            if (done == CKPT_OK && z->entries[i].method == 0)
+                zip_held(z, i, bytes, &p);
+        }
         reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
     }
     zip_close(st == CKPT_OK ? z : NULL);

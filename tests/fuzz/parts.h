@@ -6,6 +6,8 @@
 
 /* reason - a failure says why. */
 void reason(ckpt_status st, const ckpt_error *err);
+/* lacking - did something fail that has nothing to do with the bytes? */
+bool lacking(const ckpt_error *err);
 
 /* flows_begin - makes the files that some of them need in a new folder of FUZZ_FOLDER (/tmp). */
 void flows_begin(void);

@@ -256,6 +256,104 @@ static void what_is_not_clean_is_refused(void)
     close_edit(&e);
 }
 
+/* Each patch that finds no room in the list is told. */
+static void more_patches_than_a_list_holds(void)
+{
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++)
+        for (size_t room = 0; room < 4; room++) {
+            struct edit e = open_made(&kinds[k]);
+            e.list.n = PATCHES_MAX - room;
+            e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
+            bool fits = room >= (kinds[k].no_crc ? 1u : 3u);
+            CU_ASSERT(fits ? e.st == CKPT_OK : e.st == CKPT_EUSAGE && strstr(e.err.what, "too many"));
+            e.list.n = PATCHES_MAX - room;
+            e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), STR_LIT("new"), &e.list, &e.err);
+            CU_ASSERT_EQUAL(e.st, room < 2 ? CKPT_EUSAGE : CKPT_OK);
+            close_edit(&e);
+        }
+}
+
+/* refused - what was found when the archive was opened is not what is there. */
+static void refused(struct edit *e, const char *why)
+{
+    struct patches list = {0};
+    e->st = zip_patch_replace(e->z, 0, STR_LIT("NEW PICKLE"), &list, &e->err);
+    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
+}
+
+static void what_is_not_there_any_more_is_refused(void)
+{
+    struct edit e = open_made(&kinds[1]);
+    e.z->n += 5;
+    refused(&e, "behind the directory");
+    e.z->n -= 5;
+    CU_ASSERT_EQUAL(zip_data(e.z, 0, &e.err), CKPT_OK);
+    e.z->entries[0].limit = e.z->entries[0].data + e.z->entries[0].csize + 7;
+    refused(&e, "the data descriptor of its pickle is missing");
+    struct patches list = {0};
+    e.st = zip_patch_append(e.z, 0, STR_LIT("a/old"), str_of("", 0xFFFFFFFFu), &list, &e.err);
+    CU_ASSERT_EQUAL(e.st, CKPT_ELIMIT);
+    close_edit(&e);
+    e = open_made(&(struct how){.between = "0123456789012345678901234567890123456789"
+                                           "012345678901234567890123456789012345"});
+    refused(&e, "behind the directory"); /* as long as wide end records */
+    close_edit(&e);
+    e = open_made(&kinds[4]);
+    unsigned char *end = e.bytes.data + e.bytes.len - 98;
+    end[4]++;
+    refused(&e, "behind the directory");
+    end[4]--;
+    end[56]++;
+    refused(&e, "behind the directory");
+    end[56]--;
+    close_edit(&e);
+}
+
+/* DIFFERS - where entry 1 has another WHAT than it had, the archive is another one. */
+#define DIFFERS(what, other)                                                                                 \
+    do {                                                                                                     \
+        __typeof__(what) was = (what);                                                                       \
+        (what) = (other);                                                                                    \
+        CU_ASSERT_FALSE(held(&e, 0, "NEW PICKLE"));                                                          \
+        (what) = was;                                                                                        \
+        CU_ASSERT(held(&e, 0, "NEW PICKLE"));                                                                \
+    } while (0)
+
+static void another_archive_is_told_from_the_patched_one(void)
+{
+    struct edit e = open_made(&kinds[1]);
+    e.st = zip_patch_replace(e.z, 0, STR_LIT("NEW PICKLE"), &e.list, &e.err);
+    reopen(&e);
+    struct zip_entry *x = &e.z->entries[1];
+    DIFFERS(x->name, STR_LIT("a/dat2"));
+    DIFFERS(x->header, x->header + 1);
+    DIFFERS(x->csize, x->csize + 1);
+    DIFFERS(x->usize, x->usize + 1);
+    DIFFERS(x->method, 8);
+    DIFFERS(x->flags, 0);
+    DIFFERS(x->crc, 1);
+    DIFFERS(e.z->n, 1);
+    DIFFERS(e.z->n, 3);
+    DIFFERS(e.z->entries[0].data_known, false);
+    buf other; /* the file before, with one byte changed in the local header; then with one more */
+    buf_init(&other, 1 << 20);
+    buf_put(&other, e.bytes.data, e.bytes.len);
+    static const size_t places[] = {4, 14, 18, 26};
+    source *src = source_mem(other.data, other.len, 0);
+    for (size_t k = 0; k < sizeof places / sizeof *places; k++) {
+        other.data[places[k]] ^= 4;
+        DIFFERS(e.z->src, src);
+        other.data[places[k]] ^= 4;
+    }
+    source_unref(src);
+    buf_byte(&other, 0);
+    src = source_mem(other.data, other.len, 0);
+    DIFFERS(e.z->src, src);
+    source_unref(src);
+    buf_free(&other);
+    close_edit(&e);
+}
+
 /* The same archive, its directory 5 GiB further on in a file with a hole. */
 static int far_away(void)
 {
@@ -297,5 +395,8 @@ void suite_zip_patch(void)
     UNIT(what_a_patched_archive_holds_is_told);
     UNIT(a_longer_one_is_added_and_the_old_one_kept);
     UNIT(what_is_not_clean_is_refused);
+    UNIT(more_patches_than_a_list_holds);
+    UNIT(what_is_not_there_any_more_is_refused);
+    UNIT(another_archive_is_told_from_the_patched_one);
     UNIT(beyond_four_gigabytes);
 }

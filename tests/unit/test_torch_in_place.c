@@ -1,0 +1,321 @@
+/* New names in an archive that stays where it is: what is made of it, what is refused, and that what is
+ * said to be proven is told from everything that is not. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "codec/pickle_shorten.h"
+#include "codec/zip_patch.h"
+#include "core/plan.h"
+#include "format/torch_archive.h"
+#include "format/torch_zip.h"
+#include "pickled.h"
+
+struct edited {
+    struct made m;
+    ckpt_plan *p;
+    struct patches list;
+    ckpt_status st;
+    ckpt_error err;
+};
+
+/* plan - of M, its keys without what begins with FROM, then below TO. */
+static struct edited plan(struct made m, const char *from, const char *to)
+{
+    struct edited e = {.m = m};
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(m.f, &e.p, &e.err), CKPT_OK);
+    CU_ASSERT(!from || ckpt_plan_strip(e.p, from, false, &e.err) == CKPT_OK);
+    CU_ASSERT(!to || ckpt_plan_add(e.p, to, &e.err) == CKPT_OK);
+    return e;
+}
+
+static void edit(struct edited *e)
+{
+    e->list = (struct patches){0};
+    CU_ASSERT_EQUAL(plan_entries(e->p, &e->err), CKPT_OK);
+    e->st = torch_zip_in_place(e->p, &e->list, &e->err);
+}
+
+static struct edit *edit_of(struct edited *e, const ckpt_value *node, uint32_t n)
+{
+    struct edit *one = plan_edit(e->p, node, n);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(one);
+    return one;
+}
+
+static void edited_close(struct edited *e)
+{
+    ckpt_plan_free(e->p);
+    made_close(&e->m);
+}
+
+/* patched - M with E's patches, opened. */
+static struct made patched(struct edited *e)
+{
+    char bytes[65536];
+    source *after = source_patched(e->m.f->src, &e->list);
+    CU_ASSERT_FATAL(after && after->size <= sizeof bytes);
+    CU_ASSERT_EQUAL(source_read(after, 0, bytes, (size_t)after->size, NULL), CKPT_OK);
+    struct made now = made_bytes(bytes, (size_t)after->size, NULL);
+    source_unref(after);
+    return now;
+}
+
+/* is_edited - the file of E is WANT afterwards, GROWN or not, and that is known already where PROVEN. */
+static void is_edited(struct edited *e, const char *want, bool grown, bool proven)
+{
+    edit(e);
+    CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
+    CU_ASSERT_EQUAL(e->list.new_size > e->list.old_size, grown);
+    CU_ASSERT_EQUAL(e->list.reread, proven);
+    struct made now = patched(e);
+    rows_are(&now, want);
+    made_close(&now);
+    edited_close(e);
+}
+
+static void refuses(struct edited *e, const char *why)
+{
+    edit(e);
+    CU_ASSERT(e->st == CKPT_EUNSUPPORTED && strstr(e->err.what, why));
+    if (!strstr(e->err.what, why))
+        printf("  said: %s instead of %s\n", e->err.what, why);
+}
+
+#define LONG "a.very.long.prefix.of.everything.that.is.in.this.model."
+#define F4   " dense float32[4]@0+0;"
+
+static void shorter_names_take_the_place_of_the_old_ones(void)
+{
+    struct edited e = plan(made_zip("{'m.w':" W ",'m.v':" W "}"), "m.", NULL);
+    is_edited(&e, "w" F4 "v" F4, false, true);
+    e = plan(made_zip("collections.OrderedDict()+{'m.w':" W ",'m.b':[" W ",{3:" W "}]}"), "m.", NULL);
+    is_edited(&e, "w" F4 "b.0" F4 "b.1.3" F4, false, true);
+    e = plan(made_zip("{'m.w':" W "}"), "m.", "mm"); /* as long */
+    is_edited(&e, "mmw" F4, false, true);
+}
+
+static void longer_ones_go_behind_the_storages(void)
+{
+    struct edited e = plan(made_zip("{'w':" W "}"), NULL, LONG);
+    is_edited(&e, LONG "w" F4, true, false);
+}
+
+/* A text that is somewhere else in the graph, too, or that PUTs cannot fill up. */
+static void what_cannot_be_shortened_is_written_again(void)
+{
+    struct edited e = plan(made_zip("{#1='m.w':" W ",'k':#1}"), NULL, NULL);
+    edit_of(&e, e.m.f->root, 2)->names[0] = STR_LIT("w");
+    is_edited(&e, "w" F4, false, false);
+    e = plan(made_zip("{'w':" W ",'gone':" W "}"), NULL, NULL);
+    edit_of(&e, e.m.f->root, 2)->dropped[1] = true;
+    is_edited(&e, "w" F4, false, false);
+    e = plan(made_zip("{1:" W "}"), NULL, NULL);
+    edit_of(&e, e.m.f->root, 1)->names[0] = STR_LIT("one"); /* of a number */
+    is_edited(&e, "one" F4, false, false);
+}
+
+/* Items that are texts, of a list and of an object; more edits than there are items. */
+static void texts_of_lists_are_names_too(void)
+{
+    static const char *const made[] = {"{'w':" W ",'l':['m.w','m.x']}",
+                                       "{'w':" W ",'l':my.List()+['m.w','m.x']}"};
+    for (size_t i = 0; i < 2; i++)
+        for (uint32_t n = 2; n < 4; n++) {
+            struct edited e = plan(made_zip(made[i]), NULL, NULL);
+            edit_of(&e, value_get(e.m.f->root, "l"), n)->names[n - 1] = STR_LIT("z");
+            is_edited(&e, "w" F4, false, n == 2);
+        }
+}
+
+static void what_the_ordinary_writer_changes_is_refused(void)
+{
+    struct edited e = plan(made_zip("{'m.w':" W "}"), "m.", NULL);
+    ckpt_file *f = e.m.f;
+    struct torch_archive *ta = f->container;
+    struct zip_entry *x = &ta->z->entries[torch_archive_find(ta, "data.pkl")];
+    ckpt_value *root = f->root;
+    f->nreplaced++;
+    refuses(&e, "a whole module");
+    f->nreplaced--;
+    f->nparts++;
+    refuses(&e, "more than one pickle");
+    f->nparts--;
+    f->npickles++;
+    refuses(&e, "more than one pickle");
+    f->npickles--;
+    f->root = NULL;
+    e.st = torch_zip_in_place(e.p, &e.list, &e.err);
+    CU_ASSERT(e.st == CKPT_EUNSUPPORTED && strstr(e.err.what, "more than one pickle"));
+    f->root = root;
+    x->method = 8;
+    refuses(&e, "its pickle is compressed");
+    x->method = 0;
+    x->flags |= 0x20;
+    refuses(&e, "its pickle is compressed");
+    x->flags &= (uint16_t)~0x20u;
+    x->duplicate = true;
+    refuses(&e, "two records are called data.pkl");
+    x->duplicate = false;
+    is_edited(&e, "w" F4, false, true);
+}
+
+/* The old pickle takes a name that is free; when a hundred are taken, that is enough. */
+static void old_pickles_are_put_aside(void)
+{
+    static const float four[] = {1, 2, 3, 4};
+    char names[100][16];
+    struct record r[103];
+    buf b;
+    buf_init(&b, 1 << 16);
+    pickled(&b, "{'w':" W "}");
+    r[0] = (struct record){"data.pkl", (char *)b.data, b.len};
+    r[1] = (struct record){"data/0", (const char *)four, 16};
+    for (unsigned k = 0; k < 100; k++) {
+        snprintf(names[k], sizeof names[k], k ? "data.o%02u" : "data.old", k);
+        r[2 + k] = (struct record){names[k], "old", 3};
+    }
+    for (size_t n = 0; n <= 100; n += 25) {
+        struct edited e = plan(made_archive(r, n + 2, NULL), NULL, LONG);
+        edit(&e);
+        CU_ASSERT_EQUAL(e.st, n < 100 ? CKPT_OK : CKPT_EUNSUPPORTED);
+        if (n < 100) {
+            char want[32];
+            snprintf(want, sizeof want, n ? "archive/data.o%02zu" : "archive/data.old", n);
+            CU_ASSERT(e.list.at[0].at == 30 && str_is(e.list.at[0].bytes, want));
+        }
+        edited_close(&e);
+    }
+    buf_free(&b);
+}
+
+/* ------------------------------------------------------------------- proof */
+
+/* What torch_zip_reread is asked, and what it is asked about. */
+struct asked {
+    struct edited e;
+    struct torch_archive *ta;
+    struct pickle_text text;
+    size_t i;
+    ckpt_str bytes; /* of the new pickle */
+    struct row *row;
+};
+
+static struct asked asked_of(const char *text)
+{
+    struct asked a = {.e = plan(made_zip(text), NULL, NULL)};
+    uint32_t n;
+    const value_pair *pairs = value_pairs(a.e.m.f->root, &n);
+    ckpt_str old;
+    CU_ASSERT_FATAL(n > 0 && value_text(pairs[0].key, &old));
+    a.text = (struct pickle_text){pairs[0].key->offset, pairs[0].key, old, str_skip(old, 2)};
+    edit_of(&a.e, a.e.m.f->root, n)->names[0] = a.text.text;
+    edit(&a.e);
+    CU_ASSERT_FATAL(a.e.st == CKPT_OK && a.e.list.reread);
+    a.ta = a.e.m.f->container;
+    a.i = (size_t)torch_archive_find(a.ta, "data.pkl");
+    for (size_t k = 0; k < a.e.list.n; k++)
+        if (a.e.list.at[k].bytes.len == a.ta->z->entries[a.i].usize)
+            a.bytes = a.e.list.at[k].bytes;
+    CU_ASSERT_FATAL(a.bytes.len > 0);
+    a.row = &a.e.m.f->table.rows[0];
+    return a;
+}
+
+static bool proven(const struct asked *a)
+{
+    return torch_zip_reread(a->e.p, a->ta, a->i, a->bytes, &a->text, 1, &a->e.list);
+}
+
+/* HOLDS_NOT - with WHAT as it is it is proven, with WHAT another it is not. */
+#define HOLDS_NOT(what, other)                                                                               \
+    do {                                                                                                     \
+        __typeof__(what) was = (what);                                                                       \
+        (what) = (other);                                                                                    \
+        CU_ASSERT_FALSE(proven(&a));                                                                         \
+        (what) = was;                                                                                        \
+        CU_ASSERT(proven(&a));                                                                               \
+    } while (0)
+
+static void rows_that_differ_are_no_proof(void)
+{
+    static const uint64_t five[] = {5}, two[] = {2};
+    struct asked a = asked_of("{'m.w':" W ",'v':" W "}");
+    ckpt_tensor *t = &a.row->t;
+    struct plan_entry *p = a.e.p->entries;
+    HOLDS_NOT(t->value, NULL);
+    HOLDS_NOT(t->dtype, CKPT_DT_F64);
+    HOLDS_NOT(t->kind, CKPT_META);
+    HOLDS_NOT(t->ndim, 2);
+    HOLDS_NOT(t->storage, 1);
+    HOLDS_NOT(t->storage_offset, 1);
+    HOLDS_NOT(t->has_data, false);
+    HOLDS_NOT(t->has_shape, false);
+    HOLDS_NOT(t->conj, true);
+    HOLDS_NOT(t->neg, true);
+    HOLDS_NOT(t->requires_grad, true);
+    HOLDS_NOT(t->parameter, true);
+    HOLDS_NOT(t->part_of, 0);
+    HOLDS_NOT(t->npath, 2);
+    HOLDS_NOT(t->shape, five);
+    HOLDS_NOT(t->shape, NULL);
+    HOLDS_NOT(t->stride, two);
+    HOLDS_NOT(p[0].row, 1);
+    HOLDS_NOT(p[0].name, STR_LIT("x"));
+    HOLDS_NOT(p[0].name, STR_LIT("w."));
+    HOLDS_NOT(a.e.p->nentries, 1);
+    size_t *rows = &a.e.m.f->table.nrows;
+    a.e.p->nentries = *rows = 1;
+    CU_ASSERT_FALSE(proven(&a));
+    a.e.p->nentries = *rows = 2;
+    CU_ASSERT(proven(&a));
+    edited_close(&a.e);
+}
+
+static void names_that_differ_are_no_proof(void)
+{
+    struct asked a = asked_of("{'m.a':{'b':{1:" W "}}}");
+    ckpt_str *name = &a.e.p->entries[0].name;
+    CU_ASSERT(str_is(*name, "a.b.1"));
+    HOLDS_NOT(*name, STR_LIT("a_b.1"));
+    HOLDS_NOT(*name, STR_LIT("a.c.1"));
+    HOLDS_NOT(*name, STR_LIT("a.b.2"));
+    HOLDS_NOT(*name, STR_LIT("a.b.12"));
+    HOLDS_NOT(*name, STR_LIT("a.b"));
+    HOLDS_NOT(*name, STR_LIT(""));
+    edited_close(&a.e);
+}
+
+static void bytes_that_differ_are_no_proof(void)
+{
+    struct asked a = asked_of("{'m.w':" W "}");
+    struct patches *l = &a.e.list;
+    source *kept = a.ta->kept[0], *shorter = source_mem("", 0, CKPT_NO_OFFSET);
+    HOLDS_NOT(a.ta->kept[0], shorter);
+    source_unref(shorter);
+    CU_ASSERT(a.ta->kept[0] == kept);
+    HOLDS_NOT(a.text.text, STR_LIT("v"));
+    HOLDS_NOT(a.text.at, a.text.at + 1);
+    HOLDS_NOT(a.i, a.i + 1);
+    for (size_t k = 0; k < l->n; k++)
+        for (size_t b = 0; b < l->at[k].bytes.len; b++)
+            HOLDS_NOT(((char *)(uintptr_t)l->at[k].bytes.ptr)[b], 'Z');
+    while (l->n) {
+        l->n--;
+        CU_ASSERT_FALSE(proven(&a));
+    }
+    edited_close(&a.e);
+}
+
+void suite_torch_in_place(void)
+{
+    UNIT(shorter_names_take_the_place_of_the_old_ones);
+    UNIT(longer_ones_go_behind_the_storages);
+    UNIT(what_cannot_be_shortened_is_written_again);
+    UNIT(texts_of_lists_are_names_too);
+    UNIT(what_the_ordinary_writer_changes_is_refused);
+    UNIT(old_pickles_are_put_aside);
+    UNIT(rows_that_differ_are_no_proof);
+    UNIT(names_that_differ_are_no_proof);
+    UNIT(bytes_that_differ_are_no_proof);
+}
