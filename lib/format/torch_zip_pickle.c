@@ -630,6 +630,15 @@ static const ckpt_value *state_dict_of(const ckpt_file *f, const ckpt_value *v)
     return by;
 }
 
+/* hold_arguments - put_class leaves a class, which no call takes for its arguments. */
+static void hold_arguments(struct torch_writer *w, const ckpt_value *call)
+{
+    const ckpt_value *given[2] = {call->u.call.args, value_more_of(call)->kwargs};
+    for (int i = 0; i < 2; i++)
+        if (given[i] && given[i]->type == CKPT_V_PERSID && !storage_of(w, given[i]))
+            w->no_tuple = given[i];
+}
+
 /* replace - a node that is reached twice must be replaced by one, so what was
  * rewritten is kept. */
 static const ckpt_value *replace(void *user, const ckpt_value *v)
@@ -643,6 +652,7 @@ static const ckpt_value *replace(void *user, const ckpt_value *v)
         return w->news[i];
     if (by->type != CKPT_V_CALL || w->failed)
         return by;
+    hold_arguments(w, by);
     if (rewrite(w, by, &out, NULL) != CKPT_OK || (out != by && note_rewritten(w, by, out, NULL) != CKPT_OK)) {
         w->failed = true;
         return by;
@@ -662,5 +672,8 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     ckpt_status st = pickle_write(w->p->root, &hooks, &w->pickle, err);
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
+    if (st == CKPT_OK && w->no_tuple)
+        return fail(err, CKPT_ELOSSY, w->no_tuple->offset,
+                    "a persistent id stands where a call has its arguments; that cannot be written");
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

@@ -23,7 +23,7 @@
 struct how {
     ckpt_dtype to; /* NONE: no cast */
     const char *glob, *drop;
-    bool strict;
+    bool strict, sanitize;
 };
 
 static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, const char *notice,
@@ -37,6 +37,8 @@ static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, con
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
     if (how.drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, how.drop, err), CKPT_OK);
+    if (how.sanitize)
+        CU_ASSERT_EQUAL(ckpt_plan_sanitize(p, "torch-zip", err), CKPT_OK);
     if (how.to)
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, how.glob, how.to, err), CKPT_OK);
     ckpt_status st = ckpt_plan_write(p, path, &o, &r, err);
@@ -84,10 +86,9 @@ static void refused(const char *text, struct how how, const char *says)
     made_close(&back);
 }
 
-static const struct how half = {CKPT_DT_F16, NULL, NULL, false}, as_it_is = {CKPT_DT_NONE, NULL, NULL, false},
-                        eighth = {CKPT_DT_F8_E5M2, NULL, NULL, false},
-                        strict_half = {CKPT_DT_F16, NULL, NULL, true},
-                        strict_eighth = {CKPT_DT_F8_E5M2, NULL, NULL, true};
+static const struct how half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
+                        strict_half = {.to = CKPT_DT_F16, .strict = true},
+                        strict_eighth = {.to = CKPT_DT_F8_E5M2, .strict = true}, safe = {.sanitize = true};
 
 /* -------------------------------------------------------------------- casts */
 
@@ -111,8 +112,8 @@ static void storages_are_cast_whole(void)
 static void views_that_disagree_are_refused(void)
 {
     static const char two[] = "{'a':" W ",'b':" V2(FLOATS, 1, "(2,)", "(1,)") "}";
-    refused(two, (struct how){CKPT_DT_F16, "a", NULL, false}, "\"");
-    refused(two, (struct how){CKPT_DT_F16, "b", NULL, false}, "\"");
+    refused(two, (struct how){.to = CKPT_DT_F16, .glob = "a"}, "\"");
+    refused(two, (struct how){.to = CKPT_DT_F16, .glob = "b"}, "\"");
     refused("{'a':" V3(UNTYPED(16), "torch.float32") ",'b':" V3(UNTYPED(16), "torch.float64") "}", half,
             "\"");
     refused("{'a':" V2META(FLOATS, "False", "{'neg':True}") "}", eighth,
@@ -184,17 +185,39 @@ static void objects_keep_what_they_hold(void)
     refused("{'w':" W ",'o':my.Thing(@('storage',torch.FloatStorage,'7','meta',4))}", as_it_is,
             "storage \"7\" is on the meta device, outside of a tensor");
     refused("{'w':" W ",'o':my.Thing(" FLOATS ")}", half, "");
+    refused("{'w':" W ",'o':my.Thing|@('module',my.Net,'net.py','x')}", as_it_is,
+            "a persistent id stands where a call has its arguments");
+    becomes("{'w':" W ",'o':my.Thing|" FLOATS "}", as_it_is, "w dense float32[4]@0+0;", NULL);
     becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor(),torch._utils._rebuild_tensor_v2(" FLOATS
             ",1,2,3,4,5,6,7,8),torch._utils._rebuild_tensor_v2(" FLOATS "))}",
             as_it_is, "w dense float32[4]@0+0;", NULL);
 }
 
+#define TYPED(storage, meta)                                                                                 \
+    "torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" storage                \
+    ",0,(2,),(1,),True," OD "," meta "),{'a':1})"
+
+/* Objects give way to the tensors that they are, with their bits. */
+static void plain_tensors_keep_their_bits(void)
+{
+    becomes("{'w':" TYPED(FLOATS, "{'neg':True}") ",'p':" TYPED(FLOATS, "{}") "}", safe,
+            "w dense float32[2]@0+0 grad neg;p dense float32[2]@0+0 grad;", NULL);
+    becomes("{'w':" TYPED(STORAGE("ComplexFloat", "0", 2), "{'conj':True,'neg':True}") ",'c':" TYPED(
+                STORAGE("ComplexFloat", "1", 2), "{'conj':True}") "}",
+            safe, "w dense complex64[2]@0+0 grad conj neg;c dense complex64[2]@1+0 grad conj;", NULL);
+    becomes("{'w':" TYPED(STORAGE("Float8_e5m2", "0", 16), "{'neg':True}") "}", safe,
+            "w dense float8_e5m2[2]@0+0 grad neg;", NULL);
+    becomes("{'n':" NUMPY ",'w':" W "}", safe, "n dense float32[2]@0+0;w dense float32[4]@1+0;", NULL);
+    becomes("{'w':" TYPED(FLOATS, "{'neg':True}") "}", (struct how){.to = CKPT_DT_F16, .sanitize = true},
+            "w dense float16[2]@0+0 grad neg;", NULL);
+}
+
 static void entries_go_with_their_tensors(void)
 {
     becomes("{'a':" W ",'b':[1," W "],'o':my.List()+[" W ",2],'d':my.Dict()+{'x':" W "}+[1]}",
-            (struct how){CKPT_DT_NONE, NULL, "*.?", false}, "a dense float32[4]@0+0;", NULL);
+            (struct how){.drop = "*.?"}, "a dense float32[4]@0+0;", NULL);
     becomes("{'a':#1=[" W "],'b':#1,'c':" V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") "}",
-            (struct how){CKPT_DT_NONE, NULL, "a.0", false},
+            (struct how){.drop = "a.0"},
             "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
 }
 
@@ -331,6 +354,7 @@ void suite_torch_rewrite(void)
     UNIT(what_has_no_bytes_stays_so);
     UNIT(storage_classes_that_torch_lacks);
     UNIT(objects_keep_what_they_hold);
+    UNIT(plain_tensors_keep_their_bits);
     UNIT(entries_go_with_their_tensors);
     UNIT(views_of_old_become_offsets);
     UNIT(streams_in_bytes_become_records);
