@@ -103,7 +103,8 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o \
-    $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o
+    $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
+    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o
 
 -include $(DEPS)
 
@@ -140,8 +141,9 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 
 # The fuzz targets, but each call that can fail fails in turn.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
-    format_scan map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read)
-$(B)/tests/fail/in_turn: $(B)/obj/tests/fail/in_turn.o $(B)/obj/tests/fail/oom.o $(FUZZ_PARTS) $(LIB_OBJ)
+    format_scan map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
+    fsync link linkat lstat mkdir realpath rename renameat renameat2 stat unlink unlinkat)
+$(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets folder) $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread

@@ -171,15 +171,18 @@ static ckpt_status put_map(const struct set *s, buf *b, ckpt_error *err)
         at[u] = (struct place){s->cut.units[u].shard, s->cut.units[u].up != u, u};
     qsort(at, s->cut.nunits, sizeof *at, by_place);
     buf_text(b, "  \"weight_map\": {");
-    for (uint32_t i = 0; i < s->cut.nunits; i++) {
+    bool named = true;
+    for (uint32_t i = 0; named && i < s->cut.nunits; i++) {
+        ckpt_str shard = base_name(s, at[i].shard);
+        named = shard.ptr != NULL;
         buf_text(b, i ? ",\n    " : "\n    ");
         json_quote_ascii(b, s->cut.units[at[i].unit].name);
         buf_text(b, ": ");
-        json_quote_ascii(b, base_name(s, at[i].shard));
+        json_quote_ascii(b, shard);
     }
     buf_text(b, "\n  }\n}");
     free(at);
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+    return named && buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status write_index(struct set *s, size_t aliases, ckpt_error *err)

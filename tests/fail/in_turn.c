@@ -6,6 +6,7 @@
  *
  *   FUZZ_TARGET=NAME in_turn [-m BYTES] FILE|PACK…      inputs of at most BYTES (20000)
  *   in_turn -e [-m BYTES] FILE|PACK…              by ckpt.h: opened, asked everything, planned anew
+ *   in_turn -s FILE|FOLDER…                       written as sets of shards, and read: the scenes of sets.c
  * -w: a call fails only where none failed that was reached in the same way, by the same callers.
  */
 #include <execinfo.h>
@@ -24,6 +25,7 @@
 #include "io/sink.h"
 #include "io/source.h"
 #include "oom.h"
+#include "sets.h"
 
 #define CASE_SECONDS 20
 
@@ -32,7 +34,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv);
 
 static struct oom *turn; /* shared with the parent, which tells what died */
 static size_t most = 20000;
-static bool everything;
+static bool everything, sets;
 
 #define WAYS (1u << 21) /* more than there are: at most a quarter is taken */
 static _Atomic uint64_t *ways; /* that failed, hashed; NULL: without -w */
@@ -191,14 +193,27 @@ static bool new_way(void)
 static void once(const uint8_t *data, size_t size, long at)
 {
     alarm(CASE_SECONDS);
+    if (sets) {
+        oom_use(NULL, NULL);
+        sets_ready();
+        oom_use(turn, ways ? new_way : NULL);
+    }
     atomic_store(&turn->count, 0);
     atomic_store(&failed, false);
     atomic_fetch_add(&turn[1].count, 1);
     turn->at = at;
-    if (everything)
+    if (sets)
+        sets_run();
+    else if (everything)
         (void)exercise_memory(data, size, "in turn");
     else
         (void)LLVMFuzzerTestOneInput(data, size);
+    if (ways)
+        turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
+    if (sets) {
+        oom_use(NULL, NULL);
+        sets_check();
+    }
     if (ways)
         turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
     turn->at = 0;
@@ -211,7 +226,8 @@ static void input(const uint8_t *data, size_t size)
     uint8_t *copy = malloc(size ? size : 1); /* one byte too far is seen */
     if (!copy)
         exit(2);
-    memcpy(copy, data, size);
+    if (size)
+        memcpy(copy, data, size);
     do {
         once(copy, size, ++*next);
     } while (atomic_load(&turn->count) >= *next);
@@ -227,9 +243,12 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
         int status = 0;
         fflush(stdout);
         pid_t pid = fork();
+        if (pid == 0 && sets && !sets_scene(pack, at))
+            exit(0);
         if (pid == 0)
             input(data, size);
-        if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        if (pid < 0 || waitpid(pid, &status, 0) != pid ||
+            (sets && WIFEXITED(status) && WEXITSTATUS(status) == 2)) /* no scene could be set up */
             exit(2);
         if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
             return deaths;
@@ -237,7 +256,7 @@ static long input_apart(const uint8_t *data, size_t size, const char *pack, size
             *next = turn->at;
         turn->at = 0;
         if (deaths++ < 3)
-            printf("%s, input at %zu: call %ld failed: %s %d\n", pack, at, *next,
+            printf("%s, %s %zu: call %ld failed: %s %d\n", pack, sets ? "scene" : "input at", at, *next,
                    WIFSIGNALED(status) ? "signal" : "exit",
                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
     }
@@ -279,11 +298,13 @@ int main(int argc, char **argv)
     long deaths = 0, cases;
     bool by_way = false;
     int opt;
-    while ((opt = getopt(argc, argv, "em:w")) != -1) {
+    while ((opt = getopt(argc, argv, "em:sw")) != -1) {
         if (opt == 'e')
             everything = true;
         else if (opt == 'm')
             most = strtoul(optarg, NULL, 10);
+        else if (opt == 's')
+            sets = true;
         else if (opt == 'w')
             by_way = true;
         else
@@ -294,10 +315,16 @@ int main(int argc, char **argv)
         ways = share(WAYS * sizeof *ways);
         (void)way(); /* which loads a library, once */
     }
-    oom_use(turn, by_way ? new_way : NULL);
-    if (!everything)
+    if (sets)
+        sets_begin();
+    else
+        oom_use(turn, by_way ? new_way : NULL);
+    if (!everything && !sets)
         LLVMFuzzerInitialize(&argc, &argv);
     for (int i = optind; i < argc; i++)
+        for (size_t k = 0; sets && k < sets_scenes(); k++)
+            deaths += input_apart(NULL, 0, argv[i], k);
+    for (int i = optind; !sets && i < argc; i++)
         file(argv[i], &deaths);
     cases = atomic_load(&turn[1].count);
     printf("in turn: %ld passed, %ld failed\n", cases - deaths, deaths);

@@ -1,0 +1,459 @@
+/*
+ * sets.c - see sets.h. System calls fail here, too, where in_turn lets them. Afterwards the folder holds
+ * what it held before or all that is new, byte for byte; where no name could be removed, or the files have
+ * no second names, at least no index whose shards are another's.
+ */
+#include "sets.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "../exercise.h"
+#include "folder.h"
+#include "oom.h"
+
+enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, BEHIND, BROKEN, LINKED, ITSELF, READ };
+enum how { FORCE = 1, NO_LINKS = 2, STRICT = 4, REFUSE_TIES = 8, COPY_TIES = 16, SYNC = 32, TO_FILE = 64 };
+
+static const struct scene {
+    enum before before;
+    unsigned how, shards; /* 1: all fits into one; 0: no set is asked for */
+} scenes[] = {
+    {NOTHING, SYNC, 3},
+    {ABSENT, 0, 3},
+    {ABSENT, 0, 1},
+    {NOTHING, STRICT, 3},
+    {NOTHING, REFUSE_TIES | TO_FILE, 3},
+    {NOTHING, COPY_TIES | TO_FILE, 3},
+    {SAME, 0, 3},
+    {SAME, FORCE | SYNC, 3},
+    {SAME, FORCE | NO_LINKS, 3},
+    {SAME, FORCE | TO_FILE, 1},
+    {SAME, FORCE | NO_LINKS, 1},
+    {SAME, FORCE | TO_FILE, 0},
+    {OTHER, FORCE, 3},
+    {ONE, 0, 3},
+    {ONE, FORCE | SYNC, 3},
+    {BETWEEN, FORCE, 3},
+    {BETWEEN, FORCE | NO_LINKS, 3},
+    {BETWEEN, FORCE, 1},
+    {BEHIND, FORCE, 3},
+    {BROKEN, FORCE, 3},
+    {LINKED, FORCE, 3},
+    {LINKED, FORCE | NO_LINKS, 1},
+    {ITSELF, FORCE, 3},
+    {ITSELF, 0, 3},
+    {READ, 0, 3},
+};
+#define NSCENES (sizeof scenes / sizeof *scenes)
+
+static struct {
+    char root[64], folder[80], in[PATH_MAX], out[160], index[160];
+    const char *format, *stem, *ext;
+    struct scene scene;
+    uint64_t max;
+    bool armed, kept; /* calls may fail; one that removes a name did */
+    pid_t maker;
+    struct folder was, new, now;
+    ckpt_file *file;
+    ckpt_status status;
+} here;
+
+static void die(const char *what)
+{
+    perror(what);
+    exit(2);
+}
+
+/* ------------------------------------------------------------- calls that fail */
+
+int __real_fsync(int fd);
+int __real_link(const char *from, const char *to);
+int __real_linkat(int a, const char *from, int b, const char *to, int flags);
+int __real_lstat(const char *path, struct stat *st);
+int __real_stat(const char *path, struct stat *st);
+int __real_mkdir(const char *path, mode_t mode);
+int __real_rename(const char *from, const char *to);
+int __real_renameat(int a, const char *from, int b, const char *to);
+int __real_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __real_unlink(const char *path);
+int __real_unlinkat(int dir, const char *path, int flags);
+char *__real_realpath(const char *path, char *out);
+int __wrap_fsync(int fd);
+int __wrap_link(const char *from, const char *to);
+int __wrap_linkat(int a, const char *from, int b, const char *to, int flags);
+int __wrap_lstat(const char *path, struct stat *st);
+int __wrap_stat(const char *path, struct stat *st);
+int __wrap_mkdir(const char *path, mode_t mode);
+int __wrap_rename(const char *from, const char *to);
+int __wrap_renameat(int a, const char *from, int b, const char *to);
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags);
+int __wrap_unlink(const char *path);
+int __wrap_unlinkat(int dir, const char *path, int flags);
+char *__wrap_realpath(const char *path, char *out);
+
+static bool fails(void)
+{
+    bool yes = here.armed && oom_fails();
+    if (yes)
+        errno = EIO;
+    return yes;
+}
+
+static bool stays(void)
+{
+    bool yes = fails();
+    here.kept |= yes;
+    return yes;
+}
+
+/* Nothing here outlives the machine: where calls fail, no disk is waited for. */
+int __wrap_fsync(int fd) { return here.armed ? -fails() : __real_fsync(fd); }
+
+int __wrap_link(const char *from, const char *to) { return fails() ? -1 : __real_link(from, to); }
+
+int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
+{
+    if (here.armed && here.scene.how & NO_LINKS && a == AT_FDCWD && b == AT_FDCWD) {
+        errno = EPERM;
+        return -1;
+    }
+    return fails() ? -1 : __real_linkat(a, from, b, to, flags);
+}
+
+int __wrap_lstat(const char *path, struct stat *st) { return fails() ? -1 : __real_lstat(path, st); }
+
+int __wrap_stat(const char *path, struct stat *st) { return fails() ? -1 : __real_stat(path, st); }
+
+int __wrap_mkdir(const char *path, mode_t mode) { return fails() ? -1 : __real_mkdir(path, mode); }
+
+int __wrap_rename(const char *from, const char *to) { return stays() ? -1 : __real_rename(from, to); }
+
+int __wrap_renameat(int a, const char *from, int b, const char *to)
+{
+    return fails() ? -1 : __real_renameat(a, from, b, to);
+}
+
+int __wrap_renameat2(int a, const char *from, int b, const char *to, unsigned flags)
+{
+    return fails() ? -1 : __real_renameat2(a, from, b, to, flags);
+}
+
+int __wrap_unlink(const char *path) { return stays() ? -1 : __real_unlink(path); }
+
+int __wrap_unlinkat(int dir, const char *path, int flags)
+{
+    return stays() ? -1 : __real_unlinkat(dir, path, flags);
+}
+
+char *__wrap_realpath(const char *path, char *out) { return fails() ? NULL : __real_realpath(path, out); }
+
+/* ---------------------------------------------------------------- what was there */
+
+static void name_in(char out[160], const char *name)
+{
+    if (snprintf(out, 160, "%s/%s", here.folder, name) >= 160)
+        die(name);
+}
+
+static int stops(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    (void)done;
+    (void)total;
+    return oom_fails();
+}
+
+static ckpt_status write_as(ckpt_file *file, const char *to, uint64_t max, unsigned how, size_t *files)
+{
+    ckpt_plan *plan = NULL;
+    ckpt_error err = {0};
+    ckpt_write_result res = {0};
+    ckpt_write_options opts = {.format = here.format,
+                               .force = how & FORCE,
+                               .strict = how & STRICT,
+                               .dry_run = files != NULL,
+                               .no_sync = !(how & SYNC),
+                               .ties = how & COPY_TIES     ? CKPT_TIES_COPY
+                                       : how & REFUSE_TIES ? CKPT_TIES_ERROR
+                                                           : CKPT_TIES_DROP,
+                               .max_shard = max,
+                               .progress = stops,
+                               .threads = 1};
+    ckpt_status st = ckpt_plan_new(file, &plan, &err);
+    if (st == CKPT_OK)
+        st = ckpt_plan_write(plan, to, &opts, &res, &err);
+    if (st != CKPT_OK)
+        exercise_error(st, &err);
+    if (files)
+        *files = res.noutputs;
+    ckpt_plan_free(plan);
+    return st;
+}
+
+/* put_old - three tensors as a set of so many files, or as one. */
+static void put_old(uint64_t max)
+{
+    static const char header[] = "{\"x\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]},"
+                                 "\"y\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[8,16]},"
+                                 "\"z\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[16,24]}}";
+    char all[8 + sizeof header - 1 + 24] = {0};
+    ckpt_file *old = NULL;
+    all[0] = (char)(sizeof header - 1);
+    memcpy(all + 8, header, sizeof header - 1);
+    if (ckpt_open_memory(all, sizeof all, "old", NULL, &old, NULL) != CKPT_OK ||
+        write_as(old, here.folder, max, FORCE, NULL) != CKPT_OK)
+        die("an older set");
+    ckpt_close(old);
+}
+
+/* shard_name - of the older set's K-th, and its second name. */
+static void shard_name(unsigned k, char name[160], char second[160])
+{
+    char base[64];
+    snprintf(base, sizeof base, "%s-0000%u-of-00003%s", here.stem, k, here.ext);
+    name_in(name, base);
+    snprintf(second, 160, "%s/.%s.ckpt-old", here.folder, base);
+}
+
+/* put_index - of the older set at PATH; SECOND: by second names. */
+static void put_index(const char *path, bool second, size_t cut)
+{
+    char text[1024];
+    int n = snprintf(text, sizeof text, "{\"metadata\": {\"total_size\": 24}, \"weight_map\": {");
+    for (unsigned k = 1; k <= 3; k++)
+        n += snprintf(text + n, sizeof text - (size_t)n, "%s\"%c\": \"%s%s-0000%u-of-00003%s%s\"",
+                      k > 1 ? ", " : "", "xyz"[k - 1], second ? "." : "", here.stem, k, here.ext,
+                      second ? ".ckpt-old" : "");
+    n += snprintf(text + n, sizeof text - (size_t)n, "}}");
+    folder_write(path, text, (size_t)n - cut);
+}
+
+/* put_killed - what a run leaves that was killed while it replaced the set. */
+static void put_killed(bool behind)
+{
+    char name[160], second[160];
+    for (unsigned k = 1; k <= 3; k++) {
+        shard_name(k, name, second);
+        if (!behind && (rename(name, second) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
+            die(name);
+    }
+    if (behind)
+        snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", here.folder, here.stem, here.ext);
+    put_index(behind ? second : here.index, true, 0);
+}
+
+static void put_before(void)
+{
+    enum before what = here.scene.before;
+    char name[160];
+    folder_empty(here.folder);
+    if (what == SAME || what == BETWEEN || what == BEHIND || what == BROKEN || what == LINKED)
+        put_old(8);
+    else if (what == OTHER)
+        put_old(16);
+    else if (what == ONE)
+        put_old(1000);
+    if (what == BETWEEN || what == BEHIND)
+        put_killed(what == BEHIND);
+    else if (what == BROKEN)
+        put_index(here.index, false, 20);
+    else if (what == LINKED) {
+        name_in(name, "elsewhere.json");
+        if (rename(here.index, name) != 0 || symlink("elsewhere.json", here.index) != 0)
+            die(name);
+    }
+}
+
+/* ---------------------------------------------------------------------- scenes */
+
+static void clean_up(void)
+{
+    if (getpid() != here.maker)
+        return;
+    if (access(here.folder, F_OK) == 0)
+        folder_empty(here.folder);
+    rmdir(here.folder);
+    rmdir(here.root);
+}
+
+void sets_begin(void)
+{
+    snprintf(here.root, sizeof here.root, "%s/ckpt-sets-XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
+    if (!mkdtemp(here.root))
+        die(here.root);
+    snprintf(here.folder, sizeof here.folder, "%s/set", here.root);
+    here.maker = getpid();
+    atexit(clean_up);
+}
+
+static void open_input(const char *path)
+{
+    ckpt_close(here.file);
+    here.file = NULL;
+    if (ckpt_open(path, NULL, &here.file, NULL) != CKPT_OK)
+        die(path);
+}
+
+/* choose - the least limit with which there are at most three shards. */
+static void choose(void)
+{
+    size_t files = 0;
+    here.max = here.scene.shards > 1 ? 4 : here.scene.shards ? UINT64_C(1) << 40 : 0;
+    if (here.scene.shards > 1)
+        while (here.max < 1u << 20 && write_as(here.file, here.out, here.max, FORCE, &files) == CKPT_OK &&
+               files > 4)
+            here.max += here.max / 2;
+}
+
+static void take(struct folder *f)
+{
+    folder_free(f);
+    if (access(here.folder, F_OK) == 0)
+        folder_take(f, here.folder);
+}
+
+size_t sets_scenes(void) { return 2 * NSCENES; }
+
+bool sets_scene(const char *path, size_t k)
+{
+    struct stat st;
+    bool set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+    if (set && scenes[k / 2].before != READ)
+        return false;
+    here.scene = scenes[k / 2];
+    here.format = k % 2 ? "torch-zip" : "safetensors";
+    here.stem = k % 2 ? "pytorch_model" : "model";
+    here.ext = k % 2 ? ".bin" : ".safetensors";
+    snprintf(here.in, sizeof here.in, "%s", path);
+    if (mkdir(here.folder, 0700) != 0 && errno != EEXIST)
+        die(here.folder);
+    char base[64];
+    snprintf(base, sizeof base, "%s%s", here.stem, here.ext);
+    name_in(here.out, here.scene.how & TO_FILE ? base : "");
+    snprintf(base, sizeof base, "%s%s.index.json", here.stem, here.ext);
+    name_in(here.index, base);
+    put_before();
+    open_input(path);
+    if (here.scene.before == ITSELF) {
+        snprintf(here.in, sizeof here.in, "%s/%s%s", here.folder, here.stem, here.ext);
+        if (write_as(here.file, here.in, 0, 0, NULL) != CKPT_OK)
+            return false;
+    }
+    choose();
+    if (set) {
+        take(&here.was);
+        folder_free(&here.was);
+        folder_take(&here.was, path);
+        snprintf(here.in, sizeof here.in, "%s", here.folder);
+    } else if (here.scene.before == READ) {
+        if (write_as(here.file, here.out, here.max, 0, NULL) != CKPT_OK)
+            return false;
+        snprintf(here.in, sizeof here.in, "%s", here.folder);
+        take(&here.was);
+    } else {
+        take(&here.was);
+    }
+    sets_ready();
+    sets_run();
+    take(&here.new);
+    return true;
+}
+
+void sets_ready(void)
+{
+    if (mkdir(here.folder, 0700) != 0 && errno != EEXIST)
+        die(here.folder);
+    folder_put(&here.was, here.folder);
+    if (here.scene.before == ABSENT && rmdir(here.folder) != 0)
+        die(here.folder);
+    if (here.scene.before != READ)
+        open_input(here.in);
+}
+
+static void read_set(void)
+{
+    ckpt_file *file = NULL;
+    ckpt_error err = {0};
+    char one[160];
+    here.status = ckpt_open(here.in, NULL, &file, &err);
+    if (here.status != CKPT_OK) {
+        exercise_error(here.status, &err);
+        return;
+    }
+    exercise(file);
+    name_in(one, "again.pt");
+    here.format = NULL;
+    here.status = write_as(file, one, here.max, 0, NULL);
+    if (here.status == CKPT_OK)
+        here.status = write_as(file, here.folder, 0, FORCE, NULL);
+    ckpt_close(file);
+}
+
+void sets_run(void)
+{
+    here.kept = false;
+    here.armed = true;
+    if (here.scene.before == READ)
+        read_set();
+    else
+        here.status = write_as(here.file, here.out, here.max, here.scene.how, NULL);
+    here.armed = false;
+}
+
+/* told - what is there, for who looks into it. */
+static void told(const struct folder *f, const char *what)
+{
+    fprintf(stderr, "%s:", what);
+    for (size_t i = 0; i < f->n; i++)
+        fprintf(stderr, " %s (%zu)", f->file[i].name, f->file[i].size);
+    fputc('\n', stderr);
+}
+
+static void broken(const char *what)
+{
+    told(&here.was, "before");
+    told(&here.new, "new");
+    told(&here.now, "now");
+    exercise_broken(what);
+}
+
+/* holds - all that F has is there. */
+static bool holds(const struct folder *f)
+{
+    for (size_t i = 0; i < f->n; i++) {
+        const struct folder_file *there = folder_find(&here.now, f->file[i].name);
+        if (!there || !folder_same_file(there, &f->file[i], false))
+            return false;
+    }
+    return true;
+}
+
+/* torn - an index is there, of the old or of the new set, but not what belongs to it. */
+static bool torn(const struct folder *f)
+{
+    const char *name = strrchr(here.index, '/') + 1;
+    const struct folder_file *index = folder_find(f, name), *now = folder_find(&here.now, name);
+    return index && now && folder_same_file(index, now, false) && !holds(f);
+}
+
+void sets_check(void)
+{
+    take(&here.now);
+    if (here.kept || here.scene.how & NO_LINKS) {
+        if (torn(&here.was) && torn(&here.new))
+            broken("an index whose shards are another's");
+    } else if (here.scene.before == READ ? !holds(&here.was)
+               : here.status == CKPT_OK
+                   ? !folder_same(&here.now, &here.new, false)
+                   : !folder_same(&here.now, &here.was, false) && !folder_same(&here.now, &here.new, false)) {
+        broken(here.status == CKPT_OK ? "said to be done, but the folder is another"
+                                      : "the folder is neither as before nor as afterwards");
+    }
+}
