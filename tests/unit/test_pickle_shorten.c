@@ -70,6 +70,18 @@ static void hold(const char *in, unsigned char *now, size_t size, struct pickle_
     CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
     list[n - 1] = bad;
     CU_ASSERT_FALSE(bad.text.len < bad.old.len && pickle_is_shortened(now, old, size, list, n - 1));
+    list[n - 1].text = str_of("0123456789012345678901234567890123456789", bad.old.len + 1);
+    CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
+    list[n - 1] = bad;
+    if (n > 1) { /* in another order */
+        list[n - 1] = list[0];
+        list[0] = bad;
+        CU_ASSERT_FALSE(pickle_is_shortened(now, old, size, list, n));
+        list[0] = list[n - 1];
+        list[n - 1] = bad;
+    }
+    for (size_t less = 0; less < size; less++)
+        CU_ASSERT_FALSE(pickle_is_shortened(now, old, less, list, n));
     unit_guard_free(old, size);
 }
 

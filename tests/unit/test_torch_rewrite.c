@@ -23,15 +23,24 @@
 struct how {
     ckpt_dtype to; /* NONE: no cast */
     const char *glob, *drop;
-    bool strict, sanitize;
+    bool strict, sanitize, stop;
+    bool flat; /* safetensors */
+    ckpt_ties ties;
 };
+
+static int stopped(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return done <= total;
+}
 
 static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, const char *notice,
                              ckpt_error *err)
 {
     ckpt_plan *p = NULL;
     ckpt_write_options o = {
-        .format = "torch-zip", .force = true, .no_sync = true, .threads = 1, .strict = how.strict};
+        .format = how.flat ? "safetensors" : "torch-zip", .force = true, .no_sync = true, .threads = 1,
+        .strict = how.strict, .ties = how.ties, .progress = how.stop ? stopped : NULL};
     ckpt_write_result r;
     bool told = !notice;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
@@ -76,14 +85,19 @@ static void becomes(const char *text, struct how how, const char *want, const ch
     made_close(&back);
 }
 
-static void refused(const char *text, struct how how, const char *says)
+static void refused_as(const char *text, struct how how, ckpt_status status, const char *says)
 {
     struct made m = made_zip(text), back = rewritten(&m, how, NULL);
-    CU_ASSERT_EQUAL(back.status, CKPT_ELOSSY);
+    CU_ASSERT_EQUAL(back.status, status);
     CU_ASSERT_PTR_NOT_NULL(strstr(back.err.what, says));
     if (!strstr(back.err.what, says))
         printf("  of %s\n  said: %s\n", text, back.err.what);
     made_close(&back);
+}
+
+static void refused(const char *text, struct how how, const char *says)
+{
+    refused_as(text, how, CKPT_ELOSSY, says);
 }
 
 static const struct how half = {.to = CKPT_DT_F16}, as_it_is = {0}, eighth = {.to = CKPT_DT_F8_E5M2},
@@ -221,6 +235,59 @@ static void entries_go_with_their_tensors(void)
             "a.0 dense float32[4]@0+0;b.0 dense float32[4]@0+0;c dense float32[4]@1+0;", NULL);
 }
 
+static void odd_calls_and_ids_are_refused_or_kept(void)
+{
+    refused("{'w':" W ",'o':@('other',my.Net)}", as_it_is, "a persistent id that names no storage");
+    refused("{'w':" W ",'o':@('module',5,'x','y')}", as_it_is, "a persistent id that names no storage");
+    becomes("{'w':" W ",'o':my.Thing(torch._utils._rebuild_tensor_v2|my.f(),"
+            "torch._utils._rebuild_tensor_v2(1,2,3,4,5,6,7,8,9),torch._utils._other(1),"
+            "torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD "))}",
+            as_it_is, "w dense float32[4]@0+0;", NULL);
+    becomes("{'p':torch._utils._rebuild_parameter(" TYPED(STORAGE("Float", "1", 4), "{}") ",True," OD ")}",
+            safe, "p dense float32[2]@0+0 parameter grad;", NULL);
+    becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v3,my.Tensor,(" UNTYPED(15)
+            ",0,(2,),(1,),False," OD ",torch.float32),{'a':1})}",
+            safe, "w dense float32[2]@0+0;", NULL);
+}
+
+static void writing_stops_on_request(void)
+{
+    refused_as("{'w':" W "}", (struct how){.stop = true}, CKPT_ECANCELLED, "stopped on request");
+    refused_as("{'w':" W "}", (struct how){.stop = true, .flat = true}, CKPT_ECANCELLED,
+               "stopped on request");
+}
+
+/* ------------------------------------------------------------- as safetensors */
+
+#define OTHER STORAGE("Float", "1", 4)
+#define OVERLAP                                                                                              \
+    "{'b':" V2(FLOATS, 2, "(2,)", "(1,)") ",'o':" V2(OTHER, 0, "(4,)", "(1,)") ",'a':" V2(                   \
+        FLOATS, 0, "(3,)", "(1,)") ",'e':" V2(FLOATS, 1, "(0,)", "(1,)") "}"
+
+static void shared_bytes_are_told(void)
+{
+    static const struct how flat = {.flat = true}, error = {.flat = true, .ties = CKPT_TIES_ERROR};
+    becomes(OVERLAP, flat, "a dense float32[3]@0+0;b dense float32[2]@1+0;e dense float32[0]@2+0;"
+                           "o dense float32[4]@3+0;",
+            "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
+    refused(OVERLAP, error, "share bytes");
+    refused("{'a':" W ",'b':" W "}", error, "are one tensor");
+    becomes("{'e':" W ",'format':" W "}", flat, "e dense float32[4]@0+0;", NULL);
+    becomes("{'w':" W ",'v':" W "}", flat, "v dense float32[4]@0+0;", NULL);
+    refused_as("{'a':[" W "],'a.0':" W "}", flat, CKPT_EEXIST,
+               "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
+}
+
+static void packed_values_need_a_dimension(void)
+{
+    refused("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(),(),False," OD
+            ",torch.float4_e2m1fn_x2)}",
+            (struct how){.flat = true}, "has no dimension to count its packed values in");
+    becomes("{'w':torch._utils._rebuild_tensor_v3(" UNTYPED(16) ",0,(2,),(1,),False," OD
+            ",torch.float4_e2m1fn_x2)}",
+            (struct how){.flat = true}, "w dense float4_e2m1fn_x2[2]@0+0;", NULL);
+}
+
 /* ------------------------------------------------------- views, and streams in bytes */
 
 #define VIEWED(offset) "@('storage',torch.FloatStorage,'0','cpu',4,('v'," #offset ",2))"
@@ -355,6 +422,10 @@ void suite_torch_rewrite(void)
     UNIT(storage_classes_that_torch_lacks);
     UNIT(objects_keep_what_they_hold);
     UNIT(plain_tensors_keep_their_bits);
+    UNIT(odd_calls_and_ids_are_refused_or_kept);
+    UNIT(writing_stops_on_request);
+    UNIT(shared_bytes_are_told);
+    UNIT(packed_values_need_a_dimension);
     UNIT(entries_go_with_their_tensors);
     UNIT(views_of_old_become_offsets);
     UNIT(streams_in_bytes_become_records);
