@@ -81,7 +81,7 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 UNIT_CLI  = $(B)/obj/cli/text.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
-	$(Q)$(LINK) -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
+	$(Q)$(LINK) -Wl,--wrap=sink_clone -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
 
 # The other test programs see ckpt.h alone.
 $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a

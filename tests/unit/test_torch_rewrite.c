@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "core/file.h"
+#include "io/sink.h"
 #include "pickled.h"
 
 #define OD             "collections.OrderedDict()"
@@ -257,6 +258,93 @@ static void writing_stops_on_request(void)
                "stopped on request");
 }
 
+/* ------------------------------------------------------------ shared blocks */
+
+/* Most file systems share no blocks; this one stands for one that does. */
+bool __real_sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
+bool __wrap_sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n);
+static bool clones;
+static uint64_t cloned;
+
+bool __wrap_sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
+{
+    if (!clones)
+        return __real_sink_clone(s, off, fd, from, n);
+    char *bytes = malloc(n);
+    bool ok = bytes && pread(fd, bytes, n, (off_t)from) == (ssize_t)n &&
+              sink_patch(s, off, bytes, n, NULL) == CKPT_OK;
+    CU_ASSERT(ok && off % SINK_PAGE == 0 && from % SINK_PAGE == 0 && n % SINK_PAGE == 0);
+    free(bytes);
+    cloned += n;
+    return ok;
+}
+
+static int stopped_late(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return done > SINK_PAGE && done <= total;
+}
+
+#define MANY 600000
+
+static ckpt_file *opened(const char *path)
+{
+    ckpt_file *f = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
+    return f;
+}
+
+/* large - an archive of one tensor of MANY numbers, at PATH. */
+static void large(const char *path, float *numbers)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    pickled(&b, "{'w':" V2(STORAGE("Float", "0", 600000), 0, "(600000,)", "(1,)") "}");
+    for (size_t i = 0; i < MANY; i++)
+        numbers[i] = (float)i;
+    struct record r[] = {{"data.pkl", (char *)b.data, b.len},
+                         {"data/0", (char *)numbers, MANY * sizeof *numbers},
+                         {"version", "3\n", 2}};
+    struct made m = made_archive(r, 3, NULL);
+    FILE *f = fopen(path, "wb");
+    CU_ASSERT_FATAL(f && fwrite(m.bytes, 1, m.size, f) == m.size && fclose(f) == 0);
+    made_close(&m);
+    buf_free(&b);
+}
+
+static void blocks_are_shared_where_they_can_be(void)
+{
+    char in[] = "/tmp/ckpt-unit-XXXXXX", out[] = "/tmp/ckpt-unit-XXXXXX";
+    float *numbers = calloc(2 * MANY, sizeof *numbers), *back = numbers + MANY;
+    ckpt_plan *p = NULL;
+    ckpt_write_result r;
+    ckpt_error err;
+    int fds[] = {mkstemp(in), mkstemp(out)};
+    CU_ASSERT_FATAL(numbers && fds[0] >= 0 && fds[1] >= 0);
+    large(in, numbers);
+    ckpt_file *f = opened(in);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "m.", &err), CKPT_OK);
+    ckpt_write_options o = {.format = "torch-zip", .force = true, .no_sync = true, .threads = 1};
+    clones = true;
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_OK);
+    CU_ASSERT(cloned > 2000000 && cloned <= MANY * sizeof *numbers);
+    ckpt_file *g = opened(out);
+    CU_ASSERT_EQUAL(ckpt_tensor_read(g, 0, 0, MANY, back, &err), CKPT_OK);
+    CU_ASSERT(memcmp(numbers, back, MANY * sizeof *numbers) == 0);
+    ckpt_close(g);
+    o.progress = stopped_late;
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_ECANCELLED);
+    clones = false;
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    for (int i = 0; i < 2; i++)
+        close(fds[i]);
+    unlink(in);
+    unlink(out);
+    free(numbers);
+}
+
 /* ------------------------------------------------------------- as safetensors */
 
 #define OTHER STORAGE("Float", "1", 4)
@@ -424,6 +512,7 @@ void suite_torch_rewrite(void)
     UNIT(plain_tensors_keep_their_bits);
     UNIT(odd_calls_and_ids_are_refused_or_kept);
     UNIT(writing_stops_on_request);
+    UNIT(blocks_are_shared_where_they_can_be);
     UNIT(shared_bytes_are_told);
     UNIT(packed_values_need_a_dimension);
     UNIT(entries_go_with_their_tensors);
