@@ -46,15 +46,15 @@ struct replaced {
     struct part *parts; /* the index is the last */
     size_t n;
     ckpt_str folder, stem, ext;
-    ckpt_str text;   /* of the old index; empty: there is none to be read */
-    map *named;      /* what it calls its shards */
-    ckpt_str *names; /* the same, and those of one that a run left that was killed in 5; */
+    ckpt_str text;            /* of the old index; empty: there is none to be read */
+    map *named;               /* what it calls its shards */
+    ckpt_str *names;          /* the same, and those of one that a run left that was killed in 5; */
     size_t nnames, cap_names; /* once listed: first names of what only they name */
     char *room;               /* FOLDER, and behind it space for one of NAMES or its second name */
     bool sync;
     bool ours;    /* it used second names before */
     bool renamed; /* there are new ones */
-    bool moved;   /* the old index has one alone */
+    char *from;   /* what the old index was called that has a second name alone; else NULL */
 };
 
 static const char *second_name(struct replaced *r, ckpt_str base)
@@ -280,7 +280,11 @@ static bool keep_all(struct replaced *r)
         else if (p->was && map_get(r->named, str_c(p->base)) != MAP_NONE && !(r->renamed = keep(p, false)))
             return false;
     }
-    return (r->ours && keep(index, true)) || keep(index, false) || !r->renamed;
+    /* Of an index with second names none is kept: to go back to it, they must stay. */
+    if (!r->ours)
+        return keep(index, false) || !r->renamed;
+    (void)keep(index, true);
+    return true;
 }
 
 /* no_links - is it that second names cannot be had here, rather than that something failed? */
@@ -299,14 +303,15 @@ static ckpt_status without_links(struct replaced *r, ckpt_error *err)
     char *path = realpath(index->path, NULL);
     bool moved = path && r->text.len && rename(path, index->second) == 0;
     bool gone = moved || (path ? unlink(path) == 0 || errno == ENOENT : errno == ENOENT);
-    ckpt_status st =
-        gone ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
-    free(path);
+    ckpt_status st = gone ? CKPT_OK
+                          : fail_errno(err, CKPT_NO_OFFSET, "cannot remove the index that is to be replaced");
+    if (moved)
+        r->from = path;
+    else
+        free(path);
     CKPT_TRY(st);
     r->parts[r->n - 1].kept &= !moved;
     forget_names(r);
-    r->ours = false;
-    r->moved = moved;
     return CKPT_OK;
 }
 
@@ -316,6 +321,7 @@ static void replaced_free(struct replaced *r)
 {
     map_free(r->named);
     arena_free(r->a);
+    free(r->from);
     free(r);
 }
 
@@ -409,7 +415,8 @@ void replaced_undo(struct replaced *r, size_t placed)
         else if (!p->was && i < placed)
             (void)unlink(p->path);
     }
-    if (r->moved)
+    /* Where nothing was placed, and no second name is needed, the set is as it was but for its index. */
+    if (r->from && (placed || r->ours || rename(index->second, r->from) != 0))
         (void)unlink(index->second);
     /* What fails here leaves the index with the second names, which then stay. */
     if (whole && (index->kept ? rename(index->second, index->path) == 0 : !r->ours))

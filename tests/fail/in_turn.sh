@@ -1,7 +1,7 @@
 #!/bin/sh
 # in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to a call once,
 # over what the unit tests scan and make, over one of every kind of content, and over every EACH-th (1) file of
-# the corpus; and over sets of shards.
+# the corpus; and over sets of shards, of one at each call.
 set -u
 program=$1 unit=$2
 packs=tests/fuzz/corpus
@@ -38,6 +38,7 @@ xargs "$program" -w -e -m 400000 <"$work.files" >>"$work" 2>&1
 for set in $sets; do
     echo "tests/corpus/torch/$set"
 done | xargs "$program" -w -s >>"$work" 2>&1
+"$program" -s tests/corpus/torch/t26/tied.pt >>"$work" 2>&1
 grep -v '^in turn: .* 0 failed$' "$work" | head -n 40
 awk '/^in turn: [0-9]* passed, [0-9]* failed$/ {p += $3; f += $5; n++}
      END {printf "in turn: %d passed, %d failed\n", p, f + !n; exit f || !n}' "$work"

@@ -17,7 +17,7 @@
 #include "folder.h"
 #include "oom.h"
 
-enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, BEHIND, BROKEN, LINKED, ITSELF, READ };
+enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, LOST, BEHIND, BROKEN, LINKED, ITSELF, READ };
 enum how { FORCE = 1, NO_LINKS = 2, STRICT = 4, REFUSE_TIES = 8, COPY_TIES = 16, SYNC = 32, TO_FILE = 64 };
 
 static const struct scene {
@@ -42,6 +42,7 @@ static const struct scene {
     {BETWEEN, FORCE, 3},
     {BETWEEN, FORCE | NO_LINKS, 3},
     {BETWEEN, FORCE, 1},
+    {LOST, FORCE, 3},
     {BEHIND, FORCE, 3},
     {BROKEN, FORCE, 3},
     {LINKED, FORCE, 3},
@@ -234,18 +235,22 @@ static void put_index(const char *path, bool second, size_t cut)
     folder_write(path, text, (size_t)n - cut);
 }
 
-/* put_killed - what a run leaves that was killed while it replaced the set. */
-static void put_killed(bool behind)
+/* put_killed - what a run leaves that was killed while it replaced the set, before or BEHIND the new index;
+ * LOST: without the second name of the old one. */
+static void put_killed(enum before what)
 {
+    bool behind = what == BEHIND;
     char name[160], second[160];
     for (unsigned k = 1; k <= 3; k++) {
         shard_name(k, name, second);
         if (!behind && (rename(name, second) != 0 || (k == 2 && symlink("nowhere", name) != 0)))
             die(name);
     }
-    if (behind)
-        snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", here.folder, here.stem, here.ext);
-    put_index(behind ? second : here.index, true, 0);
+    snprintf(second, sizeof second, "%s/.%s%s.index.json.ckpt-old", here.folder, here.stem, here.ext);
+    if (what != LOST)
+        put_index(second, false, 0);
+    if (!behind)
+        put_index(here.index, true, 0);
 }
 
 static void put_before(void)
@@ -253,14 +258,14 @@ static void put_before(void)
     enum before what = here.scene.before;
     char name[160];
     folder_empty(here.folder);
-    if (what == SAME || what == BETWEEN || what == BEHIND || what == BROKEN || what == LINKED)
+    if (what == SAME || what == BETWEEN || what == LOST || what == BEHIND || what == BROKEN || what == LINKED)
         put_old(8);
     else if (what == OTHER)
         put_old(16);
     else if (what == ONE)
         put_old(1000);
-    if (what == BETWEEN || what == BEHIND)
-        put_killed(what == BEHIND);
+    if (what == BETWEEN || what == LOST || what == BEHIND)
+        put_killed(what);
     else if (what == BROKEN)
         put_index(here.index, false, 20);
     else if (what == LINKED) {
@@ -438,22 +443,39 @@ static bool holds(const struct folder *f)
 /* torn - an index is there, of the old or of the new set, but not what belongs to it. */
 static bool torn(const struct folder *f)
 {
-    const char *name = strrchr(here.index, '/') + 1;
+    const char *name = here.scene.before == LINKED ? "elsewhere.json" : strrchr(here.index, '/') + 1;
     const struct folder_file *index = folder_find(f, name), *now = folder_find(&here.now, name);
     return index && now && folder_same_file(index, now, false) && !holds(f);
 }
 
+/* whole - the set there can be read: names of tensors tell the shards of one from those of the other. */
+static bool whole(void)
+{
+    ckpt_file *file = NULL;
+    bool yes = ckpt_open(here.folder, NULL, &file, NULL) == CKPT_OK;
+    ckpt_close(file);
+    return yes;
+}
+
 void sets_check(void)
 {
+    bool old, done;
     take(&here.now);
-    if (here.kept || here.scene.how & NO_LINKS) {
+    old = here.scene.before == READ ? holds(&here.was) : folder_same(&here.now, &here.was, false);
+    done = folder_same(&here.now, &here.new, false);
+    if (here.kept || here.scene.how & NO_LINKS || here.scene.before == LINKED) {
         if (torn(&here.was) && torn(&here.new))
             broken("an index whose shards are another's");
-    } else if (here.scene.before == READ ? !holds(&here.was)
-               : here.status == CKPT_OK
-                   ? !folder_same(&here.now, &here.new, false)
-                   : !folder_same(&here.now, &here.was, false) && !folder_same(&here.now, &here.new, false)) {
-        broken(here.status == CKPT_OK ? "said to be done, but the folder is another"
-                                      : "the folder is neither as before nor as afterwards");
+    } else if (here.scene.before == READ) {
+        if (!old)
+            broken("reading changed what is there");
+    } else if (here.status == CKPT_OK) {
+        if (!done)
+            broken("said to be done, but the folder is another");
+    } else if (here.scene.before >= BETWEEN && here.scene.before <= BEHIND) {
+        if (!whole())
+            broken("neither set can be read");
+    } else if (!old && !done && here.scene.before != BROKEN) { /* what that does not name belongs to no set */
+        broken("the folder is neither as before nor as afterwards");
     }
 }
