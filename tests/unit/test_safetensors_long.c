@@ -4,6 +4,10 @@
 
 #include "base/buf.h"
 #include "core/file.h"
+#include "core/plan.h"
+#include "flat.h"
+#include "format/safetensors.h"
+#include "io/journal.h"
 #include "unit.h"
 
 enum { N = 50000, NOTE = 100000 };
@@ -62,4 +66,36 @@ static void texts_stay_when_the_header_goes(void)
     buf_free(&b);
 }
 
-void suite_safetensors_long(void) { UNIT(texts_stay_when_the_header_goes); }
+/* Names that the format cannot hold, in a file without metadata. */
+static void names_in_place_are_held_to_the_format(void)
+{
+    static const struct {
+        ckpt_str name;
+        ckpt_status status;
+        const char *why;
+    } cases[] = {{{"a", 1}, CKPT_EEXIST, "two tensors would be called"},
+                 {{"__metadata__", 12}, CKPT_ELOSSY, "is no name that safetensors can hold"},
+                 {{"\xff", 1}, CKPT_ELOSSY, "is no name that safetensors can hold"},
+                 {{"c", 1}, CKPT_OK, NULL}};
+    ckpt_file *f = flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                             "\"a.very.long.name\":{\"dtype\":\"U8\",\"shape\":[1],"
+                             "\"data_offsets\":[1,2]}}",
+                             "ab", 2);
+    ckpt_plan *plan = NULL;
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(plan_entries(plan, &err), CKPT_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct patches list = {0};
+        plan->entries[1].name = cases[i].name;
+        CU_ASSERT_EQUAL(safetensors_in_place(plan, &list, &err), cases[i].status);
+        CU_ASSERT(!cases[i].why || strstr(err.what, cases[i].why));
+    }
+    ckpt_plan_free(plan);
+    flat_close();
+}
+
+void suite_safetensors_long(void)
+{
+    UNIT(texts_stay_when_the_header_goes);
+    UNIT(names_in_place_are_held_to_the_format);
+}

@@ -1,6 +1,8 @@
 /* Records of torch's archives and streams: names that come twice, several checkpoints, lists that lie. */
 #include <stdio.h>
 
+#include "core/file.h"
+#include "format/format.h"
 #include "pickled.h"
 
 #define OD      "collections.OrderedDict()"
@@ -106,6 +108,31 @@ static void lists_of_storages_that_lie(void)
     made_close(&m);
 }
 
+/* What is left of a damaged record byteorder is its length. */
+static void a_damaged_byteorder_is_known_by_its_length(void)
+{
+    for (int big = 0; big < 2; big++) {
+        struct made m = made_zip_of("{'w':" W "}", big, NULL);
+        const char *word = big ? "big" : "little";
+        for (size_t at = 0; at + 9 < m.size; at++)
+            if (memcmp(m.bytes + at, word, strlen(word)) == 0)
+                m.bytes[at] = '?';
+        ckpt_file *f = NULL;
+        ckpt_error err;
+        source *src = source_mem(m.bytes, m.size, 0);
+        CU_ASSERT_EQUAL_FATAL(format_salvage("made", src, NULL, &f, &err), CKPT_OK);
+        float v[4] = {0};
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, 0, 0, 4, v, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(v[0] == 1, !big);
+        bool told = false;
+        for (size_t i = 0; i < f->notices.n; i++)
+            told |= strstr(f->notices.text[i], "byteorder is damaged") && strstr(f->notices.text[i], word);
+        CU_ASSERT(told);
+        file_free(f);
+        made_close(&m);
+    }
+}
+
 void suite_torch_archive(void)
 {
     UNIT(names_that_come_twice);
@@ -113,4 +140,5 @@ void suite_torch_archive(void)
     UNIT(several_checkpoints);
     UNIT(packages);
     UNIT(lists_of_storages_that_lie);
+    UNIT(a_damaged_byteorder_is_known_by_its_length);
 }
