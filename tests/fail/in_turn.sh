@@ -11,7 +11,8 @@ kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant
     t26/torch_package.pt t26/torchscript_containers.pt t26/torchscript_frozen_constants.pt
     t26/whole_model_custom.pt t26/wrapper_subclass_twotensor.pt dist26/dtensor_rank0.pt
     dist26/fsdp_sharded_rank0.pt legexp/h_view_metadata.pt legexp/t_tar_view.pt'
-sets='t26/tied.pt t26/state_dict.pt t26/nested.pt t215/dist/dcp_hf_sharded/shard-00001-model-00001-of-00002.safetensors
+sets='t26/tied.pt t26/empty.pt t26/extra_state.pt t26/state_dict.pt t26/nested.pt
+    t215/dist/dcp_hf_sharded/shard-00001-model-00001-of-00002.safetensors
     t215/eco/hub_bin_sharded t215/eco/hub_safetensors_sharded'
 work=$(mktemp) || exit 2
 trap 'rm -rf "$work"*' EXIT
@@ -38,7 +39,10 @@ xargs "$program" -w -e -m 400000 <"$work.files" >>"$work" 2>&1
 for set in $sets; do
     echo "tests/corpus/torch/$set"
 done | xargs "$program" -w -s >>"$work" 2>&1
-"$program" -s tests/corpus/torch/t26/tied.pt >>"$work" 2>&1
+case $program in
+*/asan/*) ;; # too slow for all calls
+*) "$program" -s tests/corpus/torch/t26/tied.pt >>"$work" 2>&1 ;;
+esac
 grep -v '^in turn: .* 0 failed$' "$work" | head -n 40
 awk '/^in turn: [0-9]* passed, [0-9]* failed$/ {p += $3; f += $5; n++}
      END {printf "in turn: %d passed, %d failed\n", p, f + !n; exit f || !n}' "$work"

@@ -18,7 +18,16 @@
 #include "oom.h"
 
 enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, LOST, BEHIND, BROKEN, LINKED, ITSELF, READ };
-enum how { FORCE = 1, NO_LINKS = 2, STRICT = 4, REFUSE_TIES = 8, COPY_TIES = 16, SYNC = 32, TO_FILE = 64 };
+enum how {
+    FORCE = 1,
+    NO_LINKS = 2,
+    STRICT = 4,
+    REFUSE_TIES = 8,
+    COPY_TIES = 16,
+    SYNC = 32,
+    TO_FILE = 64,
+    ODD = 128
+};
 
 static const struct scene {
     enum before before;
@@ -45,6 +54,9 @@ static const struct scene {
     {LOST, FORCE, 3},
     {BEHIND, FORCE, 3},
     {BROKEN, FORCE, 3},
+    {BROKEN, FORCE | 1 * ODD, 3},
+    {BROKEN, FORCE | 2 * ODD, 3},
+    {BROKEN, FORCE | 3 * ODD, 3},
     {LINKED, FORCE, 3},
     {LINKED, FORCE | NO_LINKS, 1},
     {ITSELF, FORCE, 3},
@@ -57,6 +69,7 @@ static struct {
     char root[64], folder[80], in[PATH_MAX], out[160], index[160];
     const char *format, *stem, *ext;
     struct scene scene;
+    size_t number;
     uint64_t max;
     bool armed, kept; /* calls may fail; one that removes a name did */
     pid_t maker;
@@ -121,7 +134,8 @@ int __wrap_link(const char *from, const char *to) { return fails() ? -1 : __real
 int __wrap_linkat(int a, const char *from, int b, const char *to, int flags)
 {
     if (here.armed && here.scene.how & NO_LINKS && a == AT_FDCWD && b == AT_FDCWD) {
-        errno = EPERM;
+        static const int why[] = {EPERM, EOPNOTSUPP, ENOSYS, EMLINK, EXDEV, ENAMETOOLONG, EINVAL};
+        errno = why[here.number % (sizeof why / sizeof *why)];
         return -1;
     }
     return fails() ? -1 : __real_linkat(a, from, b, to, flags);
@@ -255,6 +269,14 @@ static void put_killed(enum before what)
 
 static void put_before(void)
 {
+    static const char *const odd[] = {
+        "{\"metadata\": [1, 2}", "{\"weight_map\": 3}",
+        "{\"weight_map\": {\"a\": \"model-0000x-of-00003.safetensors\", \"b\": \".ckpt-old\","
+        " \"c\": \".a.ckpt-old\","
+        " \"d\": \"model-00001+of-00003.safetensors\", \"e\": \"model-00001-of-00003.bin\","
+        " \"f\": \".hidden\","
+        " \"g\": \"pytorch_model-000:1-of-00003.bin\", \"h\": \"model-1.safetensors\","
+        " \"i\": \"model-00001-of-00003.safetensors\"}}"};
     enum before what = here.scene.before;
     char name[160];
     folder_empty(here.folder);
@@ -266,8 +288,10 @@ static void put_before(void)
         put_old(1000);
     if (what == BETWEEN || what == LOST || what == BEHIND)
         put_killed(what);
-    else if (what == BROKEN)
+    else if (what == BROKEN && here.scene.how < ODD)
         put_index(here.index, false, 20);
+    else if (what == BROKEN)
+        folder_write(here.index, odd[here.scene.how / ODD - 1], strlen(odd[here.scene.how / ODD - 1]));
     else if (what == LINKED) {
         name_in(name, "elsewhere.json");
         if (rename(here.index, name) != 0 || symlink("elsewhere.json", here.index) != 0)
@@ -333,6 +357,7 @@ bool sets_scene(const char *path, size_t k)
     if (set && scenes[k / 2].before != READ)
         return false;
     here.scene = scenes[k / 2];
+    here.number = k;
     here.format = k % 2 ? "torch-zip" : "safetensors";
     here.stem = k % 2 ? "pytorch_model" : "model";
     here.ext = k % 2 ? ".bin" : ".safetensors";
