@@ -1,9 +1,9 @@
 #!/bin/sh
-# in_turn.sh PROGRAM UNIT - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to a call once,
-# over what the unit tests scan and make, over one of every kind of content, and over every EACH-th (1) file of
-# the corpus; and over sets of shards, of one at each call.
+# in_turn.sh PROGRAM UNIT [EACH [FILES]] - in_turn.c over all kept inputs of the fuzzer, call by call; and, each way to
+# a call once, over every EACH-th (1) of what the unit tests scan and make and of one of every kind of content, and of
+# every FILES-th (1) file of the corpus; and over sets of shards, of one at each call.
 set -u
-program=$1 unit=$2
+program=$1 unit=$2 each=${3:-1} files=${4:-1}
 packs=tests/fuzz/corpus
 kinds='t10/torchscript_trace.pt t113/numpy_p5.pt t113/state_dict_p0.pt t14/quant.pt t215/export_f8.pt2
     t26/compiled.pt t26/exported_program.pt2 t26/meta.pt t26/nested.pt t26/nested_jagged.pt t26/numpy.pt
@@ -16,6 +16,9 @@ sets='t26/tied.pt t26/empty.pt t26/extra_state.pt t26/state_dict.pt t26/nested.p
     t215/eco/hub_bin_sharded t215/eco/hub_safetensors_sharded'
 work=$(mktemp) || exit 2
 trap 'rm -rf "$work"*' EXIT
+
+every() { sort | awk -v n="$1" 'NR % n == 0'; }
+
 for pack in "$packs"/*.pack; do
     target=${pack##*/}
     FUZZ_TARGET=${target%.pack} "$program" "$pack"
@@ -23,19 +26,19 @@ done >"$work" 2>&1
 "$program" -e "$packs"/any.pack "$packs"/torch_*.pack "$packs"/safetensors.pack >>"$work" 2>&1
 mkdir "$work.scanned"
 KEEP_SCANNED=$work.scanned "$unit" $(sed -n 's/^SUITE(\(scan[a-z_]*\))$/\1/p' tests/unit/suites.def) >/dev/null
-find "$work.scanned" -type f | sort | FUZZ_TARGET=scan xargs "$program" -w -m 8000 >>"$work" 2>&1
+find "$work.scanned" -type f | every "$each" | FUZZ_TARGET=scan xargs "$program" -w -m 8000 >>"$work" 2>&1
 for kind in $kinds; do
     echo "tests/corpus/torch/$kind"
 done >"$work.files"
 mkdir "$work.made"
 KEEP_MADE=$work.made "$unit" $(sed -n 's/^SUITE(\(torch[a-z_]*\))$/\1/p' tests/unit/suites.def) >/dev/null
-find "$work.made" -type f | sort >>"$work.files"
-find tests/corpus tests/data -type f -size -128 ! -name '*.pack' | sort |
-    awk -v each="${EACH:-1}" 'NR % each == 0' >>"$work.files"
+find "$work.made" -type f >>"$work.files"
+find tests/corpus tests/data -type f -size -128 ! -name '*.pack' | every "$files" >>"$work.files"
+every "$each" <"$work.files" >"$work.some"
 for target in cast doctor in_place round salvage sanitize scan zip_patch; do
-    FUZZ_TARGET=$target xargs "$program" -w -m 100000 <"$work.files" >>"$work" 2>&1
+    FUZZ_TARGET=$target xargs "$program" -w -m 100000 <"$work.some" >>"$work" 2>&1
 done
-xargs "$program" -w -e -m 400000 <"$work.files" >>"$work" 2>&1
+xargs "$program" -w -e -m 400000 <"$work.some" >>"$work" 2>&1
 for set in $sets; do
     echo "tests/corpus/torch/$set"
 done | xargs "$program" -w -s >>"$work" 2>&1
