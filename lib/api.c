@@ -511,7 +511,7 @@ static ckpt_status try_cure(void *with, const char *command, const char *suffix,
     } else if (strncmp(command, "stat ", 5) != 0) {
         why->status = planned(x->f, command, suffix ? suffix : x->path, why);
     }
-    if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO)
+    if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO && why->status != CKPT_ECHANGED)
         return CKPT_OK;
     if (err)
         *err = *why;

@@ -17,6 +17,7 @@ struct file_source {
     bool named;       /* PATH leads to it, so changes can be seen */
     atomic_bool sequential; /* said so to the kernel */
     atomic_int broke; /* errno of a read that failed: whoever went on without it hears of it at the end */
+    const char *_Atomic changed; /* how; seen once, it stays so */
     struct stat opened;
     char *path;
 };
@@ -166,6 +167,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     f->s = (source){&file_ops, 0, 0, 1, false};
     atomic_init(&f->sequential, false);
     atomic_init(&f->broke, 0);
+    atomic_init(&f->changed, NULL);
     f->fd = open_input(path, is_stdin);
     ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")
                                : file_begin(f, is_stdin, err);
@@ -199,10 +201,13 @@ static const char *what_changed(const struct file_source *f)
 
 ckpt_status source_file_changed(source *s, ckpt_error *err)
 {
-    const struct file_source *f = (const struct file_source *)s;
+    struct file_source *f = (struct file_source *)s;
     if (s->ops != &file_ops)
         return CKPT_OK;
-    const char *how = f->named ? what_changed(f) : NULL;
+    const char *how = atomic_load(&f->changed);
+    if (!how && f->named)
+        how = what_changed(f);
+    atomic_store(&f->changed, how);
     if (!how && atomic_load(&f->broke)) {
         errno = atomic_load(&f->broke);
         ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "a part of it could not be read");
