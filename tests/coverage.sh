@@ -7,7 +7,7 @@ set -u
 B=${B:-build/coverage}
 CKPT=$PWD/$B/ckpt
 CORPUS_PUBLIC=${CORPUS_PUBLIC:-../shared/corpus/public}
-least=91
+least=95
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM

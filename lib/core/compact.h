@@ -22,7 +22,7 @@ struct compact {
     unsigned char *bytes; /* the records */
     uint32_t *at;         /* where each begins */
     size_t n, cap;
-    uint64_t *sizes; /* of all shapes */
+    uint64_t *sizes; /* of all shapes; not NULL, also where all are scalars */
     size_t nsizes, cap_sizes;
     source *src; /* the file's; its bytes from DATA on are the data */
     uint64_t data;

@@ -29,6 +29,8 @@
 #include "format/format.h"
 #include "format/safetensors.h"
 
+#define FIRST_SIZES 16u
+
 struct header {
     ckpt_file *f;
     json_scan j;
@@ -543,11 +545,16 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
     struct header h = {.f = f, .p = ARENA_NEW(f->a, struct compact), .err = err};
     CKPT_TRY(header_length(f, &n, err));
     file_budget(f, n);
+    uint64_t *sizes = arena_array(f->a, FIRST_SIZES, sizeof *sizes);
     char *text = arena_alloc(f->a, (size_t)n);
-    if (!h.p || !text)
+    if (!h.p || !sizes || !text)
         return fail_memory(err);
     CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
-    *h.p = (struct compact){.bytes = (unsigned char *)text, .src = f->src, .data = 8 + n};
+    *h.p = (struct compact){.bytes = (unsigned char *)text,
+                            .sizes = sizes,
+                            .cap_sizes = FIRST_SIZES,
+                            .src = f->src,
+                            .data = 8 + n};
     f->flat = true;
     h.data = 8 + n;
     h.ndata = f->src->size - h.data;

@@ -209,6 +209,20 @@ static void rows_stand_in_the_order_of_their_data(void)
     flat_close();
 }
 
+/* No sizes at all are a shape, too, not the lack of one. */
+static void only_scalars_have_shapes(void)
+{
+    ckpt_file *f = NULL;
+    ckpt_status st = open_made(q("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
+    CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
+    for (int whole = 0; whole < 2; whole++) {
+        ckpt_tensor t;
+        CU_ASSERT(ckpt_tensor_at(f, 0, &t) && t.has_shape && t.ndim == 0 && t.shape && t.elements == 1);
+        CU_ASSERT_PTR_NOT_NULL(ckpt_file_root(f));
+    }
+    ckpt_close(f);
+}
+
 static void the_last_of_two_entries_counts_and_a_notice_says_so(void)
 {
     ckpt_file *f = flat_open(q("{'a':{'dtype':'U8','shape':[9],'data_offsets':[0,9]},'b':['U8',[1],[2,3]],"
@@ -659,6 +673,7 @@ void suite_safetensors(void)
     UNIT(a_pointer_of_lfs_is_none_of_ours);
     UNIT(survives_every_cut_and_every_flip);
     UNIT(rows_stand_in_the_order_of_their_data);
+    UNIT(only_scalars_have_shapes);
     UNIT(the_last_of_two_entries_counts_and_a_notice_says_so);
     UNIT(limits_hold);
     UNIT(lists_twenty_thousand_in_milliseconds);
