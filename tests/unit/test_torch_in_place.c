@@ -206,7 +206,7 @@ static struct asked asked_of(const char *text)
     struct asked a = {.e = plan(made_zip(text), NULL, NULL)};
     uint32_t n;
     const value_pair *pairs = value_pairs(a.e.m.f->root, &n);
-    ckpt_str old;
+    ckpt_str old = {0};
     CU_ASSERT_FATAL(n > 0 && value_text(pairs[0].key, &old));
     a.text = (struct pickle_text){pairs[0].key->offset, pairs[0].key, old, str_skip(old, 2)};
     edit_of(&a.e, a.e.m.f->root, n)->names[0] = a.text.text;
