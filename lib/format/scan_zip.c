@@ -286,10 +286,10 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
                                    v->flags)
                       : cannot(r, v, where);
         r->told = true;
-        if (!plain)
+        if (!go || !plain) {
             source_unref(src);
-        if (!go || !plain)
             return go ? CKPT_OK : CKPT_ECANCELLED;
+        }
     }
     if (st == CKPT_OK && !src)
         st = inflated(r, v, where, role_of(r, v->name), &src, err);
