@@ -6,3 +6,13 @@ done
 sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
     [ -f "lib/$file" ] || [ -f "lib/$file.c" ] || [ -f "lib/$file.h" ] || echo "lib/README.md:1: there is no $file"
 done
+
+# What is committed at the top of the tree is known by name: a stray file there is everybody's first sight.
+known='.ci .clang-format .editorconfig .gitattributes .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md
+       SECURITY.md cli lib libckpt.pc.in man tests'
+git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
+    case " $(echo $known) " in
+    *" $name "*) ;;
+    *) echo "$name:1: is not one of the files at the top" ;;
+    esac
+done

@@ -87,6 +87,12 @@ plant text lib/op/o.c "/* $(printf '%0120d' 0) */\n"
 plant text lib/op/o.c "$(yes 'int a;' | head -n 701 | tr '\n' '~' | sed 's/~/\\n/g')"
 plant plan lib/op/p.c 'int p;\n'
 plant plan lib/README.md '| `op/gone.c` | gone |\n'
+if git --version >/dev/null 2>&1; then
+    clean
+    put stray.pt ''
+    (cd "$tree" && git init -q . && git add stray.pt)
+    expect speech plan 'does not find a stray file at the top'
+fi
 plant help Makefile 'extra: x\n'
 plant help Makefile 'extra: x\n.PHONY: extra\n'
 plant options man/ckpt-ls.1 '.It Fl -gone\n'

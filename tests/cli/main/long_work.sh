@@ -24,7 +24,7 @@ until_asked()
 }
 
 sparse hash.safetensors 2048
-sparse write.safetensors 256
+sparse write.safetensors 2048 # so long that it is never done between the answer and the signal
 mkdir out
 trap '' USR1 # what has not begun to listen yet
 
