@@ -406,8 +406,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = source_file_changed(src, err);
     if (st == CKPT_OK && half != CKPT_OK) { /* what was told holds for the file as it stands */
         st = half;
-        if (err)
-            *err = torn;
+        *err = torn;
     }
     if (s.failed.status != CKPT_OK) {
         st = s.failed.status;

@@ -119,7 +119,7 @@ static bool set_up(struct input *in)
     if (!a)
         return false;
     const struct {
-        const char *(*version)(void); /* NULL: its decoder is another program */
+        const char *(*version)(void); /* which is NULL where its decoder is another program */
         int (*support)(struct archive *a);
     } filters[] = {{in->f.archive_bzlib_version, in->f.archive_read_support_filter_bzip2},
                    {in->f.archive_liblzma_version, in->f.archive_read_support_filter_xz},

@@ -126,12 +126,12 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
         return fail_memory(err);
     cursor ex = cursor_of(h, extra, 0);
     if (!wide_fields(e, ex))
-        return bad_entry(z, at, e, "its extra fields have", extra,
-                         "enough bytes for the zip64 sizes that they stand for", err);
+        return bad_entry(z, at, e, "its extra fields have a length of", extra,
+                         "enough for the zip64 sizes that they stand for", err);
     if (disk != 0 && disk != 0xFFFF)
-        return bad_entry(z, at, e, "it lies on disk", disk, "0: archives in parts are not read", err);
+        return bad_entry(z, at, e, "the number of its disk is", disk, "0, as in an archive of one part", err);
     if (!checked_add(e->header, z->shift, &e->header))
-        return bad_entry(z, at, e, "its offset is", e->header, "below 2^64 where the archive begins", err);
+        return bad_entry(z, at, e, "its offset is", e->header, "below 2^64 from the file's beginning", err);
     if (e->method == 0 && e->csize != e->usize && !(e->flags & 1))
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
                                 "stored as it is, yet its sizes are {=%llu} and {%llu}",
@@ -660,8 +660,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     uint32_t crc = crc32_update(0, bytes, n);
     if (!z->crc_none && !e->crc_unknown && crc != e->crc) {
         (void)fail(err, CKPT_ECHECKSUM, here(z, e->data_known ? e->data : e->header),
-                    "its CRC-32 is {%08x}, the directory says {=%08x}",
-                    crc, e->crc);
+                   "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
         fail_hint(err, "its bytes are not those that were saved: get the file again");
         return CKPT_ECHECKSUM;
     }

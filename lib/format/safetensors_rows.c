@@ -2,7 +2,7 @@
  * safetensors_rows.c - the tensors of a header as rows with storages, and as
  * nodes of a graph that an edit can change: a dict of them.
  *
- * Made when first asked for: who only lists them needs a tenth of the memory.
+ * Made when first asked for: whoever only lists them needs a tenth of the memory.
  */
 #include "core/check.h"
 #include "core/dtype.h"

@@ -137,7 +137,7 @@ static bool is_text(struct scan *s, source *src)
     while (ok && at < src->size) {
         size_t n = src->size - at < CHUNK ? (size_t)(src->size - at) : CHUNK, cut = 0;
         ok = scan_read(s, src, at, chunk, n);
-        if (at + n < src->size) { /* bounded: n is what is left, at most */
+        if (ok && at + n < src->size) { /* bounded: n is what is left, at most */
             while (cut < 3 && ((unsigned char)chunk[n - cut - 1] & 0xc0) == 0x80)
                 cut++;
             cut += (unsigned char)chunk[n - cut - 1] >= 0xc0;

@@ -86,10 +86,11 @@ static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kin
 static uint64_t seven_end(struct scan *s, source *src)
 {
     unsigned char head[32];
-    /* bounded: libarchive found the last header there */
-    return scan_read(s, src, 0, head, sizeof head)
-               ? sizeof head + load_u64le(head + 12) + load_u64le(head + 20)
-               : UINT64_MAX;
+    if (!scan_read(s, src, 0, head, sizeof head))
+        return UINT64_MAX;
+    uint64_t n = load_u64le(head + 20);
+    /* bounded: libarchive found the last header there; without one, it did not look where that is */
+    return n ? sizeof head + load_u64le(head + 12) + n : sizeof head;
 }
 
 /* lz4_frame - over one frame: the number it begins with, flags, its block size, and by those flags

@@ -122,6 +122,8 @@ ckpt_status torch_archive_new(ckpt_file *f, ckpt_str top, struct torch_archive *
     CKPT_TRY(zip_fold(ta->z, err));
     ta->storage = has_folder(ta, "data/") || !has_folder(ta, "tensors/") ? "data/" : "tensors/";
     start_name(ta, ta->storage);
+    if (!buf_ok(&ta->name)) /* nothing was told then by the folders' names */
+        return fail_memory(err);
     ta->crc_none = storages_say_zero(ta);
     if (ta->crc_none)
         file_notice(f, "its tensors were written without checksums; damage to them cannot be seen");
@@ -139,8 +141,6 @@ int64_t torch_archive_find(struct torch_archive *ta, const char *name)
 ckpt_status torch_archive_need(struct torch_archive *ta, const char *name, size_t *i, ckpt_error *err)
 {
     int64_t at = torch_archive_find(ta, name);
-    if (!buf_ok(&ta->name)) /* it is not called missing for want of memory */
-        return fail_memory(err);
     *i = (size_t)at;
     return at >= 0 ? CKPT_OK
                    : fail(err, CKPT_ETRUNCATED, source_pos(ta->z->src, ta->z->directory),

@@ -298,7 +298,7 @@ static ckpt_status section(struct torch_archive *ta, const char *name, const cha
     if (config >= 0)
         return from_config(&s, (size_t)config);
     if (!torch_archive_has(ta, record))
-        return buf_ok(&ta->name) ? CKPT_OK : fail_memory(err);
+        return CKPT_OK;
     return torch_graft(ta, record, ta->f->root, NULL, NULL, 0, str_c(name), err);
 }
 

@@ -335,7 +335,7 @@ static ckpt_status constants(struct script *s)
     uint32_t tensors = 0;
     int64_t at = torch_archive_find(s->ta, "constants.pkl");
     if (at < 0)
-        return buf_ok(&s->ta->name) ? CKPT_OK : fail_memory(s->err);
+        return CKPT_OK;
     CKPT_TRY(torch_archive_pickle(s->ta, (size_t)at, &root, s->err));
     for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
         if (is_tensor(value_item(root, i)) ||

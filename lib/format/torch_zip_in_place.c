@@ -105,13 +105,13 @@ static bool list_texts(const ckpt_plan *p, struct pickle_text *list, size_t *n)
     return true;
 }
 
-/* shorten - the pickle E of P's file with its new names as patches; *DONE is false where
- * it has to be written again. */
+/* shorten - the pickle of P's file, entry I, with its new names as patches; *DONE is false
+ * where it has to be written again. */
 static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
                            bool *done, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
-    size_t n = 0, size = (size_t)e->usize; /* bounded: it was read into memory, more or less */
+    size_t n = 0, size = (size_t)e->usize; /* bounded: its graph is in memory */
     *done = false;
     if (!list_texts(p, NULL, &n))
         return CKPT_OK;
@@ -161,11 +161,10 @@ static ckpt_status write_again(ckpt_plan *p, struct torch_archive *ta, size_t i,
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
 {
     struct torch_archive *ta = p->file->container;
-    int64_t i = torch_archive_find(ta, "data.pkl");
+    size_t i;
     bool done;
-    if (i < 0)
-        return fail_memory(err);
+    CKPT_TRY(torch_archive_need(ta, "data.pkl", &i, err));
     CKPT_TRY(check(p->file, &ta->z->entries[i], err));
-    CKPT_TRY(shorten(p, ta, (size_t)i, out, &done, err));
-    return done ? CKPT_OK : write_again(p, ta, (size_t)i, out, err);
+    CKPT_TRY(shorten(p, ta, i, out, &done, err));
+    return done ? CKPT_OK : write_again(p, ta, i, out, err);
 }
