@@ -348,17 +348,6 @@ static void textconv(const char *path)
 
 /* --------------------------------------------------------------------- run */
 
-static void print_tree(const ckpt_file *f, uint32_t *rows, size_t n)
-{
-    struct tree t;
-    tree_make(&t, f, rows, n);
-    if (as_tree)
-        tree_print(&t, f, depth, stdout);
-    else
-        tree_groups(&t, f, depth, stdout);
-    tree_free(&t);
-}
-
 /* Two tensors of one joined name, {"a": {"b": …}, "a.b": …}: only their paths
  * differ. In natural order they are neighbours. */
 static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
@@ -400,7 +389,7 @@ static int list(const char *path, bool heading)
     else if (as_tsv)
         print_tsv(f, rows, n);
     else if (as_tree || depth)
-        print_tree(f, rows, n);
+        (as_tree ? tree_print : tree_groups)(f, rows, n, depth, stdout);
     else
         print_table(f, rows, n);
     size_t found = n + (values && !ui.json ? print_values(f) : 0);

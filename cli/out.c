@@ -240,7 +240,8 @@ static void line_cell(struct table *t, unsigned c)
         text_gap(&t->text, from, width - n);
     if (any)
         t->end = t->text.len;
-    text_gap(&t->text, t->text.len, right ? 2 : width - n + 2);
+    if (c + 1 < t->columns)
+        text_gap(&t->text, t->text.len, right ? 2 : width - n + 2);
 }
 
 /* line_ends - behind the last cell that has any text. Lines go out many at a time. */
@@ -408,19 +409,25 @@ static struct named named(const ckpt_file *f, uint32_t row)
     return (struct named){ckpt_tensor_name(f, row), row};
 }
 
-static bool in_order(struct named a, struct named b)
+struct sorting {
+    const ckpt_file *f;
+    int (*compare)(ckpt_str a, ckpt_str b);
+    uint32_t *tmp; /* room for half of the rows */
+};
+
+static bool in_order(const struct sorting *s, struct named a, struct named b)
 {
-    int c = ckpt_natural_compare(a.name, b.name);
+    int c = s->compare(a.name, b.name);
     return c ? c < 0 : a.row < b.row;
 }
 
 /* fits_at - how many of the N sorted ROWS come before X. */
-static size_t fits_at(const ckpt_file *f, const uint32_t *rows, size_t n, struct named x)
+static size_t fits_at(const struct sorting *s, const uint32_t *rows, size_t n, struct named x)
 {
     size_t low = 0;
     while (low < n) {
         size_t middle = low + (n - low) / 2;
-        if (in_order(named(f, rows[middle]), x))
+        if (in_order(s, named(s->f, rows[middle]), x))
             low = middle + 1;
         else
             n = middle;
@@ -429,29 +436,36 @@ static size_t fits_at(const ckpt_file *f, const uint32_t *rows, size_t n, struct
 }
 
 /* Names mostly come nearly in order: a merge that leaves alone what stands where
- * it belongs compares a fifth of what qsort does. TMP has room for half of ROWS. */
-static void sort_rows(const ckpt_file *f, uint32_t *rows, uint32_t *tmp, size_t n)
+ * it belongs compares a fifth of what qsort does. */
+static void merge_sort(const struct sorting *s, uint32_t *rows, size_t n)
 {
     size_t half = n / 2, i = 0, j = half;
     if (n < 2)
         return;
-    sort_rows(f, rows, tmp, half);
-    sort_rows(f, rows + half, tmp, n - half);
-    struct named b = named(f, rows[half]);
-    if (in_order(named(f, rows[half - 1]), b))
+    merge_sort(s, rows, half);
+    merge_sort(s, rows + half, n - half);
+    struct named b = named(s->f, rows[half]);
+    if (in_order(s, named(s->f, rows[half - 1]), b))
         return;
-    size_t out = fits_at(f, rows, half, b), moved = half - out;
-    memcpy(tmp, rows + out, moved * sizeof *rows);
-    struct named a = named(f, tmp[0]); /* one at least comes behind B */
+    size_t out = fits_at(s, rows, half, b), moved = half - out;
+    memcpy(s->tmp, rows + out, moved * sizeof *rows);
+    struct named a = named(s->f, s->tmp[0]); /* one at least comes behind B */
     while (i < moved) {
-        if (j == n || in_order(a, b)) {
+        if (j == n || in_order(s, a, b)) {
             rows[out++] = a.row;
-            a = ++i < moved ? named(f, tmp[i]) : a;
+            a = ++i < moved ? named(s->f, s->tmp[i]) : a;
         } else {
             rows[out++] = b.row;
-            b = ++j < n ? named(f, rows[j]) : b;
+            b = ++j < n ? named(s->f, rows[j]) : b;
         }
     }
+}
+
+void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b))
+{
+    struct sorting s = {f, compare, mem_new(n / 2, sizeof *s.tmp)};
+    merge_sort(&s, rows, n);
+    free(s.tmp);
 }
 
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n)
@@ -462,11 +476,8 @@ uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglob
     for (uint32_t i = 0; i < count; i++)
         if (!nglobs || globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
             rows[(*n)++] = i;
-    if (file_order)
-        return rows;
-    uint32_t *tmp = mem_new(*n / 2, sizeof *tmp);
-    sort_rows(f, rows, tmp, *n);
-    free(tmp);
+    if (!file_order)
+        rows_sort(f, rows, *n, ckpt_natural_compare);
     return rows;
 }
 

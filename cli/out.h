@@ -93,6 +93,8 @@ void table_flow(struct table *t, void (*rows)(struct table *t, const void *user)
                 bool header);
 void table_free(struct table *t);
 
+/* rows_sort - N ROWS of FILE by their names as COMPARE has them, equal ones as in the file. */
+void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
 /* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not
  * these), in natural order of names or as in the file; *N of them. */
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order,

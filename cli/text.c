@@ -98,7 +98,8 @@ void text_byte(struct text *t, char c)
 void text_gap(struct text *t, size_t at, size_t n)
 {
     room(t, n);
-    memmove(t->ptr + at + n, t->ptr + at, t->len - at);
+    if (at < t->len)
+        memmove(t->ptr + at + n, t->ptr + at, t->len - at);
     memset(t->ptr + at, ' ', n);
     t->len += n;
     t->ptr[t->len] = '\0';
@@ -150,12 +151,13 @@ void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 /* put_uint - N's digits at OUT, which has room for UINT_DIGITS; returns where they end. */
 static char *put_uint(char *out, uint64_t n)
 {
-    size_t digits = 1;
-    for (uint64_t rest = n; rest >= 10; rest /= 10)
-        digits++;
-    for (size_t i = digits; i-- > 0; n /= 10)
-        out[i] = (char)('0' + n % 10);
-    return out + digits;
+    char digits[UINT_DIGITS];
+    size_t i = UINT_DIGITS;
+    do
+        digits[--i] = (char)('0' + n % 10);
+    while (n /= 10);
+    memcpy(out, digits + i, UINT_DIGITS - i);
+    return out + UINT_DIGITS - i;
 }
 
 /* ended - what was put behind the text up to END is part of it. */

@@ -1,7 +1,32 @@
+/* tree.c - no node is ever made: rows sorted part by part of their names stand in the order of the tree, and
+ * how many nodes each shares with the one before it, one byte, tells the rest. */
 #include "tree.h"
 
 #include <stdlib.h>
 #include <string.h>
+
+/* Deeper parts of a name stay joined: a name of a million dots is no tree. */
+#define TREE_DEPTH 64
+
+struct tree {
+    const ckpt_file *f;
+    uint32_t *rows;
+    size_t n;
+    uint64_t depth;
+    uint8_t *shared; /* by row: how many nodes on the way to it lead to the one before it, too */
+};
+
+/* A walk over the nodes, parents before children; the one at hand is … */
+struct walk {
+    const struct tree *tree;
+    ckpt_str word;             /* this part of a name, … */
+    size_t nfull;              /* … which is so long up to here */
+    unsigned level;            /* … at this depth; children of the root: 1 */
+    size_t first, end;         /* rows that are it or below it */
+    bool leaf;                 /* the first of them is it */
+    bool more[TREE_DEPTH + 1]; /* by level: does a sibling follow? */
+    size_t next;               /* where the next part begins, or SIZE_MAX */
+};
 
 /* The component of NAME at AT and where the next begins; SIZE_MAX: none. The
  * last level takes the rest, dots and all. */
@@ -13,114 +38,92 @@ static ckpt_str component(ckpt_str name, size_t at, unsigned level, size_t *next
     return (ckpt_str){name.ptr + at, end - at};
 }
 
-struct named {
-    ckpt_str name;
-    uint32_t row;
-};
-
 /* Natural order component by component, so that what is below one node stands together. */
-static int by_component(const void *x, const void *y)
+static int by_component(ckpt_str p, ckpt_str q)
 {
-    const struct named *p = x, *q = y;
     size_t i = 0, j = 0;
     for (unsigned level = 1;; level++) {
         size_t i_next, j_next;
-        ckpt_str a = component(p->name, i, level, &i_next), b = component(q->name, j, level, &j_next);
+        ckpt_str a = component(p, i, level, &i_next), b = component(q, j, level, &j_next);
         int c = ckpt_natural_compare(a, b);
-        if (c)
+        if (c || (i_next == SIZE_MAX && j_next == SIZE_MAX))
             return c;
-        if (i_next == SIZE_MAX || j_next == SIZE_MAX) {
-            if (i_next != j_next)
-                return i_next == SIZE_MAX ? -1 : 1;
-            return p->row < q->row ? -1 : p->row > q->row;
-        }
+        if (i_next == SIZE_MAX || j_next == SIZE_MAX)
+            return i_next == SIZE_MAX ? -1 : 1;
         i = i_next;
         j = j_next;
     }
 }
 
-static uint32_t add(struct tree *t, uint32_t parent, uint32_t before, ckpt_str word, size_t nfull)
+/* shared_nodes - of the row called NAME with the one before it, called BEFORE. A tensor
+ * is a node of its own, even if that one has the same name. */
+static uint8_t shared_nodes(ckpt_str before, ckpt_str name)
 {
-    if (t->n == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 256;
-        t->nodes = mem_grow(t->nodes, t->cap, sizeof *t->nodes);
+    size_t at = 0;
+    for (unsigned level = 1;; level++) {
+        size_t next, before_next;
+        ckpt_str a = component(before, at, level, &before_next), b = component(name, at, level, &next);
+        if (next == SIZE_MAX || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
+            return (uint8_t)(level - 1);
+        if (before_next == SIZE_MAX)
+            return (uint8_t)level;
+        at = next;
     }
-    unsigned depth = t->n ? t->nodes[parent].depth + 1 : 0;
-    t->nodes[t->n] = (struct tree_node){word.ptr, word.len, nfull, CKPT_NO_TENSOR, parent, depth, false, {0}};
-    if (before)
-        t->nodes[before].more = true;
-    return (uint32_t)t->n++;
 }
 
-static void place(struct tree *t, const ckpt_file *f, uint32_t row, uint32_t last[TREE_DEPTH + 1])
+static ckpt_str name_of(const struct tree *t, size_t i) { return ckpt_tensor_name(t->f, t->rows[i]); }
+
+/* next_node - false: there are no more. */
+static bool next_node(struct walk *w)
 {
-    const ckpt_tensor it = tensor_at(f, row), *x = &it;
-    uint32_t at = 0;
-    size_t i = 0;
-    totals_add(&t->nodes[0].sum, x);
-    for (unsigned level = 1; i != SIZE_MAX; level++) {
-        size_t next;
-        ckpt_str word = component(x->name, i, level, &next);
-        uint32_t here = last[level];
-        bool same = here && t->nodes[here].parent == at && t->nodes[here].nword == word.len &&
-                    memcmp(t->nodes[here].word, word.ptr, word.len) == 0 &&
-                    !(next == SIZE_MAX && t->nodes[here].row != CKPT_NO_TENSOR);
-        if (!same) {
-            bool sibling = here && t->nodes[here].parent == at;
-            here = add(t, at, sibling ? here : 0, word, i + word.len);
-            last[level] = here;
+    const struct tree *t = w->tree;
+    do {
+        if (w->next == SIZE_MAX) {
+            w->first++;
+            w->next = w->level = 0;
         }
-        totals_add(&t->nodes[here].sum, x);
-        at = here;
-        i = next;
+        if (w->first == t->n)
+            return false;
+        ckpt_str name = name_of(t, w->first);
+        w->word = component(name, w->next, ++w->level, &w->next);
+        w->nfull = (size_t)(w->word.ptr - name.ptr) + w->word.len;
+    } while (w->level <= t->shared[w->first]);
+    w->leaf = w->next == SIZE_MAX;
+    for (w->end = w->first + 1; w->end < t->n && t->shared[w->end] >= w->level; w->end++)
+        ;
+    w->more[w->level] = w->end < t->n && t->shared[w->end] == w->level - 1;
+    return true;
+}
+
+static bool has_child(const struct walk *w) { return !w->leaf || w->end > w->first + 1; }
+
+/* "│  └─ " */
+static void branches(const struct walk *w, struct text *out)
+{
+    for (unsigned level = 1; level < w->level; level++)
+        text_add(out, w->more[level] ? "│  " : "   ");
+    text_add(out, w->more[w->level] ? "├─ " : "└─ ");
+}
+
+static void blank(struct table *w, unsigned cells)
+{
+    while (cells-- > 0)
+        table_cell(w);
+}
+
+/* sums - of the rows from FIRST up to END. */
+static void sums(struct table *w, const struct tree *t, size_t first, size_t end)
+{
+    struct totals sum = {0};
+    for (size_t i = first; i < end; i++) {
+        const ckpt_tensor x = tensor_at(t->f, t->rows[i]);
+        totals_add(&sum, &x);
     }
-    t->nodes[at].row = row;
-}
-
-void tree_make(struct tree *t, const ckpt_file *f, uint32_t *rows, size_t n)
-{
-    struct named *names = mem_new(n, sizeof *names);
-    uint32_t last[TREE_DEPTH + 1] = {0};
-    for (size_t i = 0; i < n; i++)
-        names[i] = (struct named){ckpt_tensor_name(f, rows[i]), rows[i]};
-    qsort(names, n, sizeof *names, by_component);
-    *t = (struct tree){0};
-    add(t, 0, 0, (ckpt_str){"", 0}, 0);
-    for (size_t i = 0; i < n; i++) {
-        rows[i] = names[i].row;
-        place(t, f, rows[i], last);
-    }
-    free(names);
-}
-
-void tree_free(struct tree *t)
-{
-    free(t->nodes);
-    *t = (struct tree){0};
-}
-
-static bool has_child(const struct tree *t, size_t i) { return i + 1 < t->n && t->nodes[i + 1].parent == i; }
-
-/* "│  └─ " for node I. */
-static void branches(const struct tree *t, size_t i, struct text *out)
-{
-    uint32_t up[TREE_DEPTH + 1];
-    const struct tree_node *n = &t->nodes[i];
-    unsigned depth = n->depth;
-    for (uint32_t p = n->parent, d = depth - 1; d >= 1; p = t->nodes[p].parent, d--)
-        up[d] = p;
-    for (unsigned d = 1; d < depth; d++)
-        text_add(out, t->nodes[up[d]].more ? "│  " : "   ");
-    text_add(out, n->more ? "├─ " : "└─ ");
-}
-
-static void sums(struct table *w, const struct totals *sum)
-{
-    text_noun(&w->text, sum->tensors, "tensor", "tensors");
+    text_noun(&w->text, sum.tensors, "tensor", "tensors");
     table_cell(w);
-    text_count(&w->text, sum->elements);
+    text_count(&w->text, sum.elements);
     table_cell(w);
-    text_size(&w->text, sum->bytes);
+    text_size(&w->text, sum.bytes);
     table_cell(w);
 }
 
@@ -135,65 +138,73 @@ static void tensor(struct table *w, const ckpt_tensor *x)
     table_cell(w);
 }
 
-void tree_print(const struct tree *t, const ckpt_file *f, uint64_t depth, FILE *to)
+static void branch_rows(struct table *w, const void *user)
 {
-    struct table w = {.columns = 4, .right = {false, false, false, true}};
-    table_row(&w, PLAIN); /* no header: table_print leaves the first row out */
-    for (int i = 0; i < 4; i++)
-        table_cell(&w);
-    for (size_t i = 1; i < t->n; i++) {
-        const struct tree_node *n = &t->nodes[i];
-        bool cut = depth && n->depth == depth && has_child(t, i);
-        if (depth && n->depth > depth)
+    const struct tree *t = user;
+    struct walk at = {.tree = t};
+    table_row(w, PLAIN); /* in place of a header, which is left out */
+    blank(w, 4);
+    while (next_node(&at)) {
+        bool cut = t->depth && at.level == t->depth && has_child(&at);
+        if (t->depth && at.level > t->depth)
             continue;
-        table_row(&w, PLAIN);
-        branches(t, i, &w.text);
-        text_name(&w.text, (ckpt_str){n->word, n->nword});
-        table_cell(&w);
-        if (n->row != CKPT_NO_TENSOR && !cut) {
-            const ckpt_tensor it = tensor_at(f, n->row);
-            tensor(&w, &it);
-        } else if (cut || n->depth == 1) {
-            sums(&w, &n->sum);
+        table_row(w, PLAIN);
+        branches(&at, &w->text);
+        text_name(&w->text, at.word);
+        table_cell(w);
+        if (at.leaf && !cut) {
+            const ckpt_tensor x = tensor_at(t->f, t->rows[at.first]);
+            tensor(w, &x);
+        } else if (cut || at.level == 1) {
+            sums(w, t, at.first, at.end);
         } else {
-            for (int c = 1; c < 4; c++)
-                table_cell(&w);
+            blank(w, 3);
         }
     }
-    table_print(&w, to, false);
-    table_free(&w);
 }
 
-void tree_groups(const struct tree *t, const ckpt_file *f, uint64_t depth, FILE *to)
+static void group_rows(struct table *w, const void *user)
+{
+    static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
+    const struct tree *t = user;
+    struct walk at = {.tree = t};
+    table_row(w, BOLD);
+    for (int i = 0; i < 4; i++) {
+        text_add(&w->text, head[i]);
+        table_cell(w);
+    }
+    while (next_node(&at)) {
+        bool whole = at.level == t->depth;
+        if (at.level > t->depth || (!whole && !at.leaf))
+            continue;
+        table_row(w, PLAIN);
+        text_name(&w->text, (ckpt_str){name_of(t, at.first).ptr, at.nfull});
+        text_add(&w->text, whole && has_child(&at) ? ".*" : "");
+        table_cell(w);
+        sums(w, t, at.first, whole ? at.end : at.first + 1);
+    }
+}
+
+static void flow(struct table *w, void (*rows)(struct table *w, const void *user), struct tree *t, FILE *to,
+                 bool header)
+{
+    t->shared = mem_new(t->n, sizeof *t->shared);
+    rows_sort(t->f, t->rows, t->n, by_component);
+    for (size_t i = 1; i < t->n; i++)
+        t->shared[i] = shared_nodes(name_of(t, i - 1), name_of(t, i));
+    table_flow(w, rows, t, to, header);
+    table_free(w);
+    free(t->shared);
+}
+
+void tree_print(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
+{
+    struct table w = {.columns = 4, .right = {false, false, false, true}};
+    flow(&w, branch_rows, &(struct tree){f, rows, n, depth, NULL}, to, false);
+}
+
+void tree_groups(const ckpt_file *f, uint32_t *rows, size_t n, uint64_t depth, FILE *to)
 {
     struct table w = {.columns = 4, .right = {false, true, true, true}};
-    static const char *const head[] = {"NAME", "TENSORS", "ELEMENTS", "SIZE"};
-    table_row(&w, BOLD);
-    for (int i = 0; i < 4; i++) {
-        text_add(&w.text, head[i]);
-        table_cell(&w);
-    }
-    for (size_t i = 1; i < t->n; i++) {
-        const struct tree_node *n = &t->nodes[i];
-        if (n->depth > depth || (n->depth < depth && n->row == CKPT_NO_TENSOR))
-            continue;
-        /* Any row below tells the full name; the first is this node or comes next. */
-        size_t j = i;
-        while (t->nodes[j].row == CKPT_NO_TENSOR)
-            j++;
-        table_row(&w, PLAIN);
-        text_name(&w.text, (ckpt_str){ckpt_tensor_name(f, t->nodes[j].row).ptr, n->nfull});
-        text_add(&w.text, n->depth == depth && has_child(t, i) ? ".*" : "");
-        table_cell(&w);
-        if (n->depth < depth) {
-            struct totals own = {0};
-            const ckpt_tensor it = tensor_at(f, n->row);
-            totals_add(&own, &it);
-            sums(&w, &own);
-        } else {
-            sums(&w, &n->sum);
-        }
-    }
-    table_print(&w, to, ui.tty);
-    table_free(&w);
+    flow(&w, group_rows, &(struct tree){f, rows, n, depth, NULL}, to, ui.tty);
 }
