@@ -13,10 +13,13 @@
  * they are there. Source: caffe2/serialize/inline_container.cc, miniz, APPNOTE.TXT.
  *
  * A record whose local header is damaged, but listed in a sound directory, ends where the next
- * one begins, with or without a descriptor between them: its checksum tells which.
+ * one begins, with or without a descriptor between them: its checksum tells which, and where
+ * there is none, a descriptor that states its size. What no sound directory lists was deleted,
+ * or lies inside a payload: it does not count, unless the directory lists what stands at its
+ * place under another name, of which one is damaged.
  *
- * Lies refused: a checksum that does not hold, a size that leaves the file. Of two
- * records of one name the first that is whole counts.
+ * Lies refused: a checksum that does not hold, a size that leaves the file, an archive in a
+ * payload whose end cannot be told, two whole records of one name that are not the same.
  */
 #include "codec/zip_salvage.h"
 
@@ -45,7 +48,9 @@ struct walk {
     struct zip_entry *found;
     size_t n, cap;
     unsigned char *chunk;
-    uint64_t *places; /* of a sound directory: its local headers in order, itself last */
+    map *names;  /* of those found, each with the first of it */
+    bool unended; /* the end of the last one cannot be told: what follows may be inside of it … */
+    bool nested;  /* … and is, as a name comes again */
     ckpt_error *err;
 };
 
@@ -109,13 +114,13 @@ static ckpt_status crc_of(struct walk *w, uint64_t at, uint64_t n, uint32_t *crc
     return CKPT_OK;
 }
 
-/* descriptor_at - does one at AT state SIZE bytes? Fills E. */
+/* descriptor_at - does one at AT, inside the file, state SIZE bytes? Fills E. */
 static bool descriptor_at(struct walk *w, uint64_t at, uint64_t size, struct zip_entry *e)
 {
     unsigned char d[24];
     uint64_t left = w->src->size - at;
     size_t n = left < sizeof d ? (size_t)left : sizeof d;
-    if (n < 16 || source_read(w->src, at, d, n, NULL) != CKPT_OK)
+    if (n < 16 || source_read(w->src, at, d, n, NULL) != CKPT_OK || load_u32le(d) != 0x08074B50)
         return false;
     bool narrow = size <= UINT32_MAX && load_u32le(d + 8) == size;
     bool wide = n == 24 && load_u64le(d + 8) == size;
@@ -150,8 +155,17 @@ static void end_by_descriptor(struct walk *w, size_t i, struct zip_entry *e)
     }
 }
 
-/* read_header - the record at mark I into E; *IS false: it is none. */
-static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bool *is)
+/* reaches_next - does the header at mark I take the next one for its own, up to AT? It is damaged. */
+static bool reaches_next(const struct walk *w, size_t i, uint64_t at)
+{
+    while (++i < w->nmarks && w->marks[i].at < at)
+        if (w->marks[i].kind == HEADER)
+            return true;
+    return false;
+}
+
+/* read_header - the record at mark I into E; *IS false: it is none. *LATER: sizes stand behind it. */
+static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bool *is, bool *later)
 {
     unsigned char h[LOCAL];
     uint64_t at = w->marks[i].at, left = w->src->size - at;
@@ -160,7 +174,8 @@ static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bo
         return CKPT_OK;
     CKPT_TRY(source_read(w->src, at, h, LOCAL, w->err));
     uint32_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
-    if (left - LOCAL < (uint64_t)name + extra || !name)
+    /* bounded: inside the file, as LEFT says first */
+    if (left - LOCAL < (uint64_t)name + extra || !name || reaches_next(w, i, at + LOCAL + name + extra))
         return CKPT_OK;
     char *text = arena_alloc(w->a, name);
     if (!text)
@@ -172,7 +187,8 @@ static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bo
     e->method = load_u16le(h + 8);
     e->data_known = true;
     *is = true;
-    if (load_u16le(h + 6) & 8) {
+    *later = load_u16le(h + 6) & 8;
+    if (*later) {
         end_by_descriptor(w, i, e);
         return CKPT_OK;
     }
@@ -187,7 +203,17 @@ static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bo
     return CKPT_OK;
 }
 
-static ckpt_status check_record(struct walk *w, struct zip_entry *e)
+/* borne_out - does a record, or the directory, begin where E is said to end? */
+static bool borne_out(const struct walk *w, const struct zip_entry *e)
+{
+    unsigned char sign[4];
+    return w->src->size - e->limit >= sizeof sign && /* bounded: limit is in the file */
+           source_read(w->src, e->limit, sign, sizeof sign, NULL) == CKPT_OK &&
+           (load_u32le(sign) == 0x04034B50 || load_u32le(sign) == 0x02014B50);
+}
+
+/* check_record - LATER: a descriptor told where E ends. */
+static ckpt_status check_record(struct walk *w, struct zip_entry *e, bool later)
 {
     uint32_t crc;
     if (e->fault || e->crc_unknown)
@@ -202,35 +228,59 @@ static ckpt_status check_record(struct walk *w, struct zip_entry *e)
     if (crc != e->crc && !e->fault && e->crc)
         e->fault = "its bytes do not have the checksum that is recorded";
     e->crc_unknown = crc != e->crc;
+    if (!e->fault && !e->crc_unknown && crc)
+        e->flags = 0; /* it is not encrypted, whatever they say */
+    if (e->fault && !later && !borne_out(w, e))
+        e->limit = e->data;
+    return CKPT_OK;
+}
+
+/* add_found - E, unless it lies inside of a record before it. */
+static ckpt_status add_found(struct walk *w, const struct zip_entry *e)
+{
+    uint32_t before = map_get(w->names, e->name);
+    w->nested = w->nested || (w->unended && before != MAP_NONE);
+    if (w->nested)
+        return CKPT_OK;
+    w->unended = w->unended || (e->fault && e->limit == e->data);
+    struct zip_entry *grown = arena_grow(w->a, w->found, w->n, &w->cap, w->n + 1, sizeof *grown);
+    if (!grown || !map_put(w->names, e->name, (uint32_t)w->n, NULL))
+        return fail_memory(w->err);
+    w->found = grown;
+    grown[w->n++] = *e;
     return CKPT_OK;
 }
 
 static ckpt_status walk_records(struct walk *w)
 {
     uint64_t next = 0;
-    CKPT_TRY(find_marks(w));
+    w->names = map_new(0);
+    CKPT_TRY(w->names ? find_marks(w) : fail_memory(w->err));
     for (size_t i = 0; i < w->nmarks; i++) {
         struct zip_entry e;
-        bool is;
+        bool is, later;
         if (w->marks[i].kind != HEADER || w->marks[i].at < next)
             continue;
-        CKPT_TRY(read_header(w, i, &e, &is));
+        CKPT_TRY(read_header(w, i, &e, &is, &later));
         if (!is)
             continue;
-        CKPT_TRY(check_record(w, &e));
-        struct zip_entry *grown = arena_grow(w->a, w->found, w->n, &w->cap, w->n + 1, sizeof *grown);
-        if (!grown)
-            return fail_memory(w->err);
-        w->found = grown;
-        grown[w->n++] = e;
-        next = e.fault ? e.data : e.limit;
+        CKPT_TRY(check_record(w, &e, later));
+        CKPT_TRY(add_found(w, &e));
+        next = e.limit;
     }
     return CKPT_OK;
 }
 
 /* ------------------------------------------------------------------ archive */
 
-/* by_walk - an archive of what was found: of each name the first that is whole. */
+/* same - are two records of one name whole, and have the same bytes? */
+static bool same(const struct zip_entry *a, const struct zip_entry *b)
+{
+    return !a->fault && !b->fault && !a->crc_unknown && !b->crc_unknown && a->crc == b->crc &&
+           a->csize == b->csize;
+}
+
+/* by_walk - an archive of what was found. */
 static ckpt_status by_walk(struct walk *w, zip **out)
 {
     zip *z = calloc(1, sizeof *z);
@@ -248,8 +298,9 @@ static ckpt_status by_walk(struct walk *w, zip **out)
         if (old == MAP_NONE) {
             ok = map_put(z->names, w->found[i].name, (uint32_t)z->n, NULL);
             z->entries[z->n++] = w->found[i];
-        } else if (z->entries[old].fault && !w->found[i].fault) {
-            z->entries[old] = w->found[i];
+        } else if (!same(&z->entries[old], &w->found[i])) {
+            z->entries[old].fault = "two records have its name; the directory, which tells the one that "
+                                    "counts, is damaged";
         }
     }
     if (!ok) {
@@ -260,11 +311,33 @@ static ckpt_status by_walk(struct walk *w, zip **out)
     return CKPT_OK;
 }
 
-/* check_member - reads entry I of a sound directory; *WHOLE: all of it is there. */
+/* described - *DATA is where the payload of E begins, if a descriptor of its size stands right
+ * before the next record. */
+static bool described(struct walk *w, const struct zip_entry *e, uint64_t *data)
+{
+    static const unsigned lengths[] = {16, 24};
+    for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
+        struct zip_entry stated;
+        uint64_t least = LOCAL + e->name.len + lengths[i]; /* bounded: a name has 16 bits */
+        uint64_t room = e->limit - e->header;              /* bounded: zip_open saw room for it */
+        if (room < least || room - least < e->csize)
+            continue;
+        uint64_t at = e->limit - lengths[i]; /* bounded: by the line above, as is the next */
+        *data = at - e->csize;
+        if (descriptor_at(w, at, e->csize, &stated))
+            return true;
+    }
+    return false;
+}
+
+/* check_member - reads entry I of a sound directory; *WHOLE: all of it is there. Where no checksum
+ * can tell, its descriptor must not stand elsewhere than behind it. */
 static ckpt_status check_member(struct walk *w, zip *z, size_t i, bool *whole)
 {
+    const struct zip_entry *e = &z->entries[i];
     source *s = NULL;
     uint32_t crc = 0;
+    uint64_t data;
     *whole = false;
     if (zip_data(z, i, NULL) != CKPT_OK || zip_member(z, i, &s, NULL) != CKPT_OK)
         return CKPT_OK;
@@ -277,57 +350,37 @@ static ckpt_status check_member(struct walk *w, zip *z, size_t i, bool *whole)
             crc = crc32_update(crc, w->chunk, (size_t)n);
     }
     source_unref(s);
-    *whole = st == CKPT_OK && (crc == z->entries[i].crc || z->crc_none);
+    *whole = st == CKPT_OK &&
+             (z->crc_none ? !described(w, e, &data) || data == e->data : crc == e->crc);
     return CKPT_OK;
 }
 
-static int by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static ckpt_status list_places(struct walk *w, const zip *z)
-{
-    w->places = arena_array(w->a, z->n + 1, sizeof *w->places); /* bounded: they are in memory */
-    if (!w->places)
-        return fail_memory(w->err);
-    for (size_t i = 0; i < z->n; i++)
-        w->places[i] = z->entries[i].header;
-    w->places[z->n] = z->directory;
-    qsort(w->places, z->n + 1, sizeof *w->places, by_number); /* bounded: as above */
-    return CKPT_OK;
-}
-
-/* by_neighbours - E, whose own header is damaged, by where the next record begins. */
-static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry *e)
+/* by_neighbours - E, whose header is damaged here or there, by where the next record begins. HERE (or NULL)
+ * is what its local header says. */
+static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry *e,
+                                 const struct zip_entry *here)
 {
     static const unsigned tails[] = {16, 24, 0};
-    size_t lo = 0, hi = z->n;
+    uint64_t room = e->limit - e->header; /* bounded: zip_open saw room for it */
+    bool found = false, stored = e->method == 0 || (here && here->method == 0);
     uint32_t crc;
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if (w->places[mid] <= e->header)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    uint64_t next = w->places[lo], room = next > e->header ? next - e->header : 0;
-    if (e->method != 0 || e->csize != e->usize || !e->crc || z->crc_none || next > w->src->size)
+    if (!stored || e->csize != e->usize)
         return CKPT_OK;
-    for (size_t i = 0; i < sizeof tails / sizeof *tails; i++) {
+    if (z->crc_none)
+        found = described(w, e, &e->data);
+    for (size_t i = 0; i < sizeof tails / sizeof *tails && !found && e->crc; i++) {
         uint64_t least = LOCAL + e->name.len + tails[i]; /* bounded: a name has 16 bits */
         if (room < least || room - least < e->csize)
             continue;
-        uint64_t data = next - tails[i] - e->csize; /* bounded: by the line above */
-        CKPT_TRY(crc_of(w, data, e->csize, &crc));
-        if (crc != e->crc)
-            continue;
-        e->data = data;
-        e->limit = data + e->csize; /* bounded: as above */
+        e->data = e->limit - tails[i] - e->csize; /* bounded: by the line above */
+        CKPT_TRY(crc_of(w, e->data, e->csize, &crc));
+        found = crc == e->crc;
+    }
+    if (found) {
         e->data_known = true;
+        e->method = 0;
+        e->flags = here ? e->flags & here->flags : e->flags; /* encryption is told of twice */
         e->fault = NULL;
-        break;
     }
     return CKPT_OK;
 }
@@ -338,64 +391,132 @@ static ckpt_str folder(ckpt_str name)
     return str_of(name.ptr, slash == SIZE_MAX ? 0 : slash);
 }
 
-/* mend - entry I of the directory by the record found whole in its place, or else under
- * its name. Of two names the one in the folder of its neighbour counts. */
-static ckpt_status mend(struct walk *w, zip *z, size_t i)
+/* found_at - the record whose header was found at AT, or NULL. */
+static const struct zip_entry *found_at(const struct walk *w, uint64_t at)
+{
+    size_t lo = 0, hi = w->n; /* they are in the order of the file */
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (w->found[mid].header < at)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return lo < w->n && w->found[lo].header == at ? &w->found[lo] : NULL;
+}
+
+/* mending - the record that was found for E of the directory: HERE in its place (or NULL), or else, with
+ * the same checksum, under its name. NULL: none that is whole. */
+static const struct zip_entry *mending(const struct walk *w, const struct zip_entry *e,
+                                       const struct zip_entry *here)
+{
+    uint32_t named = map_get(w->names, e->name);
+    const struct zip_entry *there = named == MAP_NONE ? NULL : &w->found[named];
+    if (here && !here->fault && !here->crc_unknown && (here->usize == e->usize || here->csize == e->csize))
+        return here;
+    return there && !there->fault && !there->crc_unknown && e->crc && there->crc == e->crc &&
+                   there->usize == e->usize
+               ? there
+               : NULL;
+}
+
+/* mend - entry I of the directory by what was found for it. Of two names the one in the folder of
+ * its neighbour counts, if no other entry has it; the other one is *ALIAS. */
+static ckpt_status mend(struct walk *w, zip *z, size_t i, struct zip_entry *alias)
 {
     struct zip_entry *e = &z->entries[i];
-    const struct zip_entry *by = NULL;
-    e->fault = "its bytes do not have the checksum that is recorded, or its header is damaged";
-    for (size_t k = 0; k < w->n && !(by && by->header == e->header); k++)
-        if (!w->found[k].fault && !w->found[k].crc_unknown &&
-            (w->found[k].header == e->header || str_eq(w->found[k].name, e->name)))
-            by = &w->found[k];
-    if (!by)
-        return by_neighbours(w, z, e);
+    const struct zip_entry *here = found_at(w, e->header), *by = mending(w, e, here);
     ckpt_str name = e->name, top = z->n > 1 ? folder(z->entries[i ? 0 : 1].name) : str_of("", 0);
-    *e = *by;
-    if (!str_eq(folder(name), top))
-        (void)map_put(z->names, e->name, (uint32_t)i, NULL);
+    bool keeps = str_eq(folder(name), top) && !e->duplicate;
+    alias->name = str_of(NULL, 0);
+    e->fault = "its bytes do not have the checksum that is recorded, or its header is damaged";
+    if (by)
+        *e = *by;
     else
-        e->name = name;
+        CKPT_TRY(by_neighbours(w, z, e, here));
+    e->name = name;
+    if (e->fault || !here || str_eq(here->name, name))
+        return CKPT_OK;
+    *alias = *e;
+    e->name = keeps ? name : here->name;
+    alias->name = keeps ? here->name : name;
     return CKPT_OK;
 }
 
-/* add_unlisted - whole records whose names the directory does not have: damage to it. */
-static ckpt_status add_unlisted(struct walk *w, zip *z)
+/* index_names - those that entries have now. */
+static ckpt_status index_names(struct walk *w, zip *z)
 {
-    struct zip_entry *all = arena_array(w->a, z->n + w->n, sizeof *all); /* bounded: both are in memory */
+    map_free(z->names);
+    z->names = map_new(z->n);
+    for (size_t i = 0; z->names && i < z->n; i++) {
+        uint32_t old;
+        if (!map_put(z->names, z->entries[i].name, (uint32_t)i, &old))
+            return fail_memory(w->err);
+        z->entries[i].duplicate = old != MAP_NONE;
+        if (old != MAP_NONE)
+            z->entries[old].duplicate = true;
+    }
+    return z->names ? CKPT_OK : fail_memory(w->err);
+}
+
+/* add_aliases - the other names of what was mended, of which one is damaged, where nothing else has them. */
+static ckpt_status add_aliases(struct walk *w, zip *z, const struct zip_entry *aliases, size_t n)
+{
+    CKPT_TRY(index_names(w, z));
+    struct zip_entry *all = arena_array(w->a, z->n + n, sizeof *all); /* bounded: both are in memory */
     if (!all)
         return fail_memory(w->err);
     memcpy(all, z->entries, z->n * sizeof *all);
     z->entries = all;
     z->located = true;
-    for (size_t i = 0; i < w->n; i++) {
-        const struct zip_entry *e = &w->found[i];
-        if (e->fault || e->crc_unknown || map_get(z->names, e->name) != MAP_NONE)
-            continue;
-        if (!map_put(z->names, e->name, (uint32_t)z->n, NULL))
+    for (size_t i = 0; i < n; i++) {
+        uint32_t old;
+        if (!map_put(z->names, aliases[i].name, (uint32_t)z->n, &old))
             return fail_memory(w->err);
-        all[z->n++] = *e;
+        if (old == MAP_NONE)
+            all[z->n++] = aliases[i];
     }
     return CKPT_OK;
 }
 
+/* sums_of_none - where all entries but one have no checksum, that one is damage. */
+static void sums_of_none(zip *z)
+{
+    size_t with = 0, without = 0, at = 0;
+    for (size_t i = 0; i < z->n; i++)
+        if (z->entries[i].crc) {
+            at = i;
+            with++;
+        } else {
+            without += z->entries[i].usize > 0; /* bounded: by n */
+        }
+    if (with == 1 && without > 1) {
+        z->entries[at].crc = 0;
+        z->crc_none = true;
+    }
+}
+
 static ckpt_status check_directory(struct walk *w, zip *z)
 {
-    bool walked = false;
+    struct zip_entry alias, *aliases = NULL;
+    size_t n = 0, cap = 0;
+    sums_of_none(z);
     for (size_t i = 0; i < z->n; i++) {
         bool whole;
         CKPT_TRY(check_member(w, z, i, &whole));
         if (whole)
             continue;
-        if (!walked) {
-            CKPT_TRY(list_places(w, z));
+        if (!w->names)
             CKPT_TRY(walk_records(w));
-        }
-        walked = true;
-        CKPT_TRY(mend(w, z, i));
+        CKPT_TRY(mend(w, z, i, &alias));
+        if (!alias.name.ptr)
+            continue;
+        aliases = arena_grow(w->a, aliases, n, &cap, n + 1, sizeof *aliases);
+        if (!aliases)
+            return fail_memory(w->err);
+        aliases[n++] = alias;
     }
-    return walked ? add_unlisted(w, z) : CKPT_OK;
+    return w->names ? add_aliases(w, z, aliases, n) : CKPT_OK;
 }
 
 ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err)
@@ -411,6 +532,7 @@ ckpt_status zip_salvage(source *src, arena *a, zip **out, ckpt_error *err)
             st = by_walk(&w, &z);
     }
     free(w.chunk);
+    map_free(w.names);
     if (st == CKPT_OK)
         *out = z;
     else

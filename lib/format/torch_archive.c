@@ -187,7 +187,7 @@ ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err)
     int64_t i = torch_archive_find(ta, "byteorder");
     CKPT_TRY(torch_archive_text(ta, "byteorder", 16, &s, err));
     uint64_t length = i >= 0 ? ta->z->entries[i].usize : 0;
-    if (!s.ptr && ta->f->salvage && (length == 6 || length == 3)) {
+    if (ta->f->salvage && (length == 6 || length == 3) && !str_is(s, "little") && !str_is(s, "big")) {
         ta->big_endian = length == 3;
         file_notice(ta->f, "the record byteorder is damaged; by its length it said %s",
                     ta->big_endian ? "big" : "little");

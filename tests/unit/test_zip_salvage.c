@@ -162,20 +162,52 @@ static void keeps_the_last_one_open(void)
     drop(&s);
 }
 
-static void prefers_the_whole_one_of_a_name(void)
+/* Of two records of one name only the directory can tell which one counts; equal ones need no telling. */
+static void takes_none_of_two_that_differ(void)
 {
     static const struct record r[] = {
-        {.name = "twice", .payload = "bad", .crc_off = 1},
-        {.name = "twice", .payload = "good"},
-        {.name = "twice", .payload = "late"},
-        {.name = "none", .payload = "bad", .crc_off = 1},
-        {.name = "none", .payload = "bad", .crc_off = 1},
+        {.name = "equal", .payload = "same"},    {.name = "equal", .payload = "same", .flags = LATER},
+        {.name = "twice", .payload = "early"},   {.name = "twice", .payload = "later"},
+        {.name = "bad", .payload = "bad", .crc_off = 1}, {.name = "bad", .payload = "good"},
+        {.name = "unsummed", .payload = "one", .crc_none = true},
+        {.name = "unsummed", .payload = "one", .crc_none = true},
+        {.name = "last", .payload = "x"},
     };
-    struct saved s = save_all(r, 5);
-    CU_ASSERT_EQUAL(s.z->n, 2);
-    CU_ASSERT(holds(&s, "twice", "good"));
-    CU_ASSERT(lost(&s, "none", "checksum"));
+    struct saved s = save_all(r, sizeof r / sizeof *r);
+    CU_ASSERT_EQUAL(s.z->n, 5);
+    CU_ASSERT(holds(&s, "equal", "same"));
+    CU_ASSERT(lost(&s, "twice", "two records have its name"));
+    CU_ASSERT(lost(&s, "bad", "two records have its name"));
+    CU_ASSERT(lost(&s, "unsummed", "two records have its name"));
     drop(&s);
+}
+
+/* An archive within the payload that the file was cut in, or whose end is damaged: its records are not those
+ * of the file, whatever they are called. */
+static void leaves_archives_in_payloads_alone(void)
+{
+    static const struct record inner[] = {
+        {.name = "a/data.pkl", .payload = "not this", .flags = LATER},
+        {.name = "a/data/0", .payload = "nor this", .flags = LATER},
+        {.name = "a/data/1", .payload = "nor that", .flags = LATER},
+    };
+    for (int followed = 0; followed < 3; followed++) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        put(&b, &(struct record){.name = "a/data.pkl", .payload = "this", .flags = LATER});
+        put(&b, &(struct record){.name = "a/data/0", .payload = "", .flags = LATER, .no_end = true});
+        for (size_t i = followed == 2; i < 3; i++)
+            put(&b, &inner[i]);
+        if (followed == 1)
+            put(&b, &(struct record){.name = "a/data/2", .payload = "who knows", .flags = LATER});
+        struct saved s = save(&b);
+        CU_ASSERT_EQUAL_FATAL(s.st, CKPT_OK);
+        CU_ASSERT(holds(&s, "a/data.pkl", "this"));
+        CU_ASSERT(lost(&s, "a/data/0", "where it ends cannot be told"));
+        CU_ASSERT(zip_find(s.z, STR_LIT("a/data/1")) < 0 && zip_find(s.z, STR_LIT("a/data/2")) < 0);
+        drop(&s);
+        buf_free(&b);
+    }
 }
 
 /* Marks that are none: no room for a header, a name longer than the file, no name, a descriptor cut off. */
@@ -232,7 +264,8 @@ void suite_zip_salvage(void)
     UNIT(finds_what_is_whole);
     UNIT(names_what_is_not);
     UNIT(keeps_the_last_one_open);
-    UNIT(prefers_the_whole_one_of_a_name);
+    UNIT(takes_none_of_two_that_differ);
+    UNIT(leaves_archives_in_payloads_alone);
     UNIT(passes_false_marks);
     UNIT(looks_ahead_so_far);
 }
