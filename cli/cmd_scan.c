@@ -268,13 +268,13 @@ static int run(int n, char **operand)
         left_aside(operand[i], &w);
         unread += w.unread;
     }
+    bool whole = !j.unsure && !unread && j.files;
+    int code = j.no ? NO : whole ? YES : TROUBLE;
     if (j.report->finish)
-        j.report->finish();
+        j.report->finish(code, whole);
     if (j.report == &scan_text && !ui.quiet)
         scan_sum(j.of);
     if (j.files == 0)
         (void)trouble_text(CKPT_ENOTFOUND, operand[0], NULL, "nothing to scan");
-    if (j.no)
-        return NO;
-    return j.unsure || unread || j.files == 0 ? TROUBLE : YES;
+    return code;
 }

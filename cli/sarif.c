@@ -108,9 +108,11 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     json_row(row, stdout);
 }
 
-static void finish(void)
+static void finish(int code, bool whole)
 {
-    json *tail = json_object();
+    json *tail = json_object(), *run = json_add_object(json_add_array(tail, "invocations"), NULL);
+    json_bool(run, "executionSuccessful", whole);
+    json_u64(run, "exitCode", (uint64_t)code);
     json_text(tail, "columnKind", "utf16CodeUnits");
     json_end(tail, stdout);
     fputs("]}\n", stdout);

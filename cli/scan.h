@@ -11,8 +11,9 @@ struct scan_report {
     void (*record)(const ckpt_scan_record *r);
     /* file - what came of it; CODE is its exit code, ERR NULL or why it could not be scanned. */
     void (*file)(const char *path, const ckpt_scan_result *r, const ckpt_error *err, int code);
-    void (*finish)(void); /* may be NULL */
-    bool calls;           /* wants every call, not only findings */
+    /* finish - may be NULL; CODE is what the program exits with, WHOLE: every file was scanned to its end. */
+    void (*finish)(int code, bool whole);
+    bool calls; /* wants every call, not only findings */
 };
 
 extern const struct scan_report scan_text, scan_json, scan_sarif;

@@ -329,8 +329,11 @@ static bool build(struct tracer *t)
     return changes(t, target, state) && built(t, target, state) && joblib_pass(t, target, state);
 }
 
-/* put_in - the items from FROM up go into what lies below them: a list (APPEND,
- * APPENDS), a dict or list (SETITEM, SETITEMS) or a set (ADDITEMS). */
+/* is_bytearray - it has append(), extend() and item assignment, which is all that loaders ask for. */
+static bool is_bytearray(trace_ref r) { return !trace_node(r) && trace_opcode(r) == PICKLE_BYTEARRAY8; }
+
+/* put_in - the items from FROM up go into what lies below them: a list or bytearray (APPEND,
+ * APPENDS), a dict or one of those (SETITEM, SETITEMS) or a set (ADDITEMS). */
 static bool put_in(struct tracer *t, size_t from)
 {
     if (from == t->fence)
@@ -345,7 +348,7 @@ static bool put_in(struct tracer *t, size_t from)
                       : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
                                                  : v->kind == TRACE_LIST);
     t->top = from;
-    if (n == 0)
+    if (n == 0 || (t->op != PICKLE_ADDITEMS && is_bytearray(target)))
         return true;
     if (maybe_any(target))
         return changes(t, target, t->stack[from]);

@@ -275,17 +275,21 @@ bool tracer_get(struct tracer *t, uint64_t index)
     return r ? push(t, r) : bad(t, "asks for {memo entry %" PRIu64 "}, which {=was never put}", index);
 }
 
-/* index_of - a memo entry's number as int() of Python reads it. */
+/* index_of - a memo entry's number as int() of Python reads it, up to a NUL, where the C unpickler
+ * takes the line to end. */
 static bool index_of(ckpt_str s, uint64_t *out)
 {
     static const char blank[] = " \t\n\v\f\r";
     uint64_t v = 0;
-    bool digit = false;
+    bool digit = false, minus;
+    const char *nul = memchr(s.ptr, '\0', s.len);
+    s.len = nul ? (size_t)(nul - s.ptr) : s.len;
     while (s.len && strchr(blank, s.ptr[0]) && s.ptr[0])
         s = str_skip(s, 1);
     while (s.len && strchr(blank, s.ptr[s.len - 1]) && s.ptr[s.len - 1])
         s.len--;
-    if (s.len && s.ptr[0] == '+')
+    minus = s.len && s.ptr[0] == '-';
+    if (minus || (s.len && s.ptr[0] == '+'))
         s = str_skip(s, 1);
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
@@ -298,7 +302,7 @@ static bool index_of(ckpt_str s, uint64_t *out)
         digit = true;
     }
     *out = v;
-    return digit;
+    return digit && (!minus || v == 0);
 }
 
 bool tracer_memo_line(struct tracer *t)

@@ -37,13 +37,22 @@
 static void differs(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                     uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL};
+    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0};
     z->flaw(z->user, &f);
 }
 
 static void says(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t value)
 {
-    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text};
+    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text, 0, 0};
+    z->flaw(z->user, &f);
+}
+
+/* hides - N bytes at FROM, told at AT, may be anything. */
+static void hides(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t from,
+                  uint64_t n)
+{
+    struct zip_flaw f = {
+        .name = name, .at = at, .other = CKPT_NO_OFFSET, .value = n, .text = text, .from = from, .n = n};
     z->flaw(z->user, &f);
 }
 
@@ -197,7 +206,7 @@ static ckpt_status read_entry(struct zip_audit *z, reader *r, uint64_t shift)
     if (load_u32le(head + 38) >> 28 == 0xA)
         says(z, v->name, from, "is a symbolic link", 0);
     if (ncomment)
-        says(z, v->name, from, "has a comment, in which bytes can hide:", ncomment);
+        hides(z, v->name, from, "has a comment, in which bytes can hide:", r->pos, ncomment);
     return reader_skip(r, ncomment) ? CKPT_OK : r->status;
 }
 
@@ -226,8 +235,12 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
     if (st != CKPT_OK)
         says(z, str_of("", 0), end->offset, "the directory ends inside an entry", 0);
     if (z->n != end->n) {
-        struct zip_flaw f = {str_of("", 0), "the number of entries", end->at, end->offset, end->n, z->n,
-                             NULL};
+        struct zip_flaw f = {.name = str_of("", 0),
+                             .what = "the number of entries",
+                             .at = end->at,
+                             .other = end->offset,
+                             .value = end->n,
+                             .other_value = z->n};
         z->flaw(z->user, &f);
     }
     return CKPT_OK;
@@ -263,13 +276,12 @@ static void check_locator(struct zip_audit *z, const struct zip_end *end)
     if (end->stop == end->at || source_read(z->src, end->at - 20, b, sizeof b, NULL) != CKPT_OK)
         return; /* bounded: there is a zip64 record, so a locator behind it */
     if (!checked_add(load_u64le(b + 8), end->shift, &at) || at != end->stop) {
-        struct zip_flaw f = {str_of("", 0),
-                             "the place of the zip64 end record",
-                             end->at - 20,
-                             end->stop,
-                             load_u64le(b + 8),
-                             end->stop,
-                             NULL};
+        struct zip_flaw f = {.name = str_of("", 0),
+                             .what = "the place of the zip64 end record",
+                             .at = end->at - 20,
+                             .other = end->stop,
+                             .value = load_u64le(b + 8),
+                             .other_value = end->stop};
         z->flaw(z->user, &f);
     }
 }
@@ -459,7 +471,9 @@ static uint64_t descriptor(struct zip_audit *z, const struct zip_view *v)
                          load_u32le(b) == 0x08074B50 && load_u32le(b + 4) == v->crc
                              ? "the data descriptor states other sizes"
                          : load_u32le(b) == 0x08074B50 ? NULL
-                                                       : "no data descriptor follows, as flag 8 says"};
+                                                       : "no data descriptor follows, as flag 8 says",
+                         0,
+                         0};
     f.value = f.text ? 0 : f.value;
     z->flaw(z->user, &f);
     return 0;
@@ -473,10 +487,10 @@ static ckpt_status gap(struct zip_audit *z, const struct zip_view *before, uint6
         return CKPT_OK;
     ckpt_str name = before ? before->name : str_of("", 0);
     CKPT_TRY(hidden(z, from, to, b, &found, err));
-    if (!found)
-        says(z, str_of("", 0), from,
-             name.len ? "bytes between members that belong to none:" : "bytes before the first member:",
-             to - from);
+    if (!found && name.len)
+        hides(z, str_of("", 0), from, "bytes between members that belong to none:", from, to - from);
+    else if (!found)
+        says(z, str_of("", 0), from, "bytes before the first member:", to - from);
     return CKPT_OK;
 }
 
@@ -555,7 +569,8 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         st = check_extents(z, b, err);
     uint64_t comment = end.end - end.at - 22; /* bounded: the record was read there */
     if (st == CKPT_OK && comment)
-        says(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:", comment);
+        hides(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:",
+              end.at + 22, comment); /* bounded: as above */
     if (st == CKPT_OK && end.end < z->src->size)
         says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
     free(b);

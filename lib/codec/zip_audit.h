@@ -27,6 +27,7 @@ struct zip_flaw {
     uint64_t at, other; /* where the two values stand; CKPT_NO_OFFSET: there is one place only */
     uint64_t value, other_value;
     const char *text; /* said instead of the values, or NULL */
+    uint64_t from, n; /* bytes that belong to nothing, worth a look of their own; n 0: none */
 };
 
 struct zip_audit {

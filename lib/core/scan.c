@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -33,6 +34,14 @@ bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
     if (st != CKPT_OK && s->failed.status == CKPT_OK)
         s->failed = why;
     return st == CKPT_OK;
+}
+
+bool scan_torch_stream(const unsigned char *head, size_t n)
+{
+    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    const size_t m = sizeof magic - 1; /* behind the protocol, and the frame of protocol 4 on */
+    return n >= 11 + m && head[0] == 0x80 &&
+           (memcmp(head + 2, magic, m) == 0 || memcmp(head + 11, magic, m) == 0);
 }
 
 const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)

@@ -46,6 +46,8 @@ struct scan {
 bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why);
 /* scan_read - N bytes at OFF, which SRC has; false: it cannot be read, which is kept. */
 bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n);
+/* scan_torch_stream - do these N bytes begin as torch.save wrote before 1.6: a pickle of its magic number? */
+bool scan_torch_stream(const unsigned char *head, size_t n);
 /* scan_rule - what is known of a rule. */
 const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_record - hands RECORD out and counts it; of a finding, level and verdict

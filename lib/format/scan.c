@@ -113,11 +113,8 @@ static bool is_zip(struct scan *s, source *src, const struct look *l, enum scan_
 
 static bool is_legacy(const struct look *l)
 {
-    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    if (BEGINS(l, "L119547037146038801333356L\n."))
-        return true; /* protocols 0 and 1 */
-    return l->n > 24 && l->head[0] == 0x80 &&
-           (begins(l, 2, magic, sizeof magic - 1) || begins(l, 11, magic, sizeof magic - 1));
+    return BEGINS(l, "L119547037146038801333356L\n.") /* protocols 0 and 1 */ ||
+           scan_torch_stream(l->head, l->n);
 }
 
 static bool is_safetensors(source *src, const struct look *l)
@@ -247,10 +244,11 @@ static scan_part *container_of(struct scan *s, source *src, const struct look *l
 /* also_pickle - a name in a tar, a number in GGUF can be opcodes, and what is loaded as a pickle is
  * one, whatever else it is. Not so an archive: "PK" asks a loader for a persistent object
  * first, and what stands before or between its members is scanned by itself. */
-static ckpt_status also_pickle(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+static ckpt_status also_pickle(struct scanner *x, source *src, ckpt_str where, const struct look *l,
+                               ckpt_error *err)
 {
     uint64_t known = 0;
-    if (!scan_is_pickle(x, src, 0, src->size, false))
+    if (!is_legacy(l) && !scan_is_pickle(x, src, 0, src->size, false))
         return CKPT_OK;
     CKPT_TRY(told(scan_found(x->s, SCAN_FMT004, where, src, 0, "it runs as a pickle, too")));
     return scan_pickles(x, src, where, &known, err);
@@ -268,7 +266,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     scan_part *container = container_of(x->s, src, &l, role);
     if (container) {
         CKPT_TRY(container(x, src, where, known, err));
-        return container == scan_zip ? CKPT_OK : also_pickle(x, src, where, err);
+        return container == scan_zip ? CKPT_OK : also_pickle(x, src, where, &l, err);
     }
     if (is_legacy(&l)) {
         x->format = x->depth ? x->format : "torch-legacy";
@@ -302,7 +300,8 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
-    struct scanner x = {.s = s, .path = path, .a = arena_new((uint64_t)256 << 20)};
+    struct scanner x = {
+        .s = s, .path = path, .a = arena_new((uint64_t)256 << 20), .promised = scan_promised(path)};
     uint64_t known = 0;
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
     if (st == CKPT_OK && !scan_suffix(&x))

@@ -20,6 +20,7 @@ struct scanner {
     uint32_t depth;    /* archives around what is scanned now */
     uint64_t unpacked; /* bytes that archives gave so far */
     const char *format;
+    bool promised; /* the name of the file says that it is loaded as a pickle */
 };
 
 /* Each takes SRC apart, tells what it finds at WHERE, and adds to *KNOWN how many of
@@ -49,6 +50,8 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
 /* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? By
  * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
+/* scan_promised - does PATH end as the names of pickles do? */
+bool scan_promised(const char *path);
 /* scan_suffix - holds the name of the file against what it turned out to be. False: stop. */
 bool scan_suffix(struct scanner *x);
 /* scan_known - N more bytes of SRC are of the kind that *KIND of the result counts, if they lie in the file

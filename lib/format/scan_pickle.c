@@ -13,7 +13,8 @@
 #include "format/scan.h"
 #include "io/reader.h"
 
-#define PICKLES 65536u /* in one stream */
+#define PICKLES  65536u /* in one stream */
+#define IN_A_ROW 16u    /* that do nothing, before one that does */
 
 /* A value that begins like a file of its own. */
 struct payload {
@@ -157,15 +158,12 @@ static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, c
     CKPT_TRY(part_of(x->s, p->src, v, &part, err));
     if (!part)
         return CKPT_OK;
-    if (encoded(x->s, part)) {
-        source_unref(part);
-        return scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
-                          "text that looks like a pickle or archive in base64 or hexadecimal digits")
-                   ? CKPT_OK
-                   : CKPT_ECANCELLED;
-    }
+    /* "UEsDB" is base64 of an archive, and a SHORT_BINSTRING: what is told does not spare a look */
+    bool go = !encoded(x->s, part) ||
+              scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
+                         "text that looks like a pickle or archive in base64 or hexadecimal digits");
     x->depth++;
-    ckpt_status st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+    ckpt_status st = go ? scan_bytes(x, part, where, SCAN_VALUE, &known, err) : CKPT_ECANCELLED;
     x->depth--;
     source_unref(part);
     return st;
@@ -285,26 +283,41 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
     return open_payloads(f, &p, err);
 }
 
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
+/* runs - one pickle at POS: what it does tells it from chance, and of the FIRST how it ends, too. */
+static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
+                 struct trace_end *e)
 {
     struct trial t = {.s = x->s};
     struct trace_options o = {.step = try_step, .user = &t};
-    struct trace_end e;
     ckpt_error why;
-    unsigned char begin[2], last = 0;
+    unsigned char last = 0;
+    ckpt_status st = pickle_trace(src, pos, end, &o, e, &why);
+    if (scan_failed(x->s, st, &why))
+        return false;
+    bool acts = t.calls > 0 || t.suspect || (x->promised && x->depth == 0 && t.imports && !t.odd);
+    if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
+        return acts;
+    if (e->next + 1 == end) /* bounded: before the end */
+        (void)scan_read(x->s, src, e->next, &last, 1);
+    return (t.imports && !t.odd) || e->next == end || last == '\n';
+}
+
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
+{
+    unsigned char begin[2];
     if (end - pos < 2 || !scan_read(x->s, src, pos, begin, 2))
         return false;
     if (head && begin[0] == 0x80 && begin[1] <= 5)
         return true;
-    ckpt_status st = pickle_trace(src, pos, end, &o, &e, &why);
-    if (scan_failed(x->s, st, &why))
-        return false;
-    if (e.stopped && e.next + 1 == end) /* bounded: before the end */
-        (void)scan_read(x->s, src, e.next, &last, 1);
-    if (st == CKPT_ECANCELLED)
-        return t.calls > 0 || t.suspect;
-    bool named = t.imports && !t.odd;
-    return t.calls > 0 || t.suspect || (e.stopped && (named || e.next == end || last == '\n'));
+    bool stopped = true;
+    for (unsigned i = 0; i < IN_A_ROW && stopped && pos < end; i++) {
+        struct trace_end e;
+        if (runs(x, src, pos, end, i == 0, &e))
+            return true;
+        stopped = e.stopped;
+        pos = e.next;
+    }
+    return false;
 }
 
 /* ------------------------------------------------------------------ streams */

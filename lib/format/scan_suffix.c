@@ -28,6 +28,15 @@ static bool within(const char *format, const char *list)
     return false;
 }
 
+bool scan_promised(const char *path)
+{
+    static const char *const suffixes[] = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
+        if (ends(str_c(path), suffixes[i]))
+            return true;
+    return false;
+}
+
 bool scan_suffix(struct scanner *x)
 {
 #define TORCH "torch-zip torch-legacy torch-tar pickle joblib zip torchscript torch-package torch-export"

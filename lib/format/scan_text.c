@@ -12,6 +12,7 @@
 #include "format/scan.h"
 
 #define LARGEST ((uint64_t)64 << 20)
+#define BOM     "\xef\xbb\xbf" /* of UTF-8 */
 
 /* An object that is open: what it said so far. */
 struct object {
@@ -96,7 +97,31 @@ static bool is_object(struct scan *s, source *src)
         return false;
     while (i < n && json_space(first[i]))
         i++;
-    return i == n || first[i] == '{';
+    return i == n || first[i] == '{' || first[i] == '[' || memcmp(first, BOM, n < 3 ? n : 3) == 0;
+}
+
+/* as_python - what Python's json takes and RFC 8259 does not, made to what is the same here and as long:
+ * a byte order mark, NaN and Infinity, halves of surrogate pairs. */
+static void as_python(char *text, size_t n)
+{
+    bool inside = false;
+    if (n >= 3 && memcmp(text, BOM, 3) == 0)
+        memset(text, ' ', 3);
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str rest = str_of(text + i, n - i);
+        if (inside && text[i] == '\\') {
+            if (n - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
+                strchr("89abcdefABCDEF", text[i + 3]))
+                memcpy(text + i + 2, "fffd", 4);
+            i++;
+        } else if (text[i] == '"') {
+            inside = !inside;
+        } else if (!inside && (str_starts(rest, STR_LIT("NaN")) || str_starts(rest, STR_LIT("Infinity")))) {
+            size_t word = text[i] == 'N' ? 3 : 8;
+            memset(text + i, '1', word);
+            i += word - 1; /* bounded: inside the text */
+        }
+    }
 }
 
 ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
@@ -119,6 +144,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     arena *a = arena_new(2 * LARGEST);
     ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
     if (st == CKPT_OK) {
+        as_python(text, n);
         json_init(&j, str_of(text, n), 0, a, &why);
         why.status = CKPT_OK;
         st = walk(x, &j, open, src, where);

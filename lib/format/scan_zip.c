@@ -15,8 +15,15 @@
 #define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
 #define CHUNK 65536u
 
+/* Bytes that belong to no member. */
+struct stray {
+    uint64_t from, n;
+};
+
 struct archive {
     struct scanner *x;
+    struct stray *strays;
+    size_t nstrays, cap_strays;
     struct zip_audit z;
     ckpt_str where;
     bool torch, told; /* its archive; a flaw was */
@@ -83,11 +90,17 @@ static void flaw(void *user, const struct zip_flaw *f)
 {
     struct archive *r = user;
     ckpt_str where = f->name.len ? scan_join(r->x, r->where, f->name) : r->where;
+    struct stray *grown = f->n ? arena_grow(r->x->a, r->strays, r->nstrays, &r->cap_strays, r->nstrays + 1,
+                                            sizeof *grown)
+                               : r->strays;
     r->told = true;
-    if (!where.ptr) {
+    if (!where.ptr || (f->n && !grown)) {
         (void)scan_failed(r->x->s, CKPT_ENOMEM, NULL);
         return;
     }
+    r->strays = grown;
+    if (f->n)
+        grown[r->nstrays++] = (struct stray){f->from, f->n};
     if (f->text && f->value)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)
@@ -301,21 +314,26 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
 
 /* ------------------------------------------------------------------ archive */
 
-/* has_code - program text that the loader of this archive runs. */
-static bool has_code(struct archive *r)
+/* has_code - members by the names in SUFFIXES (words), which are WHAT and run when they are loaded. */
+static bool has_code(struct archive *r, const char *suffixes, const char *what)
 {
     size_t n = 0;
     ckpt_str first = str_of("", 0);
-    for (size_t i = 0; i < r->z.n; i++)
-        if (str_ends(r->z.views[i].name, STR_LIT(".py")) && n++ == 0)
+    for (size_t i = 0; i < r->z.n; i++) {
+        ckpt_str rest = str_c(suffixes);
+        bool ends = false;
+        for (ckpt_str one = str_word(&rest); one.len && !ends; one = str_word(&rest))
+            ends = str_ends(r->z.views[i].name, one);
+        if (ends && n++ == 0)
             first = r->z.views[i].name;
-    return n == 0 ||
-           scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
-                      "%zu file%s of program text, the first is %.*s", n, n == 1 ? "" : "s", STR_ARG(first));
+    }
+    return n == 0 || scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
+                                STR_ARG(first));
 }
 
-/* around - what stands before the first member or behind the archive: [FROM, TO) may be a file
- * of its own, which some readers open instead. */
+/* around - what stands before the first member, between two or behind the archive: [FROM, TO) may be a
+ * file of its own, which some readers open instead. */
 static ckpt_status around(struct archive *r, uint64_t from, uint64_t to, ckpt_error *err)
 {
     struct scanner *x = r->x;
@@ -370,9 +388,14 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
         st = around(r, 0, r->z.first, err);
     if (st == CKPT_OK && r->z.end)
         st = around(r, r->z.end, src->size, err);
+    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++)
+        st = around(r, r->strays[i].from, r->strays[i].from + r->strays[i].n, /* bounded: they are there */
+                    err);
     if (st == CKPT_OK && r->torch && !unlike_torch(r))
         st = CKPT_ECANCELLED;
-    if (st == CKPT_OK && !has_code(r))
+    /* AOTInductor keeps a library beside the weights of a .pt2, which torch opens to run it */
+    if (st == CKPT_OK && !(has_code(r, ".py", "program text") &&
+                           has_code(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code")))
         st = CKPT_ECANCELLED;
     *known += here; /* bounded: archives of a row lie one behind the other */
     return st == CKPT_OK && !r->told ? scan_strict(x, src, where, NULL, NULL, err) : st;

@@ -199,6 +199,23 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
+/* by_torch - is the payload of S what torch.save makes of a storage? It is followed as torch.load does
+ * then; of anything else, that reads what it likes. Text stands for bytes by latin1. */
+static bool by_torch(const struct judge *j, const struct trace_step *s)
+{
+    unsigned char b[64];
+    size_t n = s->size < sizeof b ? (size_t)s->size : sizeof b, to = 0;
+    bool text = s->opcode == 'X' || s->opcode == 0x8c || s->opcode == 0x8d;
+    if (text != (s->number != 0) || !scan_read(j->s, j->p.src, s->start, b, n))
+        return false;
+    for (size_t i = 0; text && i < n; i++, to++) {
+        bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
+        b[to] = two ? (unsigned char)(b[i] << 6 | (b[i + 1] & 0x3f)) : b[i];
+        i += two;
+    }
+    return scan_torch_stream(b, text ? to : n);
+}
+
 /* opened - is R a constant that is scanned by itself, as it is or by latin1? */
 static bool opened(const struct judge *j, trace_ref r)
 {
@@ -221,12 +238,24 @@ static const char *unusual(struct scan *to, const struct trace_step *s, const st
     if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, item(args, 1), "latin1") &&
         !text_is(to, s, item(args, 1), "latin-1"))
         return "only the latin1 codec is used by pickles";
-    if (str_is(p.name, "_rebuild_from_type_v2")) {
-        const struct trace_global *f = trace_global(item(args, 0));
-        if (!f || verdict_of(f) != CKPT_SCAN_ALLOW_LISTED)
-            return "it calls its first argument, which is on no list";
-    }
     return NULL;
+}
+
+#define NESTED 16u /* _rebuild_from_type_v2 of itself; torch has one */
+
+/* unusual_all - the same, of what it calls in turn, too. */
+static const char *unusual_all(struct scan *to, const struct trace_step *s, const struct trace_global *g,
+                               trace_ref args)
+{
+    const char *why = unusual(to, s, g, args);
+    for (unsigned i = 0; !why && str_is(g->name, "_rebuild_from_type_v2"); i++) {
+        g = trace_global(item(args, 0));
+        if (!g || verdict_of(g) != CKPT_SCAN_ALLOW_LISTED || i == NESTED)
+            return "it calls its first argument, which is on no list";
+        args = item(args, 2);
+        why = unusual(to, s, g, args);
+    }
+    return why;
 }
 
 /* describe - fills in names, arguments and torch's view of a call. */
@@ -289,7 +318,7 @@ static bool call(struct judge *j, const struct trace_step *s)
         v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = rule_for(v);
-    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual(j->s, s, g, args)) != NULL) {
+    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual_all(j->s, s, g, args)) != NULL) {
         rule = scan_rule(SCAN_PKL005);
         v = rule->verdict;
     }
@@ -414,7 +443,8 @@ static bool step(void *user, const struct trace_step *s)
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
     case TRACE_STEP_DROP: return drop(j, s);
     case TRACE_STEP_PAYLOAD:
-        return map_put_num(j->payloads, s->subject, 1, NULL) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
+        return !by_torch(j, s) || map_put_num(j->payloads, s->subject, 1, NULL) ||
+               !scan_failed(j->s, CKPT_ENOMEM, NULL);
     }
     return true;
 }

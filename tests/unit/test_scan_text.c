@@ -27,7 +27,9 @@ static void text_is_data(void)
     DATA("\xe2\x82\xac\n");
     DATA("   \n  {");
     DATA("{\"a\": 1} and no JSON");
-    DATA("[{\"class_name\": \"Lambda\"}]"); /* no model: the description of one is an object */
+    DATA("[{\"class_name\": \"Dense\"}]");
+    /* deserialize_keras_object makes what a list holds before someone sees that it is no model */
+    SAYS(scan(TEXT("[{\"class_name\": \"Lambda\"}]")), 1, "SRC002", 24, "");
     DATA("{\"class_name\": 1, \"module\": null}");
     SAYS(scan(TEXT("text\x01\n")), 1, "FMT001", 0, "");
     SAYS(scan(TEXT("a text \xff\n")), 1, "FMT001", 0, "");
@@ -107,6 +109,8 @@ static void json_without_end_is_not_looked_into(void)
     SAYS(s, 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
     CU_ASSERT_EQUAL(s.result.accounted, 0);
     large[0] = '[';
+    SAYS(scan(str_of(large, n)), 1, "ARC002", 0, "JSON of 67108865 bytes; up to 64 MiB are read");
+    large[0] = 'x';
     CU_ASSERT_EQUAL(scan(str_of(large, n)).findings, 0);
     SAYS(scan(str_of(large + 1, 0)), 1, "FMT001", CKPT_NO_OFFSET, "an empty file");
     free(large);

@@ -217,6 +217,34 @@ static void program_text_is_told(void)
     SAYS(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
 }
 
+static void libraries_are_told(void)
+{
+    struct member m[] = {{"t/version", CONSTANT("3\n"), 0, 0, 0, 0},
+                         {"t/data/aotinductor/m/a.so", CONSTANT("\x7f" "ELF"), 0, 0, 0, 0},
+                         {"t/data/0", CONSTANT("\x7f" "ELF"), 0, 0, 0, 0}};
+    SAYS(scan(m, 3, NULL), 1, "SRC001", CKPT_NO_OFFSET,
+         "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
+}
+
+static void what_lies_between_is_scanned(void)
+{
+    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0};
+    buf b;
+    buf_init(&b, 1 << 20);
+    archive(&b, &m, 1, 0);
+    size_t dir = 30 + 1 + sizeof(PLAIN) - 1, rest = b.len - dir;
+    buf_put(&b, CALL, sizeof(CALL) - 1); /* room for it */
+    memmove(b.data + dir + sizeof(CALL) - 1, b.data + dir, rest);
+    memcpy(b.data + dir, CALL, sizeof(CALL) - 1);
+    b.data[b.len - 6] = (unsigned char)(dir + sizeof(CALL) - 1);
+    struct scanned s = scan_these(b.data, b.len, 0);
+    SAYS(s, 2, "ZIP001", dir, "bytes between members that belong to none");
+    SAYS(s, 2, "PKL002", sizeof(CALL) - 3, "");
+    CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x29");
+    CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+    buf_free(&b);
+}
+
 static void what_stands_around_is_scanned(void)
 {
     struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0};
@@ -267,6 +295,8 @@ void suite_scan_zip(void)
     UNIT(what_torch_never_writes_is_told);
     UNIT(large_packed_storages_are_not_unpacked_whole);
     UNIT(program_text_is_told);
+    UNIT(libraries_are_told);
+    UNIT(what_lies_between_is_scanned);
     UNIT(what_stands_around_is_scanned);
     UNIT(archives_in_archives_and_rows);
 }

@@ -16,8 +16,8 @@ pkl broken '\200\002cos\nsystem\nX\002\000\000\000id\205R\377'
 pkl codec '\200\002c_codecs\nencode\nX\001\000\000\000aX\003\000\000\000hex\206R.'
 pkl rebuilt '\200\002ctorch._tensor\n_rebuild_from_type_v2\n(cos\nsystem\nctorch\nTensor\n)NtR.'
 # What is no pickle but text, program text and the beginning of a pickle included; a call makes it one.
-printf 'cmy_mod\nx\n' >import.pkl
+printf 'cmy_mod\nx\n' >import.txt
 printf 'import os\nos.system("id")\n' >run.py
 printf 'cmy_mod\nx\n)R' >call.pkl
-ckpt scan import.pkl run.py call.pkl
+ckpt scan import.txt run.py call.pkl
 echo $?
