@@ -20,6 +20,7 @@
 #include "base/crc32.h"
 #include "base/cursor.h"
 #include "codec/zip_write.h"
+#include "io/reader.h"
 
 #define CENTRAL 46u
 #define LOCAL   30u
@@ -27,9 +28,8 @@
 #define ALIGN   64u
 #define MAX_END (1u << 30)
 
-/* The directory in memory, to be freed, and where the record of one entry is in it. */
+/* How long the directory is, and where the record of one entry is in it. */
 struct directory {
-    unsigned char *bytes;
     size_t n;
     size_t record;
 };
@@ -39,32 +39,59 @@ static ckpt_status unclean(ckpt_error *err, uint64_t at, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* read_directory - and nothing but the end records may follow it. */
-static ckpt_status read_directory(zip *z, size_t i, struct directory *d, ckpt_error *err)
+/* pass_records - R goes over the records of Z's entries, that of entry I is D's. */
+static void pass_records(const zip *z, reader *r, size_t i, struct directory *d)
+{
+    for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
+        size_t at = (size_t)(r->pos - z->directory); /* bounded: it began there */
+        const unsigned char *h = reader_take(r, CENTRAL);
+        size_t more = h ? (size_t)load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32) : 0;
+        (void)reader_skip(r, more);
+        if (k == i)
+            d->record = at;
+    }
+    d->n = (size_t)(r->pos - z->directory); /* bounded: likewise */
+}
+
+/* only_ends - is what R has left nothing but the end records? */
+static bool only_ends(reader *r)
+{
+    uint64_t left = reader_left(r);
+    const unsigned char *p = left == 98 ? reader_take(r, 98) : NULL;
+    return left == 22 || (p && load_u32le(p) == 0x06064B50 && load_u64le(p + 4) == 44 &&
+                          load_u32le(p + 56) == 0x07064B50);
+}
+
+/* find_record - in the directory, and nothing but the end records may follow that. */
+static ckpt_status find_record(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
     uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
+    reader r;
     if (z->shift || z->end != z->src->size)
         return unclean(err, CKPT_NO_OFFSET, "bytes stand before or behind the archive");
     if (left > MAX_END)
         return unclean(err, z->directory, "the directory has more than 1 GiB");
-    d->bytes = malloc((size_t)left + 1); /* bounded: by MAX_END */
-    if (!d->bytes)
+    CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
+    pass_records(z, &r, i, d);
+    bool clean = only_ends(&r);
+    ckpt_status st = r.status;
+    reader_free(&r);
+    if (st != CKPT_OK && st != CKPT_ETRUNCATED)
+        return st;
+    return clean ? CKPT_OK
+                 : unclean(err, z->directory, "more than the end records stands behind the directory");
+}
+
+/* read_directory - its bytes, N of them, to be freed. */
+static ckpt_status read_directory(zip *z, size_t n, unsigned char **out, ckpt_error *err)
+{
+    *out = malloc(n + 1); /* bounded: by MAX_END */
+    if (!*out)
         return fail_memory(err);
-    CKPT_TRY(source_read(z->src, z->directory, d->bytes, (size_t)left, err));
-    cursor c = cursor_of(d->bytes, (size_t)left, 0);
-    for (size_t k = 0; k < z->n; k++) {
-        const unsigned char *h = cursor_take(&c, CENTRAL);
-        if (k == i)
-            d->record = (size_t)c.pos - CENTRAL; /* bounded: that much was taken, or c is bad */
-        size_t more = h ? (size_t)load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32) : 0;
-        (void)cursor_take(&c, more);
-    }
-    d->n = (size_t)c.pos;
-    bool wide = c.left == 98 && load_u32le(c.p) == 0x06064B50 && load_u64le(c.p + 4) == 44 &&
-                load_u32le(c.p + 56) == 0x07064B50;
-    if (c.bad || !(wide || c.left == 22))
-        return unclean(err, z->directory, "more than the end records stands behind the directory");
-    return CKPT_OK;
+    ckpt_status st = source_read(z->src, z->directory, *out, n, err);
+    if (st != CKPT_OK)
+        free(*out);
+    return st;
 }
 
 static ckpt_status add(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_error *err)
@@ -103,9 +130,7 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     unsigned char local[LOCAL];
     uint64_t at = 0;
     CKPT_TRY(zip_data(z, i, err));
-    ckpt_status st = read_directory(z, i, &d, err);
-    free(d.bytes);
-    CKPT_TRY(st);
+    CKPT_TRY(find_record(z, i, &d, err));
     CKPT_TRY(source_read(z->src, e->header, local, sizeof local, err));
     ckpt_str crc = number32(z->a, crc32_update(0, bytes.ptr, bytes.len));
     bool recorded = !z->crc_none, given = recorded && load_u32le(local + 14) == e->crc && e->crc;
@@ -246,25 +271,23 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
+    unsigned char *old;
     buf b;
     CKPT_TRY(zip_data(z, i, err));
     if (bytes.len >= FULL32 || aside.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
-    ckpt_status st = read_directory(z, i, &d, err);
-    if (st != CKPT_OK) {
-        free(d.bytes);
-        return st;
-    }
+    CKPT_TRY(find_record(z, i, &d, err));
+    CKPT_TRY(read_directory(z, d.n, &old, err));
     uint32_t crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len);
     buf_init(&b, SIZE_MAX / 2);
     put_member(z, e, bytes, crc, &b);
     size_t name = d.record + CENTRAL;    /* bounded: the record lies in the directory */
     uint64_t at = z->directory + b.len; /* bounded: by the file's size and memory */
-    buf_put(&b, d.bytes, name);
+    buf_put(&b, old, name);
     buf_str(&b, aside);
-    buf_put(&b, d.bytes + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the record */
-    free(d.bytes);
+    buf_put(&b, old + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the record */
+    free(old);
     put_record(z, e, (uint32_t)bytes.len, crc, &b);
     uint64_t end = z->directory + b.len; /* bounded: as above */
     zip_put_ends(&b, (uint64_t)z->n + 1, at, end - at, end);

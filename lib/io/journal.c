@@ -1,18 +1,5 @@
 /*
- * journal.c - see journal.h. The journal of FILE is FILE.ckpt-undo:
- *
- *   OFFSET  SIZE  DESCRIPTION, numbers little-endian
- *   0       8     "CKPTUNDO"
- *   8       4     1, the version      12  4  number of pieces
- *   16      8     inode of FILE
- *   24      8     size of FILE before the edit
- *   32      8     and after it
- *   40      8     length of the journal
- *   48      ...   pieces: offset (8), length (8), the old bytes as far as FILE had
- *                 any there, then 4 bytes for each part that sectors of 512 and the
- *                 old end of FILE cut it into: bits 0-30: those of the CRC-32 of the
- *                 new bytes; bit 31: they differ from the old ones, or from zeros
- *   -4      4     CRC-32 of all before it
+ * journal.c - see journal.h. The journal of FILE is FILE.ckpt-undo; journal_bytes.c has its layout.
  *
  * The order of things, each on disk before the next begins:
  *
@@ -53,19 +40,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/checked.h"
-#include "base/crc32.h"
-#include "base/cursor.h"
 #include "base/text.h"
 #include "io/fd.h"
+#include "io/journal_bytes.h"
 #include "io/temp.h"
-
-#define MAGIC       "CKPTUNDO"
-#define HEAD        48u
-#define SECTOR      512u
-#define DIFFERS     0x80000000u
-#define MAX_JOURNAL (1u << 30)
 
 /* A file that is being edited, and its folder. */
 struct editing {
@@ -76,59 +54,8 @@ struct editing {
     struct stat st;
 };
 
-struct piece {
-    uint64_t at;
-    size_t n, nold;
-    const unsigned char *old, *sums;
-};
-
-enum kind {
-    NONE,
-    ALIEN,   /* somebody's file that has the name of a journal */
-    DAMAGED, /* a journal, and not as it was written */
-    STRANGE, /* whole, and not of this version */
-    WHOLE,
-};
-
 /* What there is of the sectors that a journal speaks of. FOREIGN: neither. OTHER: and in another file. */
 enum state { OLD, NEW, MIXED, FOREIGN, OTHER };
-
-/* A journal in memory. */
-struct journal {
-    unsigned char *bytes;
-    uint64_t inode, old_size, new_size;
-    struct piece at[PATCHES_MAX];
-    size_t n;
-};
-
-/* part_end - where the part of P that begins at FROM ends. */
-static size_t part_end(const struct piece *p, size_t from)
-{
-    size_t end = from < p->nold ? p->nold : p->n;
-    size_t left = SECTOR - (size_t)((p->at + from) % SECTOR); /* bounded: it is within a file */
-    return end - from < left ? end : from + left;
-}
-
-static uint64_t sectors(uint64_t at, uint64_t n)
-{
-    return n ? (at + n - 1) / SECTOR - at / SECTOR + 1 : 0; /* bounded: AT + N is within a file */
-}
-
-static uint64_t parts(const struct piece *p)
-{
-    /* bounded: as above */
-    return sectors(p->at, p->nold) + sectors(p->at + p->nold, p->n - p->nold);
-}
-
-/* as_before - is the part of P that begins at FROM in BYTES the old one? Zeros where there is none. */
-static bool as_before(const struct piece *p, const unsigned char *bytes, size_t from, size_t to)
-{
-    if (from < p->nold)
-        return memcmp(bytes + from, p->old + from, to - from) == 0;
-    while (from < to && bytes[from] == 0)
-        from++;
-    return from == to;
-}
 
 /* ------------------------------------------------------------------ the file */
 
@@ -214,54 +141,13 @@ static ckpt_status open_file(struct editing *e, const char *path, const struct j
 
 /* --------------------------------------------------------------- reading one */
 
-static bool parse_pieces(struct journal *j, cursor c)
-{
-    for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
-        struct piece *p = &j->at[i];
-        uint64_t n;
-        p->at = cursor_u64(&c);
-        n = cursor_u64(&c);
-        if (c.bad || !range_within(p->at, n, j->new_size) || !checked_size(n, &p->n))
-            return false;
-        uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
-        p->nold = left < p->n ? (size_t)left : p->n;
-        p->old = cursor_take(&c, p->nold);
-        if (parts(p) > c.left / 4)
-            return false;
-        p->sums = cursor_take(&c, (size_t)parts(p) * 4); /* bounded: by what is left */
-    }
-    return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
-}
-
-/* not_whole - was it a journal? One byte may be wrong, or its end missing. */
-static enum kind not_whole(const unsigned char *b, size_t size)
-{
-    bool ours = memcmp(b, MAGIC, size < 8 ? size : 8) == 0 || (size >= HEAD && load_u64le(b + 40) == size);
-    return ours ? DAMAGED : ALIEN;
-}
-
-/* parse - J from its SIZE bytes. */
-static enum kind parse(struct journal *j, size_t size)
-{
-    if (size < HEAD + 4 || memcmp(j->bytes, MAGIC, 8) != 0 || load_u64le(j->bytes + 40) != size ||
-        load_u32le(j->bytes + size - 4) != crc32_update(0, j->bytes, size - 4))
-        return not_whole(j->bytes, size);
-    j->n = load_u32le(j->bytes + 12);
-    j->inode = load_u64le(j->bytes + 16);
-    j->old_size = load_u64le(j->bytes + 24);
-    j->new_size = load_u64le(j->bytes + 32);
-    bool ours = load_u32le(j->bytes + 8) == 1 &&
-                parse_pieces(j, cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD));
-    return ours ? WHOLE : STRANGE;
-}
-
 /* refuse - a journal of the kind K, from which nothing can be undone. */
-static ckpt_status refuse(const struct editing *e, enum kind k, ckpt_error *err)
+static ckpt_status refuse(const struct editing *e, enum journal_kind k, ckpt_error *err)
 {
-    if (k == STRANGE) {
+    if (k == JOURNAL_STRANGE) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another version of ckpt wrote %s", e->journal);
         fail_hint(err, "the version that edited the file undoes it");
-    } else if (k == DAMAGED) {
+    } else if (k == JOURNAL_DAMAGED) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                    "an edit in place may have been cut short; its undo journal %s is damaged", e->journal);
         fail_hint(err, "keep the journal under another name; then `ckpt verify` tells if the file is whole");
@@ -273,27 +159,27 @@ static ckpt_status refuse(const struct editing *e, enum kind k, ckpt_error *err)
     return CKPT_ECHANGED;
 }
 
-/* load - the journal of E, which is J if *KIND is WHOLE. */
-static ckpt_status load(const struct editing *e, struct journal *j, enum kind *kind, ckpt_error *err)
+/* load - the journal of E, which is J if *KIND is JOURNAL_WHOLE. */
+static ckpt_status load(const struct editing *e, struct journal *j, enum journal_kind *kind, ckpt_error *err)
 {
     struct stat st;
     size_t got = 0;
     *j = (struct journal){0};
-    *kind = NONE;
+    *kind = JOURNAL_NONE;
     int fd = openat(e->dir, e->journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return CKPT_OK;
     ckpt_status s = CKPT_OK;
     if (fd < 0 || fstat(fd, &st) != 0)
         s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
-    else if (!S_ISREG(st.st_mode) || st.st_size > MAX_JOURNAL)
-        *kind = ALIEN;
+    else if (!S_ISREG(st.st_mode) || st.st_size > JOURNAL_MAX)
+        *kind = JOURNAL_ALIEN;
     else if (!(j->bytes = malloc((size_t)st.st_size + 1)))
         s = fail_memory(err);
     else if (!fd_pread(fd, j->bytes, (size_t)st.st_size, 0, &got))
         s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
     else
-        *kind = parse(j, got);
+        *kind = journal_parse(j, got);
     if (fd >= 0)
         close(fd);
     return s;
@@ -301,25 +187,7 @@ static ckpt_status load(const struct editing *e, struct journal *j, enum kind *k
 
 /* -------------------------------------------------------------- what there is */
 
-/* piece_state - clears of *OLD, *NEW and *FITS what NOW, all GOT bytes that FILE has of P, is not. */
-static void piece_state(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,
-                        bool *fits)
-{
-    const unsigned char *sum = p->sums;
-    for (size_t from = 0, to; from < p->n; from = to, sum += 4) {
-        to = part_end(p, from);
-        bool all = got >= to, was = all && as_before(p, now, from, to);
-        bool is = all && !(was && (load_u32le(sum) & DIFFERS)) &&
-                  ((crc32_update(0, now + from, to - from) ^ load_u32le(sum)) & ~DIFFERS) == 0;
-        *new = *new && is;
-        if (from >= p->nold)
-            continue; /* cut off when the rest is put back, whatever it is */
-        *old = *old && was;
-        *fits = *fits && (was || is);
-    }
-}
-
-/* look_at - piece_state of P in FILE. AGAIN: what is there is written once more, so that
+/* look_at - journal_piece of P in FILE. AGAIN: what is there is written once more, so that
  * it goes to the disk. */
 static ckpt_status look_at(const struct editing *e, const struct piece *p, bool again, bool *old, bool *new,
                            bool *fits, ckpt_error *err)
@@ -332,7 +200,7 @@ static ckpt_status look_at(const struct editing *e, const struct piece *p, bool 
     if (!fd_pread(e->fd, now, p->n, p->at, &got))
         st = fail_errno(err, p->at, "cannot read what an edit was to change");
     else
-        piece_state(p, now, got, old, new, fits);
+        journal_piece(p, now, got, old, new, fits);
     if (st == CKPT_OK && again && !fd_pwrite(e->fd, now, got, p->at))
         st = fail_errno(err, p->at, "cannot write %zu bytes", got);
     free(now);
@@ -419,10 +287,10 @@ static ckpt_status recover(const struct editing *e, const struct journal_options
                            ckpt_error *err)
 {
     struct journal j;
-    enum kind kind;
+    enum journal_kind kind;
     ckpt_status st = load(e, &j, &kind, err);
-    if (st == CKPT_OK && kind != NONE)
-        st = kind == WHOLE ? make_whole(e, &j, o, what, err) : refuse(e, kind, err);
+    if (st == CKPT_OK && kind != JOURNAL_NONE)
+        st = kind == JOURNAL_WHOLE ? make_whole(e, &j, o, what, err) : refuse(e, kind, err);
     free(j.bytes);
     return st;
 }
@@ -489,7 +357,7 @@ ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err)
     bool other = false;
     struct journal j = {0};
     char name[PATH_MAX];
-    enum kind kind = NONE;
+    enum journal_kind kind = JOURNAL_NONE;
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
     bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
@@ -498,10 +366,10 @@ ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err)
     ckpt_status s = resolve(&e, path, NULL);
     if (s == CKPT_OK)
         s = load(&e, &j, &kind, err);
-    if (kind == NONE || kind == ALIEN)
+    if (kind == JOURNAL_NONE || kind == JOURNAL_ALIEN)
         s = CKPT_OK; /* no file, no folder: whoever opens it says so */
     else
-        s = kind == WHOLE ? check_whole(&e, &j, path, &other, err) : refuse(&e, kind, err);
+        s = kind == JOURNAL_WHOLE ? check_whole(&e, &j, path, &other, err) : refuse(&e, kind, err);
     if (replaced)
         *replaced = other;
     if (s != CKPT_OK)
@@ -515,94 +383,38 @@ void journal_forget(int dir, const char *base)
 {
     struct editing e = {.dir = dir, .base = base, .fd = -1};
     struct journal j;
-    enum kind kind;
+    enum journal_kind kind;
     if (!name_journal(&e))
         return;
-    if (load(&e, &j, &kind, NULL) == CKPT_OK && kind != NONE && kind != ALIEN)
+    if (load(&e, &j, &kind, NULL) == CKPT_OK && kind != JOURNAL_NONE && kind != JOURNAL_ALIEN)
         unlinkat(dir, e.journal, 0);
     free(j.bytes);
 }
 
 /* ------------------------------------------------------------------- editing */
 
-/* put_piece - what is in the file where PATCH goes, NOLD bytes of it, and what will be. */
-static ckpt_status put_piece(const struct editing *e, const struct patch *x, size_t nold, buf *b,
-                             ckpt_error *err)
-{
-    const unsigned char *bytes = (const unsigned char *)x->bytes.ptr;
-    size_t got = 0;
-    struct piece p = {.at = x->at, .n = x->bytes.len, .nold = nold};
-    buf_u64le(b, p.at);
-    buf_u64le(b, p.n);
-    unsigned char *old = buf_room(b, nold);
-    if (!old)
-        return fail_memory(err);
-    size_t begin = b->len - nold; /* bounded: it is in the buffer */
-    if (!fd_pread(e->fd, old, nold, x->at, &got) || got != nold)
-        return fail_errno(err, x->at, "cannot read what is to be changed");
-    for (size_t from = 0, to; from < p.n && buf_ok(b); from = to) {
-        to = part_end(&p, from);
-        uint32_t sum = crc32_update(0, bytes + from, to - from) & ~DIFFERS;
-        p.old = b->data + begin; /* which moves when it grows */
-        buf_u32le(b, sum | (as_before(&p, bytes, from, to) ? 0 : DIFFERS));
-    }
-    return CKPT_OK;
-}
-
-/* expect - room for all of the journal at once: a buffer that grows is copied. */
-static void expect(const struct patches *p, buf *b)
-{
-    size_t most = HEAD + 4;
-    for (size_t i = 0; i < p->n; i++) /* bounded: by twice what is in memory; a part of 512 has a sum of 4 */
-        most += p->at[i].bytes.len + p->at[i].bytes.len / 100 + 64;
-    if (most <= b->max && buf_room(b, most))
-        b->len = 0;
-}
-
-/* compose - the journal for P. */
-static ckpt_status compose(const struct editing *e, const struct patches *p, buf *b, ckpt_error *err)
-{
-    expect(p, b);
-    buf_text(b, MAGIC);
-    buf_u32le(b, 1);
-    buf_u32le(b, (uint32_t)p->n);
-    buf_u64le(b, (uint64_t)e->st.st_ino);
-    buf_u64le(b, p->old_size);
-    buf_u64le(b, p->new_size);
-    buf_u64le(b, 0);
-    for (size_t i = 0; i < p->n; i++) {
-        const struct patch *x = &p->at[i];
-        uint64_t left = x->at < p->old_size ? p->old_size - x->at : 0;
-        CKPT_TRY(put_piece(e, x, left < x->bytes.len ? (size_t)left : x->bytes.len, b, err));
-    }
-    if (!buf_ok(b))
-        return fail_memory(err);
-    uint64_t total = (uint64_t)b->len + 4; /* bounded: by MAX_JOURNAL */
-    for (size_t i = 0; i < 8; i++)
-        b->data[40 + i] = (unsigned char)(total >> 8 * i);
-    buf_u32le(b, crc32_update(0, b->data, b->len));
-    return buf_ok(b) ? CKPT_OK : fail_memory(err);
-}
-
 /* write_journal - on disk before the first byte of the file changes; its name when it is whole. */
-static ckpt_status write_journal(struct editing *e, const buf *b, bool no_sync, ckpt_error *err)
+static ckpt_status write_journal(struct editing *e, const struct patches *p, bool no_sync, ckpt_error *err)
 {
     struct temp t;
     char *end = e->path + (e->base - e->path), first = *end;
+    int why = 0;
     *end = '\0';
-    bool ok = temp_open(&t, e->path, e->journal, 0600);
+    bool ok = temp_open(&t, e->path, e->journal, 0600), placed = false;
     *end = first;
-    ok = ok && fd_write(t.fd, b->data, b->len) && (no_sync || fsync(t.fd) == 0);
-    bool placed = ok && temp_place(&t, e->journal, false);
-    ok = placed && (no_sync || fsync(e->dir) == 0);
-    int why = errno;
+    ckpt_status st = ok ? journal_put(t.fd, &why, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
+    if (st == CKPT_OK && ok && !why) {
+        placed = (no_sync || fsync(t.fd) == 0) && temp_place(&t, e->journal, false);
+        ok = placed && (no_sync || fsync(e->dir) == 0);
+    }
+    why = why ? why : errno;
     temp_close(&t);
-    if (ok)
-        return CKPT_OK;
+    if (st != CKPT_OK || (ok && placed))
+        return st;
     if (placed)
         unlinkat(e->dir, e->journal, 0);
     errno = why;
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot write its undo journal %s", e->journal);
+    st = fail_errno(err, CKPT_NO_OFFSET, "cannot write its undo journal %s", e->journal);
     fail_hint(err, "the file is as it was; -o OUT writes a copy elsewhere");
     return st;
 }
@@ -621,20 +433,20 @@ static ckpt_status change(const struct editing *e, const struct patches *p, bool
 static ckpt_status take_back(const struct editing *e, const struct journal_options *o)
 {
     struct journal j;
-    enum kind kind;
+    enum journal_kind kind;
     ckpt_error err;
     ckpt_status st = load(e, &j, &kind, &err);
     if (st == CKPT_OK)
-        st = kind == WHOLE ? put_back(e, &j, o->no_sync, &err) : CKPT_ECHANGED;
+        st = kind == JOURNAL_WHOLE ? put_back(e, &j, o->no_sync, &err) : CKPT_ECHANGED;
     free(j.bytes);
     return st;
 }
 
 /* commit - journal, change, and the journal away again; undone when that fails. */
 static ckpt_status commit(struct editing *e, const struct patches *p, const struct journal_options *o,
-                          const buf *b, ckpt_error *err)
+                          ckpt_error *err)
 {
-    CKPT_TRY(write_journal(e, b, o->no_sync, err));
+    CKPT_TRY(write_journal(e, p, o->no_sync, err));
     ckpt_status st = change(e, p, o->no_sync, err);
     if (st == CKPT_OK) {
         if (remove_journal(e, true)) /* if a power cut brings it back, the next run sees that all is done */
@@ -668,20 +480,14 @@ static ckpt_status apply_open(struct editing *e, const struct patches *p, const 
                               ckpt_error *err)
 {
     sigset_t all, old;
-    buf b;
     CKPT_TRY(check_state(e, p, o->dry_run, err));
     if (o->dry_run || p->n == 0)
         return CKPT_OK;
-    buf_init(&b, MAX_JOURNAL);
-    ckpt_status st = compose(e, p, &b, err);
-    if (st == CKPT_OK) {
-        /* A few milliseconds; a program that ends in between would leave the undoing to the next. */
-        sigfillset(&all);
-        pthread_sigmask(SIG_BLOCK, &all, &old);
-        st = commit(e, p, o, &b, err);
-        pthread_sigmask(SIG_SETMASK, &old, NULL);
-    }
-    buf_free(&b);
+    /* A few milliseconds; a program that ends in between would leave the undoing to the next. */
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &old);
+    ckpt_status st = commit(e, p, o, err);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
     return st;
 }
 
