@@ -6,10 +6,19 @@
  *   5, 2          the text
  *
  * and before STOP, where nothing reads the memo any more, stand PUTs to its index 0,
- * which take up the bytes that are free then.
+ * which take up the bytes that are free then. A pair that goes is, as torch.save writes it,
+ *
+ *   its key, as above; PUT or not
+ *   '}' EMPTY_DICT; PUT or not; a GET; 'K', 'M' or 'J' a number; 's' SETITEM
+ *
+ * followed by another text, a GET or 'u' SETITEMS. Without POP and DUP in the pickle what
+ * lies on the stack stays there until it is used, so whoever uses the pair takes all above
+ * a mark: SETITEM, which takes two values, could not reach it below the next one. Nothing
+ * reads its PUTs, or it would be somewhere else, too.
  *
  * Not done: longer texts; pickles with frames, which tell their lengths; with anything
- * behind STOP; where 1 or 3 bytes would be left, as no PUTs are as long. */
+ * behind STOP; where 1 or 3 bytes would be left, as no PUTs are as long; pairs out of a
+ * pickle with MEMOIZE, which counts them. */
 #include "codec/pickle_shorten.h"
 
 #include <stdlib.h>
@@ -19,6 +28,10 @@
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_write.h"
+#include "io/reader.h"
+
+#define PAIR 32u    /* more than the opcodes of a pair behind its key's text, and of the key before it */
+#define PART 65536u /* bytes compared at a time */
 
 static int by_place(const void *a, const void *b)
 {
@@ -47,6 +60,41 @@ static size_t head_of(const unsigned char *bytes, size_t left, const struct pick
     return n == x->old.len && memcmp(bytes + head, x->old.ptr, n) == 0 ? head : 0; /* bounded: likewise */
 }
 
+/* took - the opcode that C begins with, and its argument, if it is one of OPS. */
+static bool took(cursor *c, const char *ops)
+{
+    static const uint8_t more[PICKLE_ARG_BI4 + 1] = {
+        [PICKLE_ARG_U1] = 1, [PICKLE_ARG_U2] = 2, [PICKLE_ARG_U4] = 4, [PICKLE_ARG_I4] = 4};
+    if (!c->left || !*c->p || !strchr(ops, *c->p))
+        return false;
+    return cursor_take(c, 1 + (size_t)more[pickle_op(*c->p)->argument]);
+}
+
+/* pair_size - of the pair at BYTES of which X is the key; 0: it is none that can go. */
+static size_t pair_size(const unsigned char *bytes, size_t left, const struct pickle_text *x)
+{
+    size_t head = head_of(bytes, left, x);
+    cursor c = cursor_of(bytes, left, 0);
+    if (!head || !cursor_take(&c, head + x->old.len)) /* bounded: head_of saw as much */
+        return 0;
+    (void)took(&c, "qr");
+    bool dict = took(&c, "}");
+    (void)took(&c, "qr");
+    bool pair = dict && took(&c, "hj") && took(&c, "KMJ") && took(&c, "s");
+    size_t n = (size_t)c.pos;
+    return pair && c.left && *c.p && strchr("XTU\x8chju", *c.p) ? n : 0;
+}
+
+/* may_lose_pairs - is what FACTS tells of a pickle in which what is pushed is used? */
+static bool may_lose_pairs(const struct pickle_facts *facts)
+{
+    static const uint8_t not_in_it[] = {PICKLE_POP, PICKLE_POP_MARK, PICKLE_DUP, PICKLE_MEMOIZE};
+    for (size_t i = 0; i < sizeof not_in_it; i++)
+        if (facts->first_use[not_in_it[i]] != UINT64_MAX)
+            return false;
+    return true;
+}
+
 /* put - the opcode of HEAD bytes before its text at FROM goes to TO, with the text of X; its end. */
 static unsigned char *put(unsigned char *to, const unsigned char *from, size_t head,
                           const struct pickle_text *x)
@@ -70,14 +118,18 @@ bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts
     sort(list, n);
     for (size_t i = 0; i < n; i++) {
         const struct pickle_text *x = &list[i];
-        if (x->at < from || x->at >= size - 1 || x->text.len > x->old.len)
+        bool goes = !x->text.ptr;
+        if (x->at < from || x->at >= size - 1 || x->text.len > x->old.len ||
+            (goes && !may_lose_pairs(facts)))
             return false;
         size_t at = (size_t)x->at, head = head_of(bytes + at, size - at, x); /* bounded: at < size */
-        if (!head)
+        size_t taken = goes ? pair_size(bytes + at, size - at, x) : head ? head + x->old.len : 0;
+        if (!taken)
             return false;
         memmove(to, bytes + from, at - from); /* bounded: from <= at */
-        to = put(to + (at - from), bytes + at, head, x);
-        from = at + head + x->old.len; /* bounded: head_of saw that much */
+        to += at - from; /* bounded: likewise */
+        to = goes ? to : put(to, bytes + at, head, x);
+        from = at + taken; /* bounded: head_of or pair_size saw that much */
     }
     size_t rest = size - 1 - from; /* bounded: STOP is behind all of them */
     memmove(to, bytes + from, rest); /* bounded: likewise */
@@ -99,30 +151,71 @@ static bool only_puts(const unsigned char *bytes, size_t n)
     return n == 1 && bytes[0] == PICKLE_STOP;
 }
 
-bool pickle_is_shortened(const unsigned char *now, const unsigned char *old, size_t size,
-                         const struct pickle_text *list, size_t n)
+/* same_run - do the next N bytes of OLD stand at NOW? */
+static bool same_run(reader *old, const unsigned char *now, uint64_t n)
 {
-    size_t from = 0, at = 0; /* in OLD and in NOW, which is behind it */
-    for (size_t i = 0; i < n; i++) {
-        const struct pickle_text *x = &list[i], y = {.old = x->text};
-        if (x->at < from || x->at >= size)
+    for (size_t part; n; n -= part, now += part) { /* bounded: PART is at most N */
+        part = n < PART ? (size_t)n : PART;
+        const unsigned char *was = reader_take(old, part);
+        if (!was || memcmp(was, now, part) != 0)
             return false;
-        size_t same = (size_t)x->at - from; /* bounded: the one is behind the other */
-        if (memcmp(now + at, old + from, same) != 0)
-            return false;
-        from += same; /* bounded: below SIZE, and AT is not beyond it */
-        at += same;
-        size_t head = head_of(old + from, size - from, x); /* bounded: below SIZE */
-        bool text = old[from] == PICKLE_BINUNICODE || old[from] == PICKLE_SHORT_BINUNICODE;
-        if (!head || now[at] != old[from] || head_of(now + at, size - at, &y) != head || /* bounded: as OLD */
-            x->text.len > x->old.len || (text && !utf8_check(x->text, true, NULL)))
-            return false;
-        from += head + x->old.len; /* bounded: head_of saw as much */
-        at += head + x->text.len; /* bounded: likewise */
     }
-    size_t rest = from < size ? size - 1 - from : 0; /* bounded: FROM < SIZE */
-    if (from >= size || memcmp(now + at, old + from, rest) != 0) /* bounded: below SIZE, both */
+    return true;
+}
+
+/* same_change - OLD goes on with what X changes, and NOW, of LEFT bytes, with the *N that come of it. */
+static bool same_change(reader *old, const unsigned char *now, size_t left, const struct pickle_text *x,
+                        size_t *n)
+{
+    const struct pickle_text y = {.old = x->text};
+    uint64_t there = reader_left(old); /* bounded: HEAD bytes stand before the text */
+    size_t most = x->old.len < READER_WINDOW - PAIR ? x->old.len + PAIR : 0; /* bounded: by the window */
+    size_t has = most < there ? most : (size_t)there;
+    const unsigned char *was = has ? reader_peek(old, has) : NULL;
+    size_t head = was ? head_of(was, has, x) : 0;
+    *n = 0;
+    if (head && !x->text.ptr) {
+        size_t gone = pair_size(was, has, x);
+        return gone && reader_skip(old, gone);
+    }
+    bool text = head && (*was == PICKLE_BINUNICODE || *was == PICKLE_SHORT_BINUNICODE);
+    if (!head || *now != *was || head_of(now, left, &y) != head || x->text.len > x->old.len ||
+        (text && !utf8_check(x->text, true, NULL)))
+        return false;
+    *n = head + x->text.len; /* bounded: head_of saw as much, of both */
+    return reader_skip(old, head + x->old.len); /* bounded: likewise */
+}
+
+/* is_shortened - what pickle_is_shortened does; NOW is never further on than OLD. */
+static bool is_shortened(const unsigned char *now, reader *old, size_t size, const struct pickle_text *list,
+                         size_t n)
+{
+    size_t at = 0, went;
+    for (size_t i = 0; i < n; i++) {
+        const struct pickle_text *x = &list[i];
+        if (x->at < old->pos || x->at >= size)
+            return false;
+        size_t same = (size_t)(x->at - old->pos); /* bounded: looked at just now */
+        if (!same_run(old, now + at, same)) /* bounded: AT is below SIZE, here and below */
+            return false;
+        at += same; /* bounded: likewise */
+        if (!same_change(old, now + at, size - at, x, &went)) /* bounded: likewise */
+            return false;
+        at += went; /* bounded: likewise */
+    }
+    size_t rest = old->pos < size ? size - 1 - (size_t)old->pos : 0; /* bounded: below SIZE */
+    if (old->pos >= size || !same_run(old, now + at, rest)) /* bounded: likewise */
         return false;
     at += rest; /* bounded: likewise */
-    return old[size - 1] == PICKLE_STOP && only_puts(now + at, size - at); /* bounded: FROM < SIZE */
+    const unsigned char *last = reader_take(old, 1);
+    return last && *last == PICKLE_STOP && only_puts(now + at, size - at); /* bounded: likewise */
+}
+
+bool pickle_is_shortened(const unsigned char *now, source *old, size_t size, const struct pickle_text *list,
+                         size_t n)
+{
+    reader r;
+    bool same = reader_init(&r, old, 0, size, NULL) == CKPT_OK && is_shortened(now, &r, size, list, n);
+    reader_free(&r);
+    return same;
 }

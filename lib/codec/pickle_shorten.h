@@ -1,11 +1,13 @@
-/* pickle_shorten.h - texts of a pickle replaced by shorter ones where they stand; every
- * other opcode stays as it is, and so does the pickle's length. */
+/* pickle_shorten.h - texts of a pickle replaced by shorter ones where they stand, small pairs
+ * left out; every other opcode stays as it is, and so does the pickle's length. */
 #ifndef CODEC_PICKLE_SHORTEN_H
 #define CODEC_PICKLE_SHORTEN_H
 
 #include "core/file.h"
 
-/* The opcode at AT pushes OLD, which is V, and is to push TEXT. */
+/* The opcode at AT pushes OLD, which is V, and is to push TEXT. Where TEXT has no .ptr, it is the key of
+ * a pair that goes: its value is a dict of one number under a key that was there before, and OLD and
+ * the dict are nowhere else in the graph. */
 struct pickle_text {
     uint64_t at;
     const ckpt_value *v; /* not looked at */
@@ -17,8 +19,8 @@ struct pickle_text {
 bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts *facts,
                     struct pickle_text *list, size_t n);
 /* pickle_is_shortened - are the SIZE bytes NOW those of OLD with LIST, which is in order, and PUTs that
- * nothing reads? Then each opcode does what it did, but for those texts. */
-bool pickle_is_shortened(const unsigned char *now, const unsigned char *old, size_t size,
-                         const struct pickle_text *list, size_t n);
+ * nothing reads? Then each opcode does what it did, but for those texts and pairs. */
+bool pickle_is_shortened(const unsigned char *now, source *old, size_t size, const struct pickle_text *list,
+                         size_t n);
 
 #endif

@@ -2,7 +2,9 @@
  * torch_zip_in_place.c - new names in an archive that stays where it is.
  *
  *   Shorter texts take the place of the old ones, and nothing else in the pickle
- *   changes. Where that cannot be (longer names; texts that are somewhere else in
+ *   changes. Of two entries that become one (DistributedDataParallel's own in the
+ *   _metadata and that of its module) the first stays where they equal each other
+ *   and the second goes. Where that cannot be (longer names; texts that are somewhere else in
  *   the graph, too), it is written again, with the keys that storages have:
  *
  *   when it is no longer than the old one, it takes its place: PUTs that nothing
@@ -82,26 +84,87 @@ static const ckpt_value *text_at(const ckpt_value *v, uint32_t i)
     return m ? (i < m->nitems ? m->items[i] : NULL) : value_item(v, i);
 }
 
-/* list_texts - what the edits of P change; false: not only texts that stand in one place each, and
- * become no longer. LIST may be NULL. */
-static bool list_texts(const ckpt_plan *p, struct pickle_text *list, size_t *n)
+/* small - is V, which is in one place, a dict of one *NUMBER? */
+static bool small(const ckpt_value *v, int64_t *number)
 {
-    for (size_t k = 0; k < p->nedits; k++) {
-        const struct edit *e = &p->edits[k];
-        for (uint32_t i = 0; i < e->n; i++) {
-            const ckpt_value *v = e->names[i].ptr ? text_at(e->node, i) : NULL;
-            ckpt_str old;
-            if (e->dropped[i] || (e->names[i].ptr && !(v && value_text(v, &old))))
+    return v->type == CKPT_V_DICT && !(v->flags & (VALUE_SHARED | VALUE_BUILT)) && v->u.dict.n == 1 &&
+           v->u.dict.pairs[0].val->type == CKPT_V_INT && value_integer(v->u.dict.pairs[0].val, number);
+}
+
+/* same_small - do the small dicts A and B equal each other, with the very same key? */
+static bool same_small(const ckpt_value *a, const ckpt_value *b)
+{
+    int64_t x, y;
+    return small(a, &x) && small(b, &y) && x == y && a->u.dict.pairs[0].key == b->u.dict.pairs[0].key;
+}
+
+/* may_go - can pickle_shorten leave P out? */
+static bool may_go(const value_pair *p)
+{
+    int64_t number;
+    ckpt_str key;
+    return value_text(p->key, &key) && !(p->key->flags & VALUE_SHARED) && small(p->val, &number);
+}
+
+/* stands_in - pair I of E is dropped, and so are those behind it up to *LAST, which takes its key:
+ * may it stay, and may they go? */
+static bool stands_in(const struct edit *e, uint32_t i, uint32_t *last)
+{
+    uint32_t n, k = i;
+    ckpt_str key;
+    const value_pair *pairs = value_pairs(e->node, &n);
+    n = n < e->n ? n : e->n;
+    while (k < n && e->dropped[k])
+        k++;
+    *last = k;
+    if (k >= n || !value_text(pairs[i].key, &key) || !e->names[k].ptr || !str_eq(key, e->names[k]) ||
+        !same_small(pairs[i].val, pairs[k].val))
+        return false;
+    while (k > i && may_go(&pairs[k]))
+        k--;
+    return k == i;
+}
+
+/* What pickle_shorten is to do. */
+struct texts {
+    struct pickle_text *at; /* NULL: they are counted first */
+    size_t n;
+};
+
+static void add_text(struct texts *t, const ckpt_value *v, ckpt_str text)
+{
+    if (t->at)
+        t->at[t->n] = (struct pickle_text){v->offset, v, v->u.str, text};
+    t->n++;
+}
+
+/* list_edit - what E changes; false: not only texts that stand in one place each, and become no
+ * longer, and pairs that others stand in for. */
+static bool list_edit(const struct edit *e, struct texts *t)
+{
+    for (uint32_t i = 0, last; i < e->n; i++) {
+        const ckpt_value *v = e->names[i].ptr ? text_at(e->node, i) : NULL;
+        ckpt_str old;
+        if (e->dropped[i]) {
+            if (!stands_in(e, i, &last))
                 return false;
-            if (!v)
-                continue;
-            if ((v->flags & VALUE_SHARED) || e->names[i].len > old.len)
+            while (i < last) /* bounded: stands_in saw all of them */
+                add_text(t, text_at(e->node, ++i), str_of(NULL, 0));
+        } else if (e->names[i].ptr) {
+            if (!v || !value_text(v, &old) || (v->flags & VALUE_SHARED) || e->names[i].len > old.len)
                 return false;
-            if (list)
-                list[*n] = (struct pickle_text){v->offset, v, old, e->names[i]};
-            ++*n;
+            add_text(t, v, e->names[i]);
         }
     }
+    return true;
+}
+
+static bool list_texts(const ckpt_plan *p, struct texts *t)
+{
+    t->n = 0;
+    for (size_t k = 0; k < p->nedits; k++)
+        if (!list_edit(&p->edits[k], t))
+            return false;
     return true;
 }
 
@@ -111,21 +174,21 @@ static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t 
                            bool *done, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
-    size_t n = 0, size = (size_t)e->usize; /* bounded: its graph is in memory */
+    size_t size = (size_t)e->usize; /* bounded: its graph is in memory */
+    struct texts t = {0};
     *done = false;
-    if (!list_texts(p, NULL, &n))
+    if (!list_texts(p, &t))
         return CKPT_OK;
-    struct pickle_text *list = calloc(n + 1, sizeof *list); /* bounded: the nodes are in memory */
+    t.at = calloc(t.n + 1, sizeof *t.at); /* bounded: the nodes are in memory */
     unsigned char *bytes = arena_alloc(ta->z->a, size);
-    n = 0;
-    ckpt_status st = list && bytes ? source_read(ta->kept[0], 0, bytes, size, err) : fail_memory(err);
-    *done = st == CKPT_OK && list_texts(p, list, &n) &&
-            pickle_shorten(bytes, size, p->file->pickles[0], list, n);
+    ckpt_status st = t.at && bytes ? source_read(ta->kept[0], 0, bytes, size, err) : fail_memory(err);
+    *done = st == CKPT_OK && list_texts(p, &t) &&
+            pickle_shorten(bytes, size, p->file->pickles[0], t.at, t.n);
     ckpt_str now = str_of((char *)bytes, size);
     if (*done)
         st = zip_patch_replace(ta->z, i, now, out, err);
-    out->reread = *done && st == CKPT_OK && torch_zip_reread(p, ta, i, now, list, n, out);
-    free(list);
+    out->reread = *done && st == CKPT_OK && torch_zip_reread(p, ta, i, now, t.at, t.n, out);
+    free(t.at);
     return st;
 }
 

@@ -4,29 +4,18 @@
  *
  *   the patched file is the same archive, its pickle but for one record;
  *   that pickle is the old one, opcode for opcode, but for texts that each stand in
- *   one place, so its graph is the old one but for them;
+ *   one place, and pairs of a text and a dict of one number that are not there, so its
+ *   graph is the old one but for them, and without tensors less;
  *   the old graph, with the new texts in it for a moment, gives the rows that the
  *   table has, under the names that the plan gives them.
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "codec/pickle_shorten.h"
 #include "codec/zip_patch.h"
 #include "format/torch_archive.h"
 #include "format/torch_zip.h"
-
-/* same_pickle - the old one, read again, with the new texts. */
-static bool same_pickle(const struct torch_archive *ta, ckpt_str bytes, const struct pickle_text *list,
-                        size_t n)
-{
-    unsigned char *old = malloc(bytes.len);
-    bool same = old && source_read(ta->kept[0], 0, old, bytes.len, NULL) == CKPT_OK &&
-                pickle_is_shortened((const unsigned char *)bytes.ptr, old, bytes.len, list, n);
-    free(old);
-    return same;
-}
 
 static bool same_archive(zip *z, size_t i, ckpt_str bytes, const struct patches *out)
 {
@@ -81,7 +70,8 @@ static bool same_row(void *user, uint32_t i, const ckpt_tensor *t)
 static void put_texts(const struct pickle_text *list, size_t n, bool new)
 {
     for (size_t i = 0; i < n; i++)
-        ((ckpt_value *)(uintptr_t)list[i].v)->u.str = new ? list[i].text : list[i].old;
+        if (list[i].text.ptr)
+            ((ckpt_value *)(uintptr_t)list[i].v)->u.str = new ? list[i].text : list[i].old;
 }
 
 static bool same_rows(const ckpt_plan *p, struct torch_archive *ta, const struct pickle_text *list, size_t n)
@@ -96,6 +86,7 @@ static bool same_rows(const ckpt_plan *p, struct torch_archive *ta, const struct
 bool torch_zip_reread(const ckpt_plan *p, struct torch_archive *ta, size_t i, ckpt_str bytes,
                       const struct pickle_text *list, size_t n, const struct patches *out)
 {
-    return p->nentries == p->file->table.nrows && same_pickle(ta, bytes, list, n) &&
+    return p->nentries == p->file->table.nrows &&
+           pickle_is_shortened((const unsigned char *)bytes.ptr, ta->kept[0], bytes.len, list, n) &&
            same_archive(ta->z, i, bytes, out) && same_rows(p, ta, list, n);
 }

@@ -71,6 +71,22 @@ static void put_items(struct compiler *c, const char *close, char op)
     buf_byte(c->out, (unsigned char)op);
 }
 
+/* put_dict - up to '>': an empty dict, then what is in it, by SETITEM if it is one pair. */
+static void put_dict(struct compiler *c)
+{
+    size_t at = c->out->len + 1, n = 0;
+    buf_text(c->out, "}(");
+    for (; !takes(c, ">"); n++) {
+        put(c);
+        needs(c, ":");
+        put(c);
+        (void)takes(c, ",");
+    }
+    if (n == 1) /* no MARK */
+        memmove(c->out->data + at, c->out->data + at + 1, --c->out->len - at);
+    buf_byte(c->out, n == 1 ? 's' : 'u');
+}
+
 static void put_number(struct compiler *c)
 {
     size_t n = strspn(c->at, "-+.e0123456789");
@@ -124,6 +140,10 @@ static void put_first(struct compiler *c)
         put_items(c, ")", 't');
     else if (takes(c, "{"))
         put_items(c, "}", 'd');
+    else if (takes(c, "<"))
+        put_dict(c);
+    else if (takes(c, "%"))
+        buf_printf(c->out, "K%c", (char)strtoul(c->at, (char **)(uintptr_t)&c->at, 10));
     else if (takes(c, "#"))
         put_memo(c);
     else if (isdigit((unsigned char)*c->at) || *c->at == '-')

@@ -8,6 +8,7 @@
 /* pickled - appends the pickle of TEXT:
  *   None True False 12 -3 1.5 'text' s'Python 2' b'bytes' [a,b] (a,b) {k:v}; in a text \ and two
  *                   hexadecimal digits
+ *   %12 <k:v>       a number and a dict as torch.save writes them
  *   module.name     a global       f(a,b)   a call         new C(a,b)   NEWOBJ    obj C(a,b)   OBJ
  *   f|x             a call of f with arguments that are no tuple
  *   x+[a,b] x+{k:v} what is put into x       x!state       BUILD

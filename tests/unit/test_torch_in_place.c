@@ -128,6 +128,69 @@ static void texts_of_lists_are_names_too(void)
         }
 }
 
+/* metadata_is - the keys of _metadata in the patched file of E, each with a comma behind, in WANT. */
+static void metadata_is(struct edited *e, const char *want, bool proven)
+{
+    char got[256] = "";
+    uint32_t n = 0;
+    edit(e);
+    CU_ASSERT_EQUAL_FATAL(e->st, CKPT_OK);
+    bool same = e->list.reread == proven && e->list.new_size == e->list.old_size;
+    CU_ASSERT(same);
+    if (!same)
+        printf("  %s: proven %d, grown %d\n", want, e->list.reread, e->list.new_size > e->list.old_size);
+    struct made now = patched(e);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(now.f);
+    const value_pair *pairs = value_pairs(value_get(value_state(now.f->root), "_metadata"), &n);
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key = {0};
+        int64_t version = -1;
+        CU_ASSERT(value_text(pairs[i].key, &key));
+        CU_ASSERT(value_integer(value_get(pairs[i].val, "version"), &version));
+        size_t at = strlen(got);
+        snprintf(got + at, sizeof got - at, "%.*s=%d,", STR_ARG(key), (int)version);
+    }
+    CU_ASSERT_STRING_EQUAL(got, want);
+    rows_are(&now, "w" F4 "b" F4);
+    made_close(&now);
+    edited_close(e);
+}
+
+#define STATE_DICT(metadata)                                                                                 \
+    "collections.OrderedDict()+{'module.w':" W ",'module.b':" W "}!{'_metadata':"                            \
+    "collections.OrderedDict()+{" metadata "}}"
+
+/* The wrapper's entry of _metadata stays in place of its module's, where that is the same. */
+static void of_two_entries_that_become_one_the_first_may_stay(void)
+{
+    static const struct {
+        const char *from, *want;
+        bool proven;
+    } rows[] = {
+        {STATE_DICT("'':<#1='version':%1>,'module':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,", true},
+        {STATE_DICT("#2='':#3=<#1='version':%1>,#4='module':<#1:%1>"), "=1,", true},
+        {STATE_DICT("'a':<#1='version':%3>,'':<#1:%1>,'module':<#1:%1>"), "a=3,=1,", true},
+        /* another version; not side by side, or the other way round: the order is another then */
+        {STATE_DICT("'':<#1='version':%1>,'module':<#1:%2>,'module.a':<#1:%2>"), "=2,a=2,", false},
+        {STATE_DICT("'':<#1='version':%1>,'module.a':<#1:%2>,'module':<#1:%1>"), "a=2,=1,", false},
+        {STATE_DICT("'module':<#1='version':%1>,'':<#1:%1>,'module.a':<#1:%2>"), "=1,a=2,", false},
+        /* more than a number, or no number; a text that was not there before; what is elsewhere, too */
+        {STATE_DICT("'':<#1='version':%1,#2='x':%1>,'module':<#1:%1,#2:%1>"), "=1,", false},
+        {STATE_DICT("'':<#1='version':True>,'module':<#1:True>"), "=1,", false},
+        {STATE_DICT("'':<'version':%1>,'module':<'version':%1>"), "=1,", false},
+        {STATE_DICT("'':#2=<'version':%1>,'module':#2"), "=1,", false},
+        {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>,'a':#2"), "=1,a=1,", false},
+        {STATE_DICT("'':<#1='version':%1>,#2='module':<#1:%1>") "+{'k':#2}", "=1,", false},
+        /* not as torch.save writes it */
+        {STATE_DICT("'':<#1='version':%1>,'module':{#1:%1}"), "=1,", false},
+        {STATE_DICT("'':<#1='version':%1>,'module':#2=<#1:%1>"), "=1,", false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct edited e = plan(made_zip(rows[i].from), "module.", NULL);
+        metadata_is(&e, rows[i].want, rows[i].proven);
+    }
+}
+
 static void what_the_ordinary_writer_changes_is_refused(void)
 {
     struct edited e = plan(made_zip("{'m.w':" W "}"), "m.", NULL);
@@ -313,6 +376,7 @@ void suite_torch_in_place(void)
     UNIT(longer_ones_go_behind_the_storages);
     UNIT(what_cannot_be_shortened_is_written_again);
     UNIT(texts_of_lists_are_names_too);
+    UNIT(of_two_entries_that_become_one_the_first_may_stay);
     UNIT(what_the_ordinary_writer_changes_is_refused);
     UNIT(old_pickles_are_put_aside);
     UNIT(rows_that_differ_are_no_proof);
