@@ -566,7 +566,15 @@ static ckpt_status rewrite_args(struct torch_writer *w, ckpt_value **func, ckpt_
     return *func && *args ? CKPT_OK : fail_memory(err);
 }
 
-/* rewrite_typed - _rebuild_from_type_v2(func, class, args, state): the inner call. */
+/* is_typed - is V _rebuild_from_type_v2(func, class, args, state), or what came before that? */
+static bool is_typed(const ckpt_value *v)
+{
+    return value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4) ||
+           value_calls(v, "torch._tensor", "_rebuild_from_type", 4) ||
+           value_calls(v, "torch.tensor", "_rebuild_from_type", 4);
+}
+
+/* rewrite_typed - the inner call. */
 static ckpt_status rewrite_typed(struct torch_writer *w, const ckpt_value *v, ckpt_value **args,
                                  ckpt_error *err)
 {
@@ -592,7 +600,7 @@ static ckpt_status rewrite(struct torch_writer *w, const ckpt_value *v, const ck
         *out = made;
         return made ? note_storage(w, made, storage_of(w, v), false, err) : fail_memory(err);
     }
-    if (value_calls(v, "torch._tensor", "_rebuild_from_type_v2", 4))
+    if (is_typed(v))
         CKPT_TRY(rewrite_typed(w, v, &args, err));
     else
         CKPT_TRY(rewrite_args(w, &func, &args, err));

@@ -194,6 +194,12 @@ static void objects_keep_what_they_hold(void)
     becomes("{'w':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
             ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
             half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    becomes("{'w':torch._tensor._rebuild_from_type(torch._utils._rebuild_tensor_v2,my.Tensor,(" FLOATS
+            ",0,(4,),(1,),False," OD "),{'a':1})!{'b':2}}",
+            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
+    becomes("{'w':torch.tensor._rebuild_from_type(torch._utils._rebuild_tensor,my.Tensor,(" FLOATS
+            ",0,(4,),(1,)),{})}",
+            half, "w dense float16[4]@0+0 <my.Tensor>;", NULL);
     refused("{'w':" W ",'o':@5}", as_it_is,
             "a persistent id that names no storage of the file cannot be written");
     refused("{'w':" W ",'o':@'text'}", as_it_is, "a persistent id that names no storage");
