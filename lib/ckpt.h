@@ -97,7 +97,7 @@ typedef struct {
     char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */
     char what[384];     /* what was found and what is allowed, escaped */
     char hint[256];     /* what to do next; may be empty */
-    char found[96];     /* the value in the file that is at fault, as it stands in `what`; may be empty */
+    char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
     char allowed[96];   /* and what would have been right there */
 } ckpt_error;
 

@@ -67,7 +67,7 @@ static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
 
 static bool negative(struct machine *m, int32_t n)
 {
-    return bad(m, "has a length of {%" PRId32 "}; it {=cannot be negative}", n);
+    return bad(m, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
 }
 
 /* A long that does not fit the window: copied first, then looked at. */

@@ -247,8 +247,8 @@ bool machine_get(struct machine *m, uint64_t index)
 {
     ckpt_value *v = memo_at(m, index);
     if (!v)
-        return machine_bad(m, CKPT_EFORMAT, "asks for {memo entry %" PRIu64 "}, which {=was never put}",
-                           index);
+        return machine_bad(m, CKPT_EFORMAT,
+                           "asks for {memo entry %" PRIu64 "}, not among {=those put before}", index);
     v->flags |= VALUE_SHARED;
     return push(m, v);
 }

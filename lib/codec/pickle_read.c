@@ -398,7 +398,7 @@ static bool op_frame(struct machine *m)
         return false;
     uint64_t n = load_u64le(b), left = machine_left(m);
     if (m->frame_end != UINT64_MAX)
-        return bad(m, "begins {inside} the frame that ends {=at byte 0x%" PRIx64 "}", m->frame_end);
+        return bad(m, "begins {inside the one before}, which ends {=at byte 0x%" PRIx64 "}", m->frame_end);
     if (n > left)
         return machine_bad(m, CKPT_ETRUNCATED, "of {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", n, left);
     m->frame_end = machine_here(m) + n;
@@ -409,7 +409,7 @@ static bool refused(struct machine *m)
 {
     if (m->op == PICKLE_NEXT_BUFFER || m->op == PICKLE_READONLY_BUFFER)
         return machine_bad(m, CKPT_EUNSUPPORTED,
-                           "asks for {data that were sent beside} the pickle; {=all in it} is read");
+                           "asks for {data that were sent beside} the pickle; {=what is in it} is read");
     if (m->op == PICKLE_EXT1 || m->op == PICKLE_EXT2 || m->op == PICKLE_EXT4)
         return machine_bad(
             m, CKPT_EUNSUPPORTED,

@@ -353,7 +353,8 @@ static bool put_in(struct tracer *t, size_t from)
     if (maybe_any(target))
         return changes(t, target, t->stack[from]);
     if (!fits)
-        return bad(t, "adds to {%s}, which takes {=no such items}", kind_of(target));
+        return bad(t, "adds to {%s}; {=a %s} belongs there", kind_of(target),
+                   pairs ? "dict" : t->op == PICKLE_ADDITEMS ? "set" : "list");
     return pairs && v->kind == TRACE_LIST ? true : add(t, v, t->stack + from, n, KEEP_ITEMS);
 }
 
@@ -428,7 +429,7 @@ static bool counted(struct tracer *t, size_t width, bool is_signed)
         return false;
     uint64_t n = width == 1 ? b[0] : width == 4 ? load_u32le(b) : load_u64le(b);
     if (is_signed && n > INT32_MAX)
-        return bad(t, "has a length of {%" PRId32 "}; it {=cannot be negative}", (int32_t)(uint32_t)n);
+        return bad(t, "has a length of {%" PRId32 "}; it must be {=0 or more}", (int32_t)(uint32_t)n);
     bool bytes = t->op == PICKLE_BINBYTES || t->op == PICKLE_SHORT_BINBYTES || t->op == PICKLE_BINBYTES8 ||
                  t->op == PICKLE_BYTEARRAY8;
     if (t->o->payloads && !sniff(t, n))

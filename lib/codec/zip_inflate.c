@@ -112,7 +112,7 @@ static ckpt_status start(inflater *f, ckpt_error *err)
     }
     ckpt_status st = f->archive ? CKPT_OK : not_the_bytes(f, zip_error_code_zip(&e), err);
     if (!f->archive && st == CKPT_OK)
-        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "{=libzip} refuses the archive, {'%s'}",
+        st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
                   zip_error_strerror(&e));
     if (st == CKPT_EFORMAT)
         fail_near(err, 0, STR_LIT("zip archive"));
@@ -165,7 +165,7 @@ static ckpt_status broken(inflated *m, const char *what, ckpt_error *err)
 {
     ckpt_status st = not_the_bytes(m->f, zip_error_code_zip(zip_file_get_error(m->open)), err);
     if (st == CKPT_OK)
-        st = fail(err, CKPT_EFORMAT, m->pos, "its deflated bytes {%s} (after {=%llu of %llu bytes})", what,
+        st = fail(err, CKPT_EFORMAT, m->pos, "its deflated bytes {%s} (after %llu of {=%llu bytes})", what,
                   (unsigned long long)m->at, (unsigned long long)m->s.size);
     stop(m);
     return st;
@@ -208,7 +208,8 @@ static ckpt_status begin(inflated *m, ckpt_error *err)
     if (m->open)
         return CKPT_OK;
     CKPT_TRY(not_the_bytes(m->f, zip_error_code_zip(zip_get_error(m->f->archive)), err));
-    return fail(err, CKPT_EFORMAT, m->pos, "{=libzip} cannot open it, {'%s'}", zip_strerror(m->f->archive));
+    return fail(err, CKPT_EFORMAT, m->pos, "libzip finds no {=sound member}, {'%s'}",
+                zip_strerror(m->f->archive));
 }
 
 /* seek - leaves the stream right before byte OFF. */

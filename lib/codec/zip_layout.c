@@ -138,8 +138,9 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
                                 (unsigned long long)e->csize, (unsigned long long)e->usize), err);
     if (e->method == 8 && e->usize / DEFLATE_MAX > e->csize)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
-                                "{%llu} deflated bytes cannot hold {=the %llu} that they are said to",
-                                (unsigned long long)e->csize, (unsigned long long)e->usize), err);
+                                "%llu deflated bytes cannot hold {the %llu} that they are said to, "
+                                "{=%u each} at most", (unsigned long long)e->csize,
+                                (unsigned long long)e->usize, DEFLATE_MAX), err);
     return CKPT_OK;
 }
 

@@ -275,7 +275,7 @@ static ckpt_status check_inflation(const zip *z, const struct zip_entry *e, ckpt
     if (e->usize <= (16u << 20) || e->usize / 200 <= e->csize)
         return CKPT_OK;
     (void)fail(err, CKPT_ELIMIT, source_pos(z->src, e->header),
-               "{=%llu bytes} inflate to {%llu}; no pickle of tensors packs so well",
+               "%llu bytes inflate to {%llu}; no pickle of tensors packs more than {=200-fold}",
                (unsigned long long)e->csize, (unsigned long long)e->usize);
     fail_hint(err, "the archive is made to fill memory; if you trust it, unpack it and pack it again stored");
     fail_where(err, "%.*s", STR_ARG(e->name));

@@ -192,7 +192,7 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     ckpt_file *f = g->f;
     map *keys = file_storage_keys(f, torch_expected(f));
     if (keys && !g->st->find && map_get(keys, pid->key) == MAP_NONE)
-        return graph_fail(g, v, "{storage \"%.*s\"}, which {=was not there before}", STR_ARG(pid->key));
+        return graph_fail(g, v, "{storage \"%.*s\"} is none of {=those before}", STR_ARG(pid->key));
     if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
         return fail_memory(g->err);
     if (*index != MAP_NONE)
@@ -250,7 +250,7 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
         return graph_fail(g, v, "{a %s} stands where {=('storage', class, key, location, numel)} must",
                           ckpt_value_type_name(v, type, sizeof type));
     if (pid.dtype == CKPT_DT_NONE)
-        return graph_fail(g, v, "storage {class \"%.*s\"}, which {=torch} does not have", STR_ARG(pid.klass));
+        return graph_fail(g, v, "storage {class \"%.*s\"} is none of {=torch's}", STR_ARG(pid.klass));
     CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
     CKPT_TRY(storage_by_key(g, v, &pid, index));
     *dtype = pid.dtype;

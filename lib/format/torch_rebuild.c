@@ -58,7 +58,8 @@ static ckpt_status untyped_swap(struct graph *g, const ckpt_value *call, struct 
     if (!g->st->big_endian || s->dtype != CKPT_DT_U8 || width <= 1 || s->swap == width)
         return CKPT_OK;
     if (s->swap)
-        return graph_fail(g, call, "big-endian storage \"%.*s\" is viewed with elements of {two} {=widths}",
+        return graph_fail(g, call,
+                          "big-endian storage \"%.*s\" is viewed in elements of {two widths}, {=one} can be",
                           STR_ARG(s->s.key));
     s->swap = width;
     file_notice(g->f,
@@ -579,7 +580,7 @@ ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *
     m->row.t.part_of = CKPT_NO_TENSOR;
     m->row.t.value = v;
     if (g->depth >= MEANING_DEPTH)
-        return graph_fail(g, v, "tensor constructors nested {=%u} {deep}", g->depth);
+        return graph_fail(g, v, "tensor constructors nested {deeper} than {=%u}", g->depth);
     if (v->type == CKPT_V_PERSID) {
         if (g->st->object && g->st->object(g->st->user, v->u.pid, &m->row)) {
             m->is_tensor = true;

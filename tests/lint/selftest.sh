@@ -24,7 +24,7 @@ clean()
     put lib/api.c '#include "ckpt.h"\n#include "base/b.h"\nint ckpt_one(void) { return 1; }\n'
     put lib/base/b.h '#include <stddef.h>\n'
     put lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x = "atoi(1)";\n'
-    put lib/op/o.c '#include "base/b.h"\n'
+    put lib/op/o.c '#include "base/b.h"\nint o(void) { return fail(e, g("a"), "is {%s}, not {=%s}", "{", "}"); }\n'
     put lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
     put lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n| `format/f` |\n'
     put cli/cmd_ls.c '#include "ckpt.h"\n#include "out.h"\n'
@@ -59,7 +59,7 @@ plant()
 }
 
 clean
-for name in floors owners symbols banned arithmetic text plan help options manual; do
+for name in floors owners symbols banned arithmetic marks text plan help options manual; do
     expect silence "$name" 'finds a fault where there is none'
 done
 
@@ -79,6 +79,12 @@ plant banned lib/op/o.c 'void f(void) { fputs("x", stderr); }\n'
 plant banned lib/op/o.c 'static int calls;\n'
 plant arithmetic lib/format/f.c 'int g(int size) { return size * 4; }\n'
 plant arithmetic lib/codec/c.c 'int g(struct s *s) { return 30 + s->len; }\n'
+plant marks lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is {%u, not %u", 3, 4); }\n'
+plant marks lib/op/o.c 'int f(void) { return fail(e, 1, 2, "is %u}", 3); }\n'
+plant marks lib/op/o.c 'int f(void) {\n    return fail(e, 1, 2, "is {%" PRIu64\n        ", not {=%u}", 3, 4);\n}\n'
+plant marks lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{%u} is {%u}", 3, 4); }\n'
+plant marks lib/op/o.c 'int f(void) { return fail(e, 1, 2, "{=%u} is {=%u}", 3, 4); }\n'
+plant marks lib/op/o.c 'void f(void) { fail_hint(e, "take {=%u}", 3); }\n'
 plant text lib/op/o.c '/* TO''DO */\n'
 plant text lib/op/o.c 'int a; \n'
 plant text lib/op/o.c '\tint a;\n'

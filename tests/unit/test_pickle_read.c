@@ -222,7 +222,7 @@ static const struct program refused[] = {
     {BYTES("c\nn\n."), NULL, CKPT_EFORMAT, "GLOBAL names nothing"},
     {BYTES("(im\n\n."), NULL, CKPT_EFORMAT, "INST names nothing"},
     /* memo */
-    {BYTES("Nq\x01h\x02."), NULL, CKPT_EFORMAT, "BINGET asks for memo entry 2, which was never put"},
+    {BYTES("Nq\x01h\x02."), NULL, CKPT_EFORMAT, "BINGET asks for memo entry 2, not among those put before"},
     {BYTES("j\x01\x00\x01\x00."), NULL, CKPT_EFORMAT, "LONG_BINGET asks for memo entry 65537"},
     {BYTES("g0\n."), NULL, CKPT_EFORMAT, "GET asks for memo entry 0"},
     {BYTES("Np-1\n."), NULL, CKPT_EFORMAT, "PUT has '-1'"},
@@ -271,7 +271,7 @@ static const struct program refused[] = {
     {BYTES("\x95\x01\x00\x00\x00\x00\x00\x00\x00K\x01."), NULL, CKPT_EFORMAT,
      "BININT1 crosses the end of its frame"},
     {BYTES("\x95\x0b\x00\x00\x00\x00\x00\x00\x00\x95\x01\x00\x00\x00\x00\x00\x00\x00N."), NULL, CKPT_EFORMAT,
-     "FRAME begins inside the frame"},
+     "FRAME begins inside the one before, which ends"},
 };
 
 static void what_is_wrong_is_named(void)

@@ -192,6 +192,23 @@ static void members_of_seven_zip_are_scanned(void)
     CU_ASSERT(strcmp(s.first.where, "folder/a") == 0 && s.result.accounted == 0);
 }
 
+/* Where the last header of no bytes is said to be, nobody looks. */
+static void nothing_is_hidden_behind_an_empty_seven_zip(void)
+{
+    unsigned char s7[32 + 4];
+    if (!unpack_archive_ready())
+        return;
+    memcpy(s7, seven, 32);
+    memset(s7 + 12, 0, 20);
+    put_u32(s7 + 12, 4);
+    put_u32(s7 + 8, crc32_update(0, s7 + 12, 20));
+    memcpy(s7 + 32, "more", 4);
+    CU_ASSERT_EQUAL(scan_these(s7, 32, 0).result.accounted, 32);
+    struct scanned s = scan_these(s7, sizeof s7, 0);
+    SAYS(s, 1, "FMT002", 0, "7-Zip data: 4 bytes follow the compressed ones");
+    CU_ASSERT_EQUAL(s.result.accounted, 0);
+}
+
 static void compressed_in_compressed_is_unpacked(void)
 {
     buf b;
@@ -214,5 +231,6 @@ void suite_scan_packed(void)
     UNIT(bombs_are_not_unpacked);
     UNIT(what_only_begins_so_is_not_unpacked);
     UNIT(members_of_seven_zip_are_scanned);
+    UNIT(nothing_is_hidden_behind_an_empty_seven_zip);
     UNIT(compressed_in_compressed_is_unpacked);
 }

@@ -29,7 +29,7 @@ static void tuples(void)
     fails_as(PID("('storage',torch.FloatStorage,'0','cpu',4,('v',1,4))"), CKPT_EFORMAT,
              "storage view [1, +4) of 4 elements");
     fails_as(PID("('storage',torch.OddStorage,'0','cpu',4)"), CKPT_EFORMAT,
-             "storage class \"OddStorage\", which torch does not have");
+             "storage class \"OddStorage\" is none of torch's");
     fails_as(PID("('storage',torch.DoubleStorage,'0','cpu',4611686018427387904)"), CKPT_EFORMAT,
              "storage \"0\" of 4611686018427387904 elements does not fit 64 bits");
 }
