@@ -391,3 +391,23 @@ void fails_as(const char *text, ckpt_status want, const char *says)
     }
     made_close(&m);
 }
+
+void breaks_off(const char *whole, size_t size,
+                struct made (*make)(const char *text, const ckpt_limits *limits))
+{
+    char *part = malloc(size);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(part);
+    for (size_t n = 1; n + 1 < size; n++) {
+        memcpy(part, whole, size);
+        part[n] = 0;
+        struct made m = make(part, NULL);
+        CU_ASSERT(m.status == CKPT_ETRUNCATED && m.err.where[0] && m.err.offset < m.size);
+        made_close(&m);
+        memcpy(part, whole, size);
+        part[n] = '!';
+        m = make(part, NULL);
+        CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
+        made_close(&m);
+    }
+    free(part);
+}

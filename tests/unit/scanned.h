@@ -2,8 +2,13 @@
 #ifndef SCANNED_H
 #define SCANNED_H
 
-#include "base/str.h"
+#include "bytes.h"
 #include "unit.h"
+
+/* A pickle that calls os.system("id"). */
+#define CALL                                                                                                 \
+    "\x80\x02"                                                                                               \
+    "cos\nsystem\nU\x02id\x85R."
 
 #define SCANNED_MOST 12
 

@@ -27,3 +27,16 @@ void tar_put(buf *b, const char *name, const char *prefix, char type, const char
     while (b->len % 512)
         buf_byte(b, 0);
 }
+
+void tar_member(buf *b, const char *name, char type, ckpt_str payload)
+{
+    char size[13];
+    snprintf(size, sizeof size, "%011zo", payload.len);
+    tar_put(b, name, "", type, size, payload);
+}
+
+void tar_end(buf *b)
+{
+    for (int i = 0; i < 1024; i++)
+        buf_byte(b, 0);
+}

@@ -4,34 +4,13 @@
 
 #include "core/distance.h"
 #include "core/number.h"
+#include "noise.h"
 #include "unit.h"
 
-static const ckpt_dtype direct[] = {CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16};
-#define DIRECT (sizeof direct / sizeof *direct)
-#define MOST   1024
+#define MOST 1024
 
 static const struct tolerance tolerances[] = {{0, 0}, {1e-3, 0}, {0, 1e-2}, {1e-2, 0.5}, {INFINITY, 0}};
 static const struct tolerance *tolerance = tolerances;
-
-static uint64_t seed = 1;
-static uint64_t random64(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
-}
-
-/* N elements of any bits, or (TAME) of moderate size. */
-static void fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame)
-{
-    size_t width = ckpt_dtype_bits(dt) / 8;
-    for (size_t i = 0; i < n * width; i++)
-        p[i] = (unsigned char)(random64() >> 24);
-    for (size_t i = 0; tame && i < n; i++) {
-        unsigned char *top = p + i * width + width - 1;
-        *top = (unsigned char)((*top & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
-    }
-}
 
 /* What counts of D: nothing but that it is not finite, if it is not. */
 static bool same(const struct distance *a, const struct distance *b)
@@ -79,17 +58,17 @@ static bool all_same(ckpt_dtype dt, const unsigned char *a, const unsigned char 
 static void every_length_and_place(void)
 {
     static unsigned char x[8 * 260 + 8], y[8 * 260 + 8];
-    for (size_t d = 0; d < DIRECT; d++) {
-        size_t width = ckpt_dtype_bits(direct[d]) / 8, wrong = 0;
+    for (size_t d = 0; d < NOISE_DTYPES; d++) {
+        size_t width = ckpt_dtype_bits(noise_dtypes[d]) / 8, wrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t left = n % 7, right = n % 5;
             tolerance = &tolerances[n % 5];
-            fill(direct[d], x + left, n, n % 3 != 0);
-            fill(direct[d], y + right, n, n % 3 != 0);
+            noise_fill(noise_dtypes[d], x + left, n, n % 3 != 0);
+            noise_fill(noise_dtypes[d], y + right, n, n % 3 != 0);
             if (n % 2)
                 memcpy(y + right, x + left, n / 2 * width);
             unsigned char *a = unit_guard(x, left + n * width), *b = unit_guard(y, right + n * width);
-            wrong += !all_same(direct[d], a + left, b + right, n);
+            wrong += !all_same(noise_dtypes[d], a + left, b + right, n);
             unit_guard_free(a, left + n * width);
             unit_guard_free(b, right + n * width);
         }
@@ -107,7 +86,7 @@ static void patterns(void)
         bool few = bits < 65536;
         tolerance = &tolerances[bits % 5];
         for (size_t i = 0; few && i < 16; i++) {
-            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)random64();
+            uint32_t other = i < 8 ? bits + (uint32_t)i : (uint32_t)noise();
             x[2 * i] = (unsigned char)bits;
             x[2 * i + 1] = (unsigned char)(bits >> 8);
             y[2 * i] = (unsigned char)other;
@@ -134,8 +113,8 @@ static void is_right(void)
     const struct tolerance t = {1e-3, 0.1};
     struct distance d;
     for (size_t i = 0; i < MOST; i++) {
-        a[i] = (double)(int64_t)random64() * 0x1p-63;
-        b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(random64() % 1000) * 2e-4);
+        a[i] = (double)(int64_t)noise() * 0x1p-63;
+        b[i] = i % 3 == 0 ? a[i] : a[i] * (1 + (double)(noise() % 1000) * 2e-4);
         sum += fabsl((long double)a[i] - b[i]);
         most = fmax(most, fabs(a[i] - b[i]));
         rel = fmax(rel, fabs(a[i] - b[i]) / fabs(b[i]));
@@ -152,8 +131,8 @@ static void is_right(void)
 /* What is not finite is seen in the sum, wherever it is, equal infinities too. */
 static void tells_what_is_not_finite(void)
 {
-    const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1}, {1, NAN},
-                             {NAN, NAN},    {0x1p1023, -0x1p1023}};
+    const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
+                             {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
     const struct distance_kernels *k[3] = {&distance_plain, distance_best(), distance_simd(0)};
     double a[21] = {0}, b[21] = {0};
     for (size_t which = 0; which < 3; which++)

@@ -5,30 +5,8 @@
 
 #include "core/moments.h"
 #include "core/number.h"
+#include "noise.h"
 #include "unit.h"
-
-static const ckpt_dtype direct[] = {CKPT_DT_F64, CKPT_DT_F32, CKPT_DT_F16, CKPT_DT_BF16};
-#define DIRECT (sizeof direct / sizeof *direct)
-
-static uint64_t seed = 1;
-static uint64_t random64(void)
-{
-    seed ^= seed << 13;
-    seed ^= seed >> 7;
-    return seed ^= seed << 17;
-}
-
-/* N elements of any bits, or (TAME) of moderate size. */
-static void fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame)
-{
-    size_t width = ckpt_dtype_bits(dt) / 8;
-    for (size_t i = 0; i < n * width; i++)
-        p[i] = (unsigned char)(random64() >> 24);
-    for (size_t i = 0; tame && i < n; i++) {
-        unsigned char *top = p + i * width + width - 1;
-        *top = (unsigned char)((*top & 0x80) | (dt == CKPT_DT_F16 ? 0x2c : 0x3d));
-    }
-}
 
 static bool same_as_plain(const struct moments_kernels *k, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
@@ -50,13 +28,13 @@ static bool all_same(ckpt_dtype dt, const unsigned char *p, size_t n)
 static void every_length_and_place(void)
 {
     static unsigned char bytes[8 * 260 + 8];
-    for (size_t d = 0; d < DIRECT; d++) {
-        size_t width = ckpt_dtype_bits(direct[d]) / 8, wrong = 0;
+    for (size_t d = 0; d < NOISE_DTYPES; d++) {
+        size_t width = ckpt_dtype_bits(noise_dtypes[d]) / 8, wrong = 0;
         for (size_t n = 0; n <= 256; n++) {
             size_t shift = n % 7;
-            fill(direct[d], bytes + shift, n, n % 3 != 0);
+            noise_fill(noise_dtypes[d], bytes + shift, n, n % 3 != 0);
             unsigned char *at = unit_guard(bytes, shift + n * width);
-            wrong += !all_same(direct[d], at + shift, n);
+            wrong += !all_same(noise_dtypes[d], at + shift, n);
             unit_guard_free(at, shift + n * width);
         }
         CU_ASSERT_EQUAL(wrong, 0);
@@ -67,12 +45,12 @@ static void block_ends(void)
 {
     size_t most = 3 * MOMENTS_BLOCK + 9;
     unsigned char *bytes = malloc(8 * most);
-    for (size_t d = 0; d < DIRECT; d++) {
-        fill(direct[d], bytes, most, true);
+    for (size_t d = 0; d < NOISE_DTYPES; d++) {
+        noise_fill(noise_dtypes[d], bytes, most, true);
         for (size_t n = MOMENTS_BLOCK - 1; n <= most; n += MOMENTS_BLOCK / 2 + 1)
-            CU_ASSERT(all_same(direct[d], bytes, n));
-        fill(direct[d], bytes, most, false);
-        CU_ASSERT(all_same(direct[d], bytes, most));
+            CU_ASSERT(all_same(noise_dtypes[d], bytes, n));
+        noise_fill(noise_dtypes[d], bytes, most, false);
+        CU_ASSERT(all_same(noise_dtypes[d], bytes, most));
     }
     free(bytes);
 }
@@ -177,7 +155,7 @@ static void every_dtype(void)
     for (ckpt_dtype dt = CKPT_DT_F64; dt < CKPT_DT_NP; dt++) {
         size_t n = 5000 / 4 * 4;
         for (size_t i = 0; i < sizeof bytes; i++)
-            bytes[i] = (unsigned char)(random64() >> 16);
+            bytes[i] = (unsigned char)(noise() >> 16);
         /* exponents beyond 2^500 are a test of their own */
         for (size_t i = 7; i < sizeof bytes && (dt == CKPT_DT_F64 || dt == CKPT_DT_C128); i += 8)
             bytes[i] = (unsigned char)((bytes[i] & 0x80) | 0x3f);
@@ -199,8 +177,8 @@ static void far_from_zero(void)
     static double x[10000];
     static float y[10000];
     for (size_t i = 0; i < 10000; i++) {
-        x[i] = 1e9 + (double)(random64() >> 40) * 0x1p-24;
-        y[i] = 4096.0f + (float)(random64() & 3) * 0x1p-11f;
+        x[i] = 1e9 + (double)(noise() >> 40) * 0x1p-24;
+        y[i] = 4096.0f + (float)(noise() & 3) * 0x1p-11f;
     }
     check(CKPT_DT_F64, x, 10000);
     check(CKPT_DT_F32, y, 10000);
@@ -272,7 +250,7 @@ static void joined_parts_are_the_whole(void)
     static float x[20000];
     struct moments parts = {0}, whole = {0}, none = {0};
     for (size_t i = 0; i < 20000; i++)
-        x[i] = (float)(random64() >> 40) * 0x1p-24f - 0.25f;
+        x[i] = (float)(noise() >> 40) * 0x1p-24f - 0.25f;
     for (size_t i = 0; i < 20000; i += 1000) {
         struct moments m = {0};
         moments_add(&m, CKPT_DT_F32, (const unsigned char *)(x + i), 1000);

@@ -4,7 +4,6 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
 #define N4(n)   n "\0\0\0"
 #define N8(n)   n "\0\0\0\0\0\0\0"
 #define MAX8    "\xff\xff\xff\xff\xff\xff\xff\x7f" /* 2^63 - 1 */

@@ -2,8 +2,6 @@
 #include "base/buf.h"
 #include "scanned.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
-
 #define WRAPPER                                                                                              \
     "\x80\x03"                                                                                               \
     "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81"

@@ -2,7 +2,6 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
 #define KEY     "\xa1k"
 
 static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
@@ -137,10 +136,6 @@ static void extensions_of_others_are_told_once(void)
                    "x")),
          1, "FMT003", 4, "an extension of type -128");
 }
-
-#define CALL                                                                                                 \
-    "\x80\x02"                                                                                               \
-    "cos\nsystem\nU\x02id\x85R."
 
 static void values_are_looked_into(void)
 {

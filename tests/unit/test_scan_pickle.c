@@ -5,11 +5,6 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
-#define CALL                                                                                                 \
-    "\x80\x02"                                                                                               \
-    "cos\nsystem\nU\x02id\x85R."
-
 static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
 
 static const char *format_of(ckpt_str bytes)

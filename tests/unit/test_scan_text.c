@@ -5,8 +5,6 @@
 #include "scanned.h"
 #include "tarball.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
-
 static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
 
 static void is_data(ckpt_str bytes, int line)

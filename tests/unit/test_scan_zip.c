@@ -7,14 +7,6 @@
 #include "codec/unpack_archive.h"
 #include "scanned.h"
 
-#define CONSTANT(s)                                                                                          \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
-#define TEXT(s) str_of(s, sizeof(s) - 1)
-#define CALL                                                                                                 \
-    "\x80\x02"                                                                                               \
-    "cos\nsystem\nU\x02id\x85R."
 #define PLAIN "just text\n"
 #define CRC   0x53e13012 /* of PLAIN */
 

@@ -238,17 +238,7 @@ static void text_that_breaks_off(void)
         TENSOR(
             ",\"device\":\"cpu\",\"more\":[1]") ",{\"dataType\":\"BOOL\",\"data\":{\"size\":[1],"
             "\"key\":\"tensors/0\"}}");
-    char part[sizeof whole];
-    for (size_t n = 1; n + 1 < sizeof whole; n++) {
-        memcpy(part, whole, sizeof whole);
-        part[n] = 0;
-        refuses(part, CKPT_ETRUNCATED, "");
-        memcpy(part, whole, sizeof whole);
-        part[n] = '!';
-        struct made m = described(part, NULL);
-        CU_ASSERT(m.status == CKPT_OK || m.status == CKPT_EFORMAT || m.status == CKPT_ETRUNCATED);
-        made_close(&m);
-    }
+    breaks_off(whole, sizeof whole, described);
     refuses(MODEL("{}", "") "x", CKPT_EFORMAT, "");
 }
 

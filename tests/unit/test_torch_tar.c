@@ -3,54 +3,24 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "tarball.h"
+#include "torch01.h"
 #include "unit.h"
 
-#define TEXT(s) str_of(s, sizeof(s) - 1)
+#define STORED COUNT STORAGE FOUR DATA
 
-/* pickle n; (key 7, "cpu", torch.FloatStorage); 4 elements; no views */
-#define COUNT    "\x80\x02K\x01."
-#define STORAGE  "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
-#define FOUR     "\x04\0\0\0\0\0\0\0"
-#define DATA     "0123456789abcdef"
-#define STORED   COUNT STORAGE FOUR DATA
-#define NO_VIEWS "\x80\x02]."
-/* pickle n; (key 8, storage 7, class); 2 sizes, strides, an offset */
-#define TENSOR                                                                                               \
-    "\x80\x02K\x08K\x07"                                                                                     \
-    "ctorch\nFloatTensor\n\x87."
-#define SHAPE                                                                                                \
-    "\x02\0\0\0\0\0\0\0"                                                                                     \
-    "\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"                                                                   \
-    "\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0"
-#define START  "\0\0\0\0\0\0\0\0"
-#define OBJECT "\x80\x02}U\x01wK\x08Qs."
-
-#define CONSTANT(s)                                                                                          \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
-static const ckpt_str sound[] = {CONSTANT(COUNT STORAGE FOUR DATA NO_VIEWS),
-                                 CONSTANT(COUNT TENSOR SHAPE START), CONSTANT(OBJECT)};
-
-static const ckpt_str *made = sound;     /* the other members */
-static const ckpt_limits *limits = NULL; /* it is opened with */
+static const ckpt_str *made = torch01_sound; /* the other members */
+static const ckpt_limits *limits = NULL;     /* it is opened with */
 static buf made_bytes;
 
 /* The archive whose member AT is IS, opened. */
 static ckpt_status open_with(int at, ckpt_str is, ckpt_file **file, ckpt_error *err)
 {
-    static const char *const names[] = {"storages", "tensors", "pickle"};
+    ckpt_str members[3];
     buf_free(&made_bytes);
     buf_init(&made_bytes, 1 << 20);
-    for (int i = 0; i < 3; i++) {
-        ckpt_str member = i == at ? is : made[i];
-        char size[13];
-        snprintf(size, sizeof size, "%011zo", member.len);
-        tar_put(&made_bytes, names[i], "", '0', size, member);
-    }
-    for (int i = 0; i < 1024; i++)
-        buf_byte(&made_bytes, 0);
+    for (int i = 0; i < 3; i++)
+        members[i] = i == at ? is : made[i];
+    torch01_put(&made_bytes, members);
     *file = NULL;
     return ckpt_open_memory(made_bytes.data, made_bytes.len, "0.1.tar", limits, file, err);
 }
@@ -60,7 +30,7 @@ static void a_sound_one_is_read(void)
     ckpt_file *file;
     ckpt_error err = {0};
     float out[4];
-    CU_ASSERT_EQUAL_FATAL(open_with(-1, sound[0], &file, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(open_with(-1, torch01_sound[0], &file, &err), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(ckpt_file_format(file), "torch-tar");
     CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(file), 1);
     const ckpt_tensor it = tensor_at(file, 0), *t = &it;
@@ -96,10 +66,10 @@ static void refused(int at, ckpt_str is, ckpt_status want, const char *says, int
 {
     ckpt_file *file;
     ckpt_error err = {0};
-    static const char *const names[] = {"storages", "tensors", "pickle"};
     ckpt_status got = open_with(at, is, &file, &err);
     bool right = got == want && strstr(err.what, says) &&
-                 strncmp(err.where, names[at], strlen(names[at])) == 0 && err.offset != CKPT_NO_OFFSET;
+                 strncmp(err.where, torch01_names[at], strlen(torch01_names[at])) == 0 &&
+                 err.offset != CKPT_NO_OFFSET;
     if (!right)
         printf("\n    line %d: %s: byte %llu: %s: %s", line, ckpt_status_name(got),
                (unsigned long long)err.offset, err.where, err.what);
@@ -216,8 +186,8 @@ static void offsets_beyond_64_bits_are_refused(void)
                                                     "ctorch\nFloatTensor\n\x87." SHAPE
                                                     "\xff\xff\xff\xff\xff\xff\xff\xff")};
     made = parts;
-    CU_ASSERT_EQUAL(open_with(2, sound[2], &file, &err), CKPT_EFORMAT);
-    made = sound;
+    CU_ASSERT_EQUAL(open_with(2, torch01_sound[2], &file, &err), CKPT_EFORMAT);
+    made = torch01_sound;
     CU_ASSERT_STRING_EQUAL(err.what, "storage offset beyond 2^64");
     CU_ASSERT_STRING_EQUAL(err.where, "tensors");
 }
@@ -229,13 +199,9 @@ static ckpt_status open_members(const char *const names[3], const char types[3])
     ckpt_error err = {0};
     buf b;
     buf_init(&b, 1 << 20);
-    for (int i = 0; i < 3; i++) {
-        char size[13];
-        snprintf(size, sizeof size, "%011zo", sound[i].len);
-        tar_put(&b, names[i], "", types[i], size, sound[i]);
-    }
-    for (int i = 0; i < 1024; i++)
-        buf_byte(&b, 0);
+    for (int i = 0; i < 3; i++)
+        tar_member(&b, names[i], types[i], torch01_sound[i]);
+    tar_end(&b);
     ckpt_status st = ckpt_open_memory(b.data, b.len, "0.1.tar", NULL, &file, &err);
     ckpt_close(file);
     buf_free(&b);
@@ -244,14 +210,13 @@ static ckpt_status open_members(const char *const names[3], const char types[3])
 
 static void members_are_found_by_name_and_type(void)
 {
-    static const char *const usual[] = {"storages", "tensors", "pickle"};
     static const char *const dotted[] = {"./storages", "./tensors", "./pickle"};
     static const char *const lacks[3][3] = {{"storage", "tensors", "pickle"},
                                             {"storages", "tensor", "pickle"},
                                             {"storages", "tensors", "pickles"}};
-    CU_ASSERT_EQUAL(open_members(usual, "000"), CKPT_OK);
+    CU_ASSERT_EQUAL(open_members(torch01_names, "000"), CKPT_OK);
     CU_ASSERT_EQUAL(open_members(dotted, "\0\0\0"), CKPT_OK);
-    CU_ASSERT_EQUAL(open_members(usual, "002"), CKPT_EUNSUPPORTED);
+    CU_ASSERT_EQUAL(open_members(torch01_names, "002"), CKPT_EUNSUPPORTED);
     for (int i = 0; i < 3; i++)
         CU_ASSERT_EQUAL(open_members(lacks[i], "000"), CKPT_EUNSUPPORTED);
 }

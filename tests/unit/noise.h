@@ -1,0 +1,16 @@
+/* noise.h - bits without a pattern, the same in each run, and elements made of them. */
+#ifndef UNIT_NOISE_H
+#define UNIT_NOISE_H
+
+#include <stdbool.h>
+
+#include "ckpt.h"
+
+#define NOISE_DTYPES 4
+extern const ckpt_dtype noise_dtypes[NOISE_DTYPES]; /* the types that have kernels */
+
+uint64_t noise(void);
+/* noise_fill - N elements of any bits, or (TAME) of moderate size. */
+void noise_fill(ckpt_dtype dt, unsigned char *p, size_t n, bool tame);
+
+#endif

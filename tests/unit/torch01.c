@@ -1,0 +1,13 @@
+#include "torch01.h"
+
+const char *const torch01_names[3] = {"storages", "tensors", "pickle"};
+const ckpt_str torch01_sound[3] = {CONSTANT(COUNT STORAGE FOUR DATA NO_VIEWS),
+                                   CONSTANT(COUNT TENSOR SHAPE START), CONSTANT(OBJECT)};
+
+void torch01_put(buf *b, const ckpt_str members[3])
+{
+    for (int i = 0; i < 3; i++)
+        if (members[i].ptr)
+            tar_member(b, torch01_names[i], '0', members[i]);
+    tar_end(b);
+}
