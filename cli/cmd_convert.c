@@ -8,17 +8,17 @@ static struct list keep, drop, casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {0, "keep", "GLOB", OPT_LIST, &keep, "only tensors that match; repeatable"},
-    {0, "drop", "GLOB", OPT_LIST, &drop, "not the tensors that match; repeatable"},
+    {0, "drop", "GLOB", OPT_LIST, &drop, "leave out tensors that match; repeatable"},
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
-     "floats, or what matches, as f32, f16, bf16, …; repeatable, the last counts"},
+     "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
-     "tensors that share bytes, where OUT cannot (default: drop)"},
+     "tensors that share bytes where OUT cannot express it (default: drop)"},
     {0, "max-shard-size", "SIZE", OPT_SIZE, &writing.max_shard,
      "files of at most SIZE (5GB, 2GiB) and an index"},
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything left out or lost by overflow is an error"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything is left out or overflows"},
     WRITE_OPTIONS,
     UI_EXPANDED,
     UI_JOBS,
@@ -54,8 +54,10 @@ static bool casts_known(void)
             continue;
         struct text t = {0};
         text_name(&t, str_of(casts.at[i]));
-        usage_error("convert", "--cast: '%.200s' names no dtype: want DTYPE or GLOB=DTYPE, like bf16 or "
-                    "'*.norm.*=f32'", t.ptr);
+        usage_error("convert",
+                    "--cast: '%.200s' is not a dtype: want DTYPE or GLOB=DTYPE, like bf16 or "
+                    "'*.norm.*=f32'",
+                    t.ptr);
         text_free(&t);
         return false;
     }
@@ -133,8 +135,9 @@ static int unknown_format(void)
 {
     struct text t = {0};
     text_name(&t, str_of(writing.output));
-    int status = usage_error("convert",
-                             "'%.200s' does not tell the format: .safetensors or .pt does, or --to", t.ptr);
+    int status = usage_error(
+        "convert", "cannot tell a format from '%.200s': end the name in .safetensors or .pt, or use --to",
+        t.ptr);
     text_free(&t);
     return status;
 }
@@ -172,7 +175,7 @@ static int run(int n, char **operand)
     ckpt_file *f;
     ckpt_plan *p;
     if (n == 2 && writing.output)
-        return usage_error("convert", "-o names the output already; '%s' is one operand too many",
+        return usage_error("convert", "-o already names the output; '%s' is one operand too many",
                            operand[1]);
     if (n == 2)
         writing.output = operand[1];

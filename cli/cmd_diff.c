@@ -12,21 +12,21 @@ static bool markdown, git, ignore_crc;
 static ckpt_diff_options how = {.progress = progress_step};
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' leaves out; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
     {0, "rtol", "R", OPT_REAL, &how.rtol, "same when |a-b| <= A + R*|b|"},
     {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
-    {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "one NaN equals any other"},
+    {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "any NaN equals any other"},
     {0, "keys-only", NULL, OPT_FLAG, &how.keys_only, "names, dtypes and shapes; reads no data"},
     {0, "root", "PATH", OPT_TEXT, &how.root,
      "only what is at PATH, on the side that has it; auto: the weights"},
-    {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "take P off the names on both sides first"},
+    {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "remove P from the names on both sides first"},
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
-    {0, "git", NULL, OPT_FLAG, &git, "be git's external diff: its seven arguments, always exit 0"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in a file is wrong"},
+    {0, "git", NULL, OPT_FLAG, &git, "act as git's external diff: seven arguments, always exit 0"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in a file"},
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "answer by exit code alone"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing; the exit code is the answer"},
     {0},
 };
 

@@ -10,16 +10,16 @@ static int run(int n, char **operand);
 static bool quick, finite;
 
 static const struct opt options[] = {
-    {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data: damage to it is not seen"},
-    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf are a problem too"},
+    {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data; damage to it goes unseen"},
+    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as problems"},
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are healthy"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about healthy files"},
     {0},
 };
 
-const struct cmd cmd_doctor = {"doctor", "FILE…", "what is the matter with a file, and what ends it",
+const struct cmd cmd_doctor = {"doctor", "FILE…", "why a file does not load, and the command that fixes it",
                                options,  1,       ANY_NUMBER,
                                run,      NULL};
 
@@ -169,7 +169,7 @@ static int run(int n, char **operand)
 {
     int status = YES;
     if (quick && finite)
-        return usage_error("doctor", "--finite needs the data, --quick leaves them out; choose one");
+        return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
     for (int i = 0; i < n; i++) {
         int one = doctor(operand[i]);
         status = one > status ? one : status;

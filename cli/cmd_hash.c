@@ -10,13 +10,14 @@ static int run(int n, char **operand);
 static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
 
 static const struct opt options[] = {
-    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, not against forgery"},
+    {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
     {0, "file-sha256", NULL, OPT_FLAG, &file_sha256, "SHA-256 of the file itself, as sha256sum prints it"},
     {0, "payload-sha256", NULL, OPT_FLAG, &payload_sha256, "SHA-256 of what follows a safetensors header"},
     {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
-    {0, "check-name", NULL, OPT_FLAG, &check_name, "is the digest in the name the file's? exit 1 if not"},
+    {0, "check-name", NULL, OPT_FLAG, &check_name,
+     "check the digest in the file's name; exit 1 if it is wrong"},
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -24,9 +25,10 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_hash = {"hash",  "FILE…", "digest each tensor and the whole, equal in any format",
-                             options, 1,       ANY_NUMBER,
-                             run,     NULL};
+const struct cmd cmd_hash = {
+    "hash",  "FILE…", "digests of each tensor and of the whole, the same in any format",
+    options, 1,       ANY_NUMBER,
+    run,     NULL};
 
 struct job {
     ckpt_file *f;

@@ -15,17 +15,17 @@ static int order;
 enum { NATURAL, IN_FILE };
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' leaves out; repeatable"},
-    {'l', "long", NULL, OPT_FLAG, &wide, "also storage, offset, stride, ties, location"},
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    {'l', "long", NULL, OPT_FLAG, &wide, "also show storage, offset, stride, ties, location"},
     {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
-    {0, "depth", "N", OPT_COUNT, &depth, "sum up what lies deeper than N levels"},
-    {0, "values", NULL, OPT_FLAG, &values, "also what is not a tensor: epochs, options, …"},
+    {0, "depth", "N", OPT_COUNT, &depth, "sum up what is deeper than N levels"},
+    {0, "values", NULL, OPT_FLAG, &values, "also list what is not a tensor: epochs, options, …"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated: name, dtype, bytes, shape"},
     {0, "order", "natural|file", OPT_CHOICE, &order,
      "order of names (default: natural, layer.2 before layer.10)"},
     {0, "text", NULL, OPT_FLAG, &as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on when a checksum is wrong"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on despite wrong checksums"},
     UI_EXPANDED,
     UI_JSON,
     UI_QUIET,

@@ -7,11 +7,11 @@ static int run(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
-    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"},
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"},
+    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"},
     UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
@@ -19,7 +19,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_salvage = {
-    "salvage", "FILE -o OUT", "what is still whole in a cut or damaged file", options, 1, 1, run, NULL};
+    "salvage", "FILE -o OUT", "keep what is still whole in a truncated or damaged file", options, 1, 1,
+    run,       NULL};
 
 static void tell(const ckpt_file *f, const char *input)
 {

@@ -6,9 +6,9 @@ static int run(int n, char **operand);
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"},
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "anything that would be left out is an error"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if anything would be left out"},
     WRITE_OPTIONS,
     UI_EXPANDED,
     UI_JSON,
@@ -17,7 +17,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_sanitize = {
-    "sanitize", "FILE -o OUT", "tensors and plain data only, for weights_only=True", options, 1, 1,
+    "sanitize", "FILE -o OUT", "keep only tensors and plain data, for weights_only=True", options, 1, 1,
     run,        NULL};
 
 /* ------------------------------------------------------------------- report */

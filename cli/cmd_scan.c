@@ -22,21 +22,21 @@ enum { SANDBOX_AUTO, SANDBOX_ON, SANDBOX_OFF, SANDBOX_TEST };
 static int sandbox; /* one of these */
 
 static const struct opt options[] = {
-    {'a', "all", NULL, OPT_FLAG, &all, "also calls that are on the lists of harmless names"},
+    {'a', "all", NULL, OPT_FLAG, &all, "also show calls to names on the harmless lists"},
     {0, "fail-on", "error|warning|note", OPT_CHOICE, &fail_on,
-     "least level that makes exit code 1 (default: warning)"},
+     "lowest level that makes the exit code 1 (default: warning)"},
     {0, "sandbox", "auto|on|off|test", OPT_CHOICE, &sandbox,
-     "a process without rights for each file (default: where it works)"},
+     "scan each file in a process without rights (default: where that works)"},
     {0, "sha256", NULL, OPT_FLAG, &scan_sums,
      "with --json: SHA-256 of each file and member; reads every byte"},
     {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
     UI_JSON,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing of files that are fine"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are fine"},
     {0},
 };
 
-const struct cmd cmd_scan = {
-    "scan", "FILE|DIR…", "what a file would run when it is loaded", options, 1, ANY_NUMBER, run, NULL};
+const struct cmd cmd_scan = {"scan", "FILE|DIR…", "what loading a file would run", options, 1, ANY_NUMBER,
+                             run,    NULL};
 
 /* What a process that scanned one file leaves behind. */
 struct left {
@@ -117,7 +117,7 @@ static int died(const struct scan_report *report, const char *path, const struct
         snprintf(err.what, sizeof err.what, "its report cannot be kept in a temporary file: %s",
                  strerror(left->unwritten));
     else
-        snprintf(err.what, sizeof err.what, "its scan ended without a word");
+        snprintf(err.what, sizeof err.what, "its scan ended without a report");
     report->begin(path);
     report->file(path, &nothing, &err, TROUBLE);
     return trouble(&err, path);
@@ -174,12 +174,12 @@ static int scan_apart(const struct job *j, const char *path)
     if (finish_output(YES) != YES) /* what the child would take for a fault of its own */
         exit(TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
-        return trouble_text(CKPT_EIO, path, "--sandbox=off scans without", "no place for its report: %s",
-                            strerror(errno));
+        return trouble_text(CKPT_EIO, path, "--sandbox=off scans without",
+                            "cannot make room for its report: %s", strerror(errno));
     pid_t child = fork();
     if (child < 0)
-        return trouble_text(CKPT_ENOMEM, path, "--sandbox=off scans without", "no process for it: %s",
-                            strerror(errno));
+        return trouble_text(CKPT_ENOMEM, path, "--sandbox=off scans without",
+                            "cannot start a process for it: %s", strerror(errno));
     if (child == 0)
         scan_in_child(j, path);
     while (waitpid(child, &status, 0) < 0 && errno == EINTR)
@@ -229,7 +229,7 @@ static bool apart(struct job *j)
     if (!j->left || j->report == &scan_text || j->spool >= 0)
         return true;
     if (sandbox != SANDBOX_AUTO)
-        return trouble_text(CKPT_EIO, NULL, "set TMPDIR to a folder that can be written to",
+        return trouble_text(CKPT_EIO, NULL, "set TMPDIR to a writable folder",
                             "no temporary file for the reports: %s", strerror(errno)) == YES;
     j->left = NULL;
     return true;
@@ -241,7 +241,7 @@ static void left_aside(const char *path, const struct walk *w)
         notice(path, "%llu symbolic link%s not followed", (unsigned long long)w->links,
                w->links == 1 ? "" : "s");
     if (w->others)
-        notice(path, "%llu that are no files left aside (pipes, sockets, devices)",
+        notice(path, "%llu skipped that are not files (pipes, sockets, devices)",
                (unsigned long long)w->others);
 }
 
@@ -252,7 +252,7 @@ static int run(int n, char **operand)
     if (sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");
     if (scan_sums && !ui.json)
-        return usage_error("scan", "--sha256 is of the report --json");
+        return usage_error("scan", "--sha256 needs --json");
     if (sandbox == SANDBOX_TEST)
         return sandbox_enter() && sandbox_try() ? YES
                                                 : trouble_text(CKPT_EUNSUPPORTED, NULL, NULL, NO_SANDBOX);

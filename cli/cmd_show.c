@@ -12,8 +12,8 @@ static int run(int n, char **operand);
 static bool full, exact;
 
 static const struct opt options[] = {
-    {0, "full", NULL, OPT_FLAG, &full, "all elements, not the edges of a large tensor"},
-    {0, "exact", NULL, OPT_FLAG, &exact, "as many digits as tell the number apart, not four decimals"},
+    {0, "full", NULL, OPT_FLAG, &full, "all elements, not only the edges of a large tensor"},
+    {0, "exact", NULL, OPT_FLAG, &exact, "enough digits to tell any two numbers apart, not four decimals"},
     UI_JSON,
     UI_QUIET,
     {0},
@@ -258,7 +258,7 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     int status = YES;
     if (type != CKPT_V_LIST && type != CKPT_V_TUPLE)
         return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL,
-                            "a slice wants a tensor, a list or a tuple");
+                            "only a tensor, a list or a tuple can be sliced");
     if (!slice_parse(slice, &n, 1, &s, why, sizeof why))
         return trouble_text(CKPT_EUSAGE, ckpt_file_path(f), NULL, "%s", why);
     for (uint64_t i = 0; i < s.axes[0].count && status == YES; i++) {
@@ -280,8 +280,9 @@ static int not_found(const ckpt_file *f, const char *path)
     ckpt_str near = find_guess(f, path);
     text_name(&shown, str_of(path));
     if (near.ptr) {
-        text_add(&hint, "the file has ");
+        text_add(&hint, "did you mean ");
         text_name(&hint, near);
+        text_add(&hint, "?");
     } else {
         text_add(&hint, "ckpt show ");
         text_operand(&hint, ckpt_file_path(f));

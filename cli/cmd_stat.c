@@ -15,11 +15,11 @@ static const char *root, *fail_on;
 static bool as_tsv, ignore_crc;
 
 static const struct opt options[] = {
-    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' leaves out; repeatable"},
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
     {0, "root", "PATH", OPT_TEXT, &root, "only what is at PATH; auto: the weights"},
-    {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 when there are any"},
+    {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
-    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on when a checksum in the file is wrong"},
+    {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -389,7 +389,7 @@ static int keep_root(struct job *j, const char *path)
     struct text name = {0};
     text_name(&name, info.weights_root);
     if (!info.has_weights)
-        notice(path, "no weights to be told from the rest; everything is taken");
+        notice(path, "cannot tell the weights from the rest; everything is taken");
     else if (info.weights_root.len && keep_below(j, info.weights_root))
         notice(path, "weights taken from \"%s\"", name.ptr);
     text_free(&name);

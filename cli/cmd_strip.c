@@ -5,8 +5,8 @@ static int run(int n, char **operand);
 static bool automatic, anywhere;
 
 static const struct opt options[] = {
-    {'a', "auto", NULL, OPT_FLAG, &automatic, "what only a wrapper can have put there; no PREFIX then"},
-    {0, "anywhere", NULL, OPT_FLAG, &anywhere, "PREFIX after every dot too, not only in front"},
+    {'a', "auto", NULL, OPT_FLAG, &automatic, "remove what only a wrapper can have added; takes no PREFIX"},
+    {0, "anywhere", NULL, OPT_FLAG, &anywhere, "remove PREFIX after any dot, not only at the start"},
     EDIT_OPTIONS,
     UI_EXPANDED,
     UI_JOBS,
@@ -17,7 +17,7 @@ static const struct opt options[] = {
 
 const struct cmd cmd_strip = {"strip",
                               "PREFIX|--auto FILE -o OUT",
-                              "take a prefix off the keys: module., _orig_mod., …",
+                              "remove a prefix from the keys: module., _orig_mod., …",
                               options,
                               1,
                               2,

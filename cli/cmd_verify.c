@@ -12,21 +12,22 @@ static bool finite, force, xxh3;
 static const char *manifest, *write_manifest, *root;
 
 static const struct opt options[] = {
-    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf are findings too"},
-    {0, "manifest", "FILE", OPT_TEXT, &manifest, "the tensors must be those that FILE lists"},
-    {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list, if nothing is found"},
+    {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as findings"},
+    {0, "manifest", "FILE", OPT_TEXT, &manifest, "compare the tensors with the list in FILE"},
+    {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list if nothing is wrong"},
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
-    {'r', "root", "PATH", OPT_TEXT, &root, "names of manifests are those below PATH; auto: the weights"},
+    {'r', "root", "PATH", OPT_TEXT, &root, "names in manifests begin below PATH; auto: the weights"},
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "nothing about files that are whole"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are whole"},
     {0},
 };
 
-const struct cmd cmd_verify = {
-    "verify", "FILE…", "is the file whole? all that is wrong with it", options, 1, ANY_NUMBER, run, NULL};
+const struct cmd cmd_verify = {"verify", "FILE…", "is the file whole? lists all that is wrong with it",
+                               options,  1,       ANY_NUMBER,
+                               run,      NULL};
 
 struct job {
     const char *path;
@@ -163,11 +164,11 @@ static int run(int n, char **operand)
         return usage_error("verify",
                            "--manifest checks against a list, --write-manifest makes one; choose one");
     if (write_manifest && n > 1)
-        return usage_error("verify", "--write-manifest is about one file");
+        return usage_error("verify", "--write-manifest takes one file");
     if ((force || xxh3) && !write_manifest)
-        return usage_error("verify", "--force and --xxh3 go with --write-manifest");
+        return usage_error("verify", "--force and --xxh3 need --write-manifest");
     if (root && !manifest && !write_manifest)
-        return usage_error("verify", "--root goes with a manifest");
+        return usage_error("verify", "--root needs --manifest or --write-manifest");
     if (manifest && n > 1 && streams(manifest))
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)

@@ -2,6 +2,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "progress.h"
 #include "renames.h"
@@ -207,12 +208,12 @@ static void report(const ckpt_plan *p, const char *input, const char *prefix, co
 static int check_in_place(const char *cmd, const char *input)
 {
     if (writing.output)
-        return usage_error(cmd, "--in-place changes FILE itself; -o writes another: want one of them");
+        return usage_error(cmd, "--in-place changes FILE itself, -o writes another; choose one");
     if (writing.to || writing.root)
         return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT",
                            writing.to ? "--to" : "--root");
     if (strcmp(input, "-") == 0)
-        return usage_error(cmd, "standard input has no place; want -o OUT");
+        return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
     return -1;
 }
 
@@ -221,11 +222,11 @@ static int check_options(const char *cmd, const char *input)
     if (writing.in_place)
         return check_in_place(cmd, input);
     if (writing.follow_links)
-        return usage_error(cmd, "--follow-links goes with --in-place");
+        return usage_error(cmd, "--follow-links needs --in-place");
     if (writing.output && !*writing.output)
         return usage_error(cmd, "the name of the output is empty");
     if (!writing.output && !writing.check && !writing.dry_run)
-        return usage_error(cmd, "want -o OUT, or --in-place, or --check or --dry-run to write nothing");
+        return usage_error(cmd, "no output: give -o OUT or --in-place; --check and --dry-run write nothing");
     return -1;
 }
 
@@ -320,6 +321,8 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     int status = check_options(cmd, input);
     if (status >= 0)
         return status;
+    if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
+        return usage_error(cmd, "PREFIX comes first, then FILE");
     ckpt_recovered what = CKPT_RECOVERED_NOTHING;
     if (writing.in_place && !recover_first(input, &what))
         return TROUBLE;

@@ -17,18 +17,18 @@ extern struct writing writing;
 /* clang-format off */
 #define WRITE_OPTIONS \
     {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"}, \
-    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything but write"}, \
-    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait for the disk"}, \
-    {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on when a checksum in the input is wrong"}
+    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"}, \
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"}, \
+    {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
 
 #define EDIT_OPTIONS \
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
-    {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "in place: links, too"}, \
-    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is"}, \
+    {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \
+    {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"}, \
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"}, \
-    {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 when something would change"}, \
-    {0, "strict", NULL, OPT_FLAG, &writing.strict, "nothing to change or something dropped is an error"}, \
+    {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"}, \
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if nothing changes or something is left out"}, \
     WRITE_OPTIONS
 /* clang-format on */
 

@@ -171,7 +171,7 @@ int hash_check_name(const char *path)
     const char *digits = digits_in(path, &n);
     if (!digits)
         return trouble_text(CKPT_EUSAGE, path, "ckpt hash --hub-name prints a name that has them",
-                            "there are no digits of a digest in the name, as in net-0676ba61.pth");
+                            "the name has no digits of a digest, as net-0676ba61.pth has");
     int status = sha256_of(path, &hex);
     if (status == TROUBLE)
         return status;

@@ -165,6 +165,7 @@ int main(int argc, char **argv)
     ui_init();
     ui.json = wants_json(argc, argv);
     if (!held)
-        return trouble_text(CKPT_EIO, NULL, NULL, "a standard stream is closed, and /dev/null not to be had");
+        return trouble_text(CKPT_EIO, NULL, NULL,
+                            "a standard stream is closed, and /dev/null cannot be opened");
     return finish_output(run(argc, argv));
 }

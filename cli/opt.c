@@ -7,7 +7,7 @@
 
 #include "cmd.h"
 
-static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "this text"};
+static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "show this help"};
 
 bool opt_choice(const char *words, size_t i, char *out, size_t cap)
 {

@@ -23,7 +23,7 @@ extern struct ui ui;
 #define UI_EXPANDED                                                                                          \
     {                                                                                                        \
         0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
-            "bytes that views larger than their data may show (16GiB)"                                       \
+            "let expanded views show SIZE bytes at most (16GiB)"                                             \
     }
 #define UI_JSON                                                                                              \
     {                                                                                                        \
@@ -31,7 +31,7 @@ extern struct ui ui;
     }
 #define UI_QUIET                                                                                             \
     {                                                                                                        \
-        'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still told"                         \
+        'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"                        \
     }
 
 void ui_init(void);

@@ -181,7 +181,7 @@ void scan_sum(const uint64_t files[SCAN_VERDICTS])
         {CKPT_SCAN_UNKNOWN_CALLABLE, "load it only if you know every name above and trust who made it"},
         {SCAN_STRUCTURE,
          "programs may read different things out of it; fetch it again, or see `ckpt doctor`"},
-        {SCAN_INCOMPLETE, "what could not be looked at may do anything"}};
+        {SCAN_INCOMPLETE, "what could not be inspected may do anything"}};
     static const int worst_first[SCAN_VERDICTS] = {
         CKPT_SCAN_KNOWN_EXEC, CKPT_SCAN_UNRESOLVED,   CKPT_SCAN_UNKNOWN_CALLABLE, SCAN_STRUCTURE,
         SCAN_INCOMPLETE,      CKPT_SCAN_ALLOW_LISTED, CKPT_SCAN_DATA_ONLY};

@@ -11,7 +11,7 @@
 
 static void no_memory(void)
 {
-    fputs("ckpt: memory ran out\n", stderr);
+    fputs("ckpt: out of memory\n", stderr);
     ckpt_emergency_cleanup();
     _Exit(2);
 }

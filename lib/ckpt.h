@@ -7,12 +7,11 @@
  *    its last argument (may be NULL). Nothing prints, exits or aborts.
  *  - A ckpt_str carries its length and may hold NUL bytes; text that comes
  *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
- *  - What a file or plan hands out by pointer belongs to it and lives until it
- *    is closed. Nothing handed out may be freed or changed by the caller.
- *  - One ckpt_file may be used by one thread at a time (a call may use several of its
- *    own, as ckpt_work says); different files are
- *    independent: all they share is a lock-free list of temporary files, for
- *    ckpt_emergency_cleanup.
+ *  - A pointer obtained from a file or plan belongs to it and is valid until that is
+ *    closed or freed. The caller must not free or change what it points to.
+ *  - A ckpt_file may be used by one thread at a time (a call may use several threads of
+ *    its own, see ckpt_work). Different files are independent: all they share is a
+ *    lock-free list of temporary files, for ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
  */
 #ifndef CKPT_H
@@ -72,16 +71,16 @@ typedef enum {
     /* Spelled out so that this header stands alone; base/errors.def gives each
      * its name and text, and a test holds the two together. */
     CKPT_EIO,          /* the system refused to read or write */
-    CKPT_ENOMEM,       /* memory ran out */
-    CKPT_EUSAGE,       /* the caller asked for something meaningless */
-    CKPT_EUNKNOWN,     /* not a format we know */
+    CKPT_ENOMEM,       /* out of memory */
+    CKPT_EUSAGE,       /* the caller asked for something invalid */
+    CKPT_EUNKNOWN,     /* not a recognized format */
     CKPT_EUNSUPPORTED, /* known, but not read or written by this build */
     CKPT_EFORMAT,      /* the bytes break the format's own rules */
     CKPT_ETRUNCATED,   /* the bytes end too early */
     CKPT_ECHECKSUM,    /* stored and computed checksum differ */
     CKPT_ELIMIT,       /* legal, but beyond a limit of ckpt_limits */
     CKPT_ENOTFOUND,    /* no such tensor, key or file */
-    CKPT_EEXIST,       /* would overwrite, or two names would become one */
+    CKPT_EEXIST,       /* would overwrite a file, or two names would become one */
     CKPT_ELOSSY,       /* the target cannot hold this */
     CKPT_ECHANGED,     /* the input changed while it was read */
     CKPT_ECANCELLED    /* the caller's callback said stop */
@@ -98,7 +97,7 @@ typedef struct {
     char what[384];     /* what was found and what is allowed, escaped */
     char hint[256];     /* what to do next; may be empty */
     char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
-    char allowed[96];   /* and what would have been right there */
+    char allowed[96];   /* what would have been valid there; may be empty */
 } ckpt_error;
 
 /* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */
@@ -110,13 +109,13 @@ CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t ca
 
 /* ----------------------------------------------------------------- limits */
 
-/* Every ceiling that guards against a hostile file (0 keeps the default). */
+/* Limits that guard against hostile files (0 keeps the default). */
 typedef struct {
-    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, of which max_header counts */
+    uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, counted up to max_header */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
     uint32_t max_depth;    /* nesting of containers: 1000 */
-    uint64_t max_expanded; /* bytes that views larger than their storages may show together: 16 GiB */
+    uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 16 GiB */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */
@@ -140,7 +139,7 @@ typedef enum {
 CKPT_API const char *ckpt_dtype_name(ckpt_dtype dtype);
 
 /* ckpt_dtype_parse - reads torch's or safetensors' spelling ("float16",
- * "F16", "f16"); CKPT_DT_NONE when it is neither. */
+ * "F16", "f16", "fp16"); CKPT_DT_NONE when it is neither. */
 CKPT_API ckpt_dtype ckpt_dtype_parse(ckpt_str name);
 
 /* ckpt_dtype_bits - bits of one element as the shape counts it; 0: not fixed. */
@@ -324,16 +323,16 @@ CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);
 
-/* ckpt_notice_at - things a user should know that are no errors ("two tensors
+/* ckpt_notice_at - things a user should know that are not errors ("two tensors
  * are both called …"), escaped; NULL past the end. */
 CKPT_API const char *ckpt_notice_at(const ckpt_file *file, size_t i);
 
 /* ckpt_file_locate - fills in the file_offset of tensors and storages. In most
- * formats it is known at once, but a zip archive tells it only in the header of
- * each record: until this is called they have CKPT_NO_OFFSET there. */
+ * formats it is known at once, but in a zip archive it is only in the header of
+ * each record: until this is called it is CKPT_NO_OFFSET there. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_error *err);
 
-/* ckpt_file_ignore_crc - go on when a record's CRC-32 is wrong; a notice says so. */
+/* ckpt_file_ignore_crc - continue when a record's CRC-32 is wrong; a notice says so. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 
 /* ckpt_tensor_read - COUNT elements from FIRST of row I in row-major order into
@@ -382,7 +381,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *ou
 
 /* ------------------------------------------------------------------- work */
 
-/* How to go about reading much data. Results do not depend on it. */
+/* How to read large amounts of data. Results do not depend on it. */
 typedef struct {
     unsigned threads; /* 0: as many as there are processors, at most 4 */
     /* bytes, on the calling thread; nonzero: stop */
@@ -406,8 +405,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_a
     const ckpt_work *how, uint8_t *digests, ckpt_error *err);
 
 /* ckpt_digest_file - of the sorted (name, dtype, shape, digest) lines of the
- * rows, with kind and note where bytes do not tell all; DIGESTS holds ckpt_tensor_count() digests of
- * CKPT_DIGEST_MAX bytes (those of rows without data are not looked at). */
+ * rows, with kind and note where bytes do not tell everything; DIGESTS holds ckpt_tensor_count() digests of
+ * CKPT_DIGEST_MAX bytes (those of rows without data are ignored). */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg,
     const uint8_t *digests, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -417,7 +416,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_bytes(const char *path, ckpt_al
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
 /* ckpt_digest_payload - of a safetensors file's bytes behind its header, which
- * edits of names and metadata leave as they are. CKPT_EUNSUPPORTED: no safetensors. */
+ * edits of names and metadata do not change. CKPT_EUNSUPPORTED: not safetensors. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg,
     const ckpt_work *how, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err);
 
@@ -425,24 +424,24 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_a
 
 #define CKPT_STAT_BINS 16
 
-/* What the numbers of a tensor are like. Complex ones count by their magnitude,
- * a float4 pair is two numbers, quantised tensors are their stored integers. */
+/* Statistics of a tensor's numbers. Complex ones count by their magnitude, a float4
+ * pair is two numbers, quantized tensors are their stored integers. */
 typedef struct {
-    bool numeric;                /* false: no data, or no numbers: all else is 0 */
-    uint64_t finite, nan, inf;   /* how many: all there are together */
+    bool numeric;                /* false: no data, or not numbers; everything else is 0 */
+    uint64_t finite, nan, inf;   /* counts; together, all numbers */
     uint64_t zeros;
     double min, max, mean;       /* of the finite ones; NaN: there are none */
     double std;                  /* divided by n - 1, as torch.std does; NaN: fewer than two */
     double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
-    bool wide;                   /* int64 or uint64: min and max exactly are */
-    uint64_t min_bits, max_bits; /* these, as int64_t of int64 */
-    /* how many of `sampled` finite numbers lie in each of so many equal parts of
-     * min to max: all of up to 4096, of float8 and int8 any number, else that many
-     * from evenly spread places that depend on their number alone */
+    bool wide;                   /* int64 or uint64: exact extremes are in min_bits, max_bits */
+    uint64_t min_bits, max_bits; /* for int64 to be read as int64_t */
+    /* how many of `sampled` finite numbers lie in each of CKPT_STAT_BINS equal parts of
+     * min to max. All numbers are sampled if there are at most 4096 or the type has 8 bits
+     * or fewer; otherwise up to 4096, from evenly spread places that depend only on the count */
     uint64_t histogram[CKPT_STAT_BINS], sampled;
 } ckpt_stats;
 
-/* ckpt_stat - of NROWS rows into as many OUT, reading each once. HOW may be NULL. */
+/* ckpt_stat - statistics of NROWS rows into as many OUT, reading each once. HOW may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
     const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
 
@@ -482,10 +481,10 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, con
  * names an old that the file lacks. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
-/* ckpt_plan_cast - what is written of the tensors that match GLOB has DTYPE, rounded to
- * nearest even; the last call that names a tensor counts. Only floating tensors (not
- * float8_e8m0fnu) are meant, all of them when GLOB is NULL; a GLOB that is one tensor's whole
- * name also means integers and bools. Counts for what the plan holds then and is called so. */
+/* ckpt_plan_cast - writes the tensors that match GLOB as DTYPE, rounded to nearest, ties to
+ * even; the last call that matches a tensor counts. Affects only floating tensors (not
+ * float8_e8m0fnu), all of them when GLOB is NULL; a GLOB that is one tensor's whole name also
+ * affects integers and bools. Applies to what the plan holds, and its names, at that time. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 
@@ -502,7 +501,7 @@ CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 
-/* ckpt_plan_notice_at - what the operations had to say, as ckpt_notice_at. */
+/* ckpt_plan_notice_at - notices of the operations, as ckpt_notice_at. */
 CKPT_API const char *ckpt_plan_notice_at(const ckpt_plan *plan, size_t i);
 
 /* ------------------------------------------------------------------ write */
@@ -514,9 +513,9 @@ typedef struct {
     const char *format; /* NULL: by suffix of the output, else the input's */
     bool force;         /* replace an existing output */
     bool strict;        /* refuse instead of dropping, or overflowing in a cast, with a notice */
-    bool dry_run;       /* do everything but write */
-    bool no_sync;       /* leave out the fsyncs */
-    bool follow_links;  /* in place: also through a symbolic link, and a file of several names */
+    bool dry_run;       /* do everything except write */
+    bool no_sync;       /* skip the fsyncs */
+    bool follow_links;  /* in place: also through a symbolic link, and a file with several names */
     ckpt_ties ties;     /* for targets without shared storages */
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
@@ -554,17 +553,18 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
 
 /* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
  * by changing nothing but the metadata there: the size of the tensors does not
- * matter. The old bytes go to FILE.ckpt-undo first, and that goes when all is
- * done, so that a crash leaves what ckpt_recover makes whole. PLAN may change names
- * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY name what must be rewritten.
- * dry_run, no_sync and follow_links of OPTS count. FILE is stale afterwards. */
+ * matter. The old bytes are saved in FILE.ckpt-undo first, which is removed at the
+ * end, so that ckpt_recover can repair the file after a crash. PLAN may change names
+ * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY say what needs a rewrite. Of OPTS,
+ * dry_run, no_sync and follow_links count. FILE is stale afterwards. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* ckpt_recover - from an edit in place that was cut short, half way through which
- * every reader refuses PATH (CKPT_ECHANGED): the file is the OLD one, or the NEW if
- * all was done. WHAT may be NULL. An undo file that is damaged or of another file is
- * CKPT_ECHANGED, and stays. dry_run of OPTS: WHAT is what would be done. */
+/* ckpt_recover - repairs PATH after an in-place edit that was interrupted, since when
+ * every reader refuses it (CKPT_ECHANGED): the file becomes the OLD one again, or stays
+ * the NEW one if the edit was complete. WHAT may be NULL. An undo file that is damaged or
+ * belongs to another file gives CKPT_ECHANGED, and stays. With dry_run in OPTS, WHAT is
+ * what would be done. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
     ckpt_recovered *what, ckpt_error *err);
 
@@ -620,19 +620,19 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const
 
 /* ------------------------------------------------------------------- scan */
 
-/* What a file would do to whoever loads it, the worst of its pickles. */
+/* What loading a file would do: the worst of its pickles. */
 typedef enum {
     CKPT_SCAN_DATA_ONLY,        /* nothing is imported */
     CKPT_SCAN_ALLOW_LISTED,     /* every import and call is on the lists */
     CKPT_SCAN_UNKNOWN_CALLABLE, /* something is on no list */
-    CKPT_SCAN_UNRESOLVED,       /* computed while loading: the file does not tell */
+    CKPT_SCAN_UNRESOLVED,       /* computed while loading: the file alone does not tell */
     CKPT_SCAN_KNOWN_EXEC        /* known to run code */
 } ckpt_scan_verdict;
 CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA-ONLY" … */
 
 typedef enum {
     CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
-    CKPT_SCAN_INCOMPLETE, /* not looked at: neither good nor bad */
+    CKPT_SCAN_INCOMPLETE, /* not inspected: neither good nor bad */
     CKPT_SCAN_WARNING, CKPT_SCAN_ERROR, CKPT_SCAN_LEVELS
 } ckpt_scan_level;
 CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level); /* "note" … */
@@ -658,7 +658,7 @@ enum {
     CKPT_SCAN_BY_LOCAL = 2      /* those that go by the headers before the members */
 };
 
-/* Lives until the callback returns. */
+/* Valid until the callback returns. */
 typedef struct {
     ckpt_scan_what what;
     const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
@@ -712,14 +712,14 @@ CKPT_API bool ckpt_scan_ready(void);
 
 /* ckpt_scan - follows every pickle in PATH, a file, as a description of what a
  * loader would do, and tells TELL (nonzero stops with CKPT_ECANCELLED). CKPT_OK
- * means that it was looked at as far as RESULT says; a file is as it should be
- * when nothing was found above CKPT_SCAN_NOTE and accounted equals bytes. */
+ * means that it was inspected as far as RESULT says; a file is fine when nothing was
+ * found above CKPT_SCAN_NOTE and accounted equals bytes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- verify */
 
-/* One thing that is wrong with a file. Lives until the callback returns. */
+/* One thing that is wrong with a file. Valid until the callback returns. */
 typedef struct {
     const char *id;          /* "checksum", for good: ckpt_finding_text */
     const ckpt_error *error; /* file, offset, where, what was found and what is allowed, hint */
@@ -748,16 +748,16 @@ typedef struct {
     bool checksums;            /* all tensor bytes are covered by checksums in the file */
 } ckpt_verify_result;
 
-/* ckpt_verify - holds the file or folder at PATH against its own rules and tells TELL
- * all that breaks them, not only the first (nonzero stops with CKPT_ECANCELLED).
- * CKPT_OK: it was gone over, and RESULT says what came of it. Any other status: it
- * could not be told whether the file is whole. OPTS may be NULL. */
+/* ckpt_verify - checks the file or folder at PATH against the rules of its format and
+ * passes every violation to TELL, not only the first (nonzero stops with CKPT_ECANCELLED).
+ * CKPT_OK: it was checked, and RESULT has the outcome. Any other status: whether the file
+ * is whole is unknown. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result, ckpt_error *err);
 
 /* ----------------------------------------------------------------- doctor */
 
-/* What is the matter with a file, and what ends it. Lives until the callback returns. */
+/* What is wrong with a file, and what fixes it. Valid until the callback returns. */
 typedef struct {
     const char *id;     /* "lfs-pointer", for good */
     bool problem;       /* false: only worth knowing */
@@ -768,8 +768,8 @@ typedef struct {
 } ckpt_diagnosis;
 
 typedef struct {
-    bool quick;  /* leave out what needs the data read: checksums */
-    bool finite; /* NaN and Inf are a problem */
+    bool quick;  /* skip what needs the data: checksums */
+    bool finite; /* NaN and Inf count as problems */
     ckpt_work how;
     ckpt_limits limits;
 } ckpt_doctor_options;
@@ -780,10 +780,10 @@ typedef struct {
     uint64_t tensors, bytes, read;
 } ckpt_doctor_result;
 
-/* ckpt_doctor - tells TELL (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
- * is not what it should be, the worst first; a healthy file has no problems in RESULT. What
- * is no checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS may
- * be NULL. */
+/* ckpt_doctor - passes to TELL (nonzero stops with CKPT_ECANCELLED) why PATH does not load or
+ * is not what it should be, the worst first; for a healthy file RESULT has no problems. A file
+ * that is not a checkpoint at all is a problem too. Other than CKPT_OK: it cannot be read. OPTS
+ * may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     int (*tell)(void *user, const ckpt_diagnosis *), void *user, ckpt_doctor_result *result, ckpt_error *err);
 

@@ -217,7 +217,7 @@ void *arena_array(arena *a, uint64_t count, size_t size) { return array(a, count
 
 /* regrow - AT, if it has a chunk of its own, with room for BYTES where it stands
  * or elsewhere, so that a large array leaves no copies behind. NULL: it has
- * none, or memory ran out; AT is as it was then. */
+ * none, or out of memory; AT is as it was then. */
 static void *regrow(arena *a, const void *at, size_t bytes)
 {
     uint64_t total;

@@ -130,7 +130,7 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     return status;
 }
 
-ckpt_status fail_memory(ckpt_error *err) { return fail(err, CKPT_ENOMEM, CKPT_NO_OFFSET, "memory ran out"); }
+ckpt_status fail_memory(ckpt_error *err) { return fail(err, CKPT_ENOMEM, CKPT_NO_OFFSET, "out of memory"); }
 
 void fail_where(ckpt_error *err, const char *fmt, ...)
 {

@@ -21,7 +21,7 @@ void map_free(map *m);
 /* map_get - the number stored under KEY, or MAP_NONE. */
 uint32_t map_get(const map *m, ckpt_str key);
 /* map_put - stores VALUE under KEY unless KEY is there already. KEY's bytes
- * must outlive the map. Returns false when memory ran out; *OLD (may be NULL)
+ * must outlive the map. Returns false when out of memory; *OLD (may be NULL)
  * is the value that was there, or MAP_NONE when the key is new. */
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 /* map_get_num, map_put_num - the same for numbers; do not mix with text keys

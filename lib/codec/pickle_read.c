@@ -414,7 +414,7 @@ static bool refused(struct machine *m)
         return machine_bad(
             m, CKPT_EUNSUPPORTED,
             "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
-    return bad(m, "{byte 0x%02x} is no {=pickle opcode}", m->op);
+    return bad(m, "{byte 0x%02x} is not {=a pickle opcode}", m->op);
 }
 
 /* step - one opcode, STOP excepted. */

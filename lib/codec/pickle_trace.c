@@ -585,7 +585,7 @@ static bool step(struct tracer *t)
     case PICKLE_FRAME: return frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_note(t, TRACE_STEP_BUFFER, 0) && opaque(t);
     case PICKLE_READONLY_BUFFER: return need(t, 1);
-    default: return known[t->op] ? plain(t) : bad(t, "{byte 0x%02x} is no {=pickle opcode}", t->op);
+    default: return known[t->op] ? plain(t) : bad(t, "{byte 0x%02x} is not {=a pickle opcode}", t->op);
     }
 }
 

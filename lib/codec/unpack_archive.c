@@ -205,9 +205,9 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
     bool here = load(&in->f);
     if (!here || !set_up(in)) {
         free(in);
-        return here
-                   ? fail_memory(err)
-                   : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "libarchive is not here, which unpacks it");
+        return here ? fail_memory(err)
+                    : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                           "libarchive, which unpacks it, is not installed");
     }
     in->src = src;
     ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : failed(in, err);

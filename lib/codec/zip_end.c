@@ -241,10 +241,11 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
                    (unsigned long long)size);
     else
         (void)fail(err, CKPT_ETRUNCATED, here(t, size),
-                   "the archive ends {after %llu bytes} without {=a directory}, so how much is missing "
-                   "cannot be told",
+                   "the archive ends {after %llu bytes} without {=a directory}: it is cut off, and how "
+                   "much is missing is unknown",
                    (unsigned long long)size);
-    fail_hint(err, "the download or the save stopped early; fetch the file again");
+    fail_hint(
+        err, "the download or the save stopped early: fetch the file again, or `ckpt salvage` what is whole");
     return CKPT_ETRUNCATED;
 }
 

@@ -100,8 +100,8 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
         return r->status;
     if (left >= 4 && load_u32le(h) != 0x02014B50)
         return fail(err, CKPT_EFORMAT, here(z, at),
-                    "found {%02x %02x %02x %02x}, an entry begins {=50 4b 01 02}",
-                    h[0], h[1], h[2], h[3]);
+                    "found {%02x %02x %02x %02x}, an entry begins with {=50 4b 01 02}", h[0], h[1], h[2],
+                    h[3]);
     if (left < CENTRAL)
         return past_end(z, at, CENTRAL, left, err);
     e->flags = load_u16le(h + 8);
@@ -476,9 +476,11 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
     uint64_t end;
     if (load_u32le(h) != 0x04034B50)
-        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "found {%02x %02x %02x %02x}, a local header begins {=50 4b 03 04}",
-                                h[0], h[1], h[2], h[3]), err);
+        return in_entry(e,
+                        fail(err, CKPT_EFORMAT, here(z, e->header),
+                             "found {%02x %02x %02x %02x}, a local header begins with {=50 4b 03 04}", h[0],
+                             h[1], h[2], h[3]),
+                        err);
     if (load_u16le(h + 8) != e->method)
         return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
     if ((load_u16le(h + 6) ^ e->flags) & 1)
@@ -582,7 +584,7 @@ static const char *method_name(uint16_t method)
     case 93: return "Zstandard";
     case 95: return "xz";
     case 99: return "AES encryption";
-    default: return "no method known here";
+    default: return "an unknown method";
     }
 }
 
@@ -662,7 +664,7 @@ static ckpt_status load_member(source *s, const zip *z, const struct zip_entry *
     if (!z->crc_none && !e->crc_unknown && crc != e->crc) {
         (void)fail(err, CKPT_ECHECKSUM, here(z, e->data_known ? e->data : e->header),
                    "its CRC-32 is {%08x}, the directory says {=%08x}", crc, e->crc);
-        fail_hint(err, "its bytes are not those that were saved: get the file again");
+        fail_hint(err, "the bytes are not those that were saved: get the file again");
         return CKPT_ECHECKSUM;
     }
     *out = str_of(bytes, n);

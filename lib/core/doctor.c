@@ -39,7 +39,7 @@ static ckpt_status only_what_helps(struct doctor *d, ckpt_diagnosis *x, ckpt_err
         return CKPT_OK;
     why->hint[0] = 0;
     if (strncmp(command, "salvage ", 8) == 0)
-        fail_hint(why, "ckpt salvage finds nothing in it that is whole: get the file again");
+        fail_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
     else
         fail_hint(why, "ckpt %.*s does not help: %s", (int)strcspn(command, " "), command, why->what);
     x->hint = why->hint;

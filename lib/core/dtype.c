@@ -78,9 +78,13 @@ ckpt_dtype ckpt_dtype_parse(ckpt_str name)
     ckpt_dtype dt = dtype_by_name(name);
     if (dt != CKPT_DT_NONE || name.len > sizeof upper)
         return dt;
-    for (size_t i = 0; i < name.len; i++)
-        upper[i] = (char)(name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? name.ptr[i] - 'a' + 'A' : name.ptr[i]);
-    return dtype_by_safetensors(str_of(upper, name.len));
+    size_t n = 0;
+    for (size_t i = 0; i < name.len; i++) {
+        char c = name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? (char)(name.ptr[i] - 'a' + 'A') : name.ptr[i];
+        if (i != 1 || c != 'P' || upper[0] != 'F') /* fp16: what many people call F16 */
+            upper[n++] = c;
+    }
+    return dtype_by_safetensors(str_of(upper, n));
 }
 
 unsigned ckpt_dtype_bits(ckpt_dtype dtype)

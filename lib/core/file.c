@@ -72,7 +72,7 @@ ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
     if (st != CKPT_ENOMEM || !arena_full(f->a))
         return st;
     (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "its metadata go {beyond the memory} they may take ({=%" PRIu64 " bytes} are taken)",
+               "its metadata need {more memory} than is allowed ({=%" PRIu64 " bytes} are in use)",
                arena_used(f->a));
     fail_hint(err, "a program that trusts this file can raise max_metadata of ckpt_limits, see libckpt(3)");
     return CKPT_ELIMIT;

@@ -90,7 +90,7 @@ ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata
 ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
 /* plan_sanitized - notes ONE, whose instead lives as long as the plan; path, type or callable
- * without .ptr: memory ran out. */
+ * without .ptr: out of memory. */
 ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err);
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err);
 /* plan_dtype, plan_nbytes - of ROW as it is written. */

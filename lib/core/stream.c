@@ -122,7 +122,7 @@ ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_op
              "storage \"%.*s\": its %" PRIu64 " bytes have the CRC-32 {%08" PRIx32
              "}, the file records {=%08" PRIx32 "}",
              STR_ARG(st->s.key), st->s.nbytes, crc, st->crc);
-        fail_hint(err, "the data are damaged; --ignore-crc goes on with them");
+        fail_hint(err, "the data is damaged; --ignore-crc uses it anyway");
         return CKPT_ECHECKSUM;
     }
     st->crc_checked = true;
@@ -179,7 +179,7 @@ ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_err
          "its view shows %" PRIu64 " bytes of a storage of %" PRIu64 "; all such views show {%" PRIu64
          "}, the limit is {=%" PRIu64 "}",
          v->nbytes, t->storages[v->storage].s.nbytes, t->expanded, t->max_expanded);
-    fail_hint(err, "--max-expanded (max_expanded of ckpt_limits) raises it");
+    fail_hint(err, "raise it with --max-expanded (max_expanded in ckpt_limits)");
     return CKPT_ELIMIT;
 }
 

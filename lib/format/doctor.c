@@ -41,7 +41,7 @@ static const struct {
 };
 
 /* What holds no bytes at all is none of a file's problems: it cannot be read. */
-static const char *const unread[] = {"a device, ", "directory without a checkpoint"};
+static const char *const unread[] = {"a device, ", "directory without a recognized checkpoint"};
 
 #define AGAIN "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
 
@@ -198,11 +198,11 @@ ckpt_status doctor_name(struct doctor *d, const char *path, const ckpt_file *f, 
         return CKPT_OK;
     if (str_ends(str_c(path), STR_LIT(".safetensors")) && torch)
         return doctor_tell(d, "wrong-extension", true, "ckpt convert FILE OUT", ".safetensors", err,
-                           "called .safetensors, but it is a %s: loaders that go by the name refuse it",
+                           "named .safetensors, but it is a %s: loaders that go by the name refuse it",
                            f->format->title);
     const struct format *named = format_by_suffix(path);
     if (safe && named && strcmp(named->name, "torch-zip") == 0)
         return doctor_tell(d, "wrong-extension", true, "ckpt convert --to torch-zip FILE OUT", NULL, err,
-                           "called as files of torch are, but it is safetensors: torch.load refuses it");
+                           "named like a torch file, but it is safetensors: torch.load refuses it");
     return CKPT_OK;
 }

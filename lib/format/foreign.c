@@ -86,7 +86,7 @@ static ckpt_status answer_page(const struct probe *p, ckpt_error *err)
         starts_nocase(s, "<script"))
         return refuse(err, CKPT_EUNKNOWN, "HTML page", again);
     if (starts_nocase(s, "<?xml") || starts_nocase(s, "<error"))
-        return refuse(err, CKPT_EUNKNOWN, "XML document (a storage server's error, mostly)", again);
+        return refuse(err, CKPT_EUNKNOWN, "XML document (usually a storage server's error)", again);
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
         if (p->size < 512 && starts_nocase(s, bodies[i]))
             return refuse(err, CKPT_EUNKNOWN, "error message of a download server", again);
@@ -128,15 +128,17 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
     if (saved)
         return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", READS);
     if (id) {
-        (void)fail(err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
-                   "torch archive of {%zu records} without {=data.pkl}: what a torch.save that failed leaves",
-                   p->z->n);
+        (void)fail(
+            err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
+            "torch archive of {%zu records} without {=data.pkl}: left behind by a torch.save that failed",
+            p->z->n);
         fail_where(err, "zip directory");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");
         return CKPT_ETRUNCATED;
     }
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET,
-               "zip archive of {%zu members} without a torch checkpoint (no {=data.pkl})", p->z->n);
+               "zip archive of {%zu member%s} without a torch checkpoint (no {=data.pkl})", p->z->n,
+               p->z->n == 1 ? "" : "s");
     fail_hint(err, "`unzip -l` shows what is in it");
     return CKPT_EUNKNOWN;
 }
@@ -189,7 +191,7 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
             return unread_directory(known[i].what, err);
     if (has_shard_files(p->path))
         return unread_directory("PyTorch Distributed Checkpoint (DCP) directory in Hugging Face form", err);
-    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a checkpoint known here");
+    (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
     fail_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
     return CKPT_EUNKNOWN;
 }
@@ -221,7 +223,7 @@ static ckpt_status unknown(const struct probe *p, ckpt_error *err)
     size_t n = p->nhead < 16 ? p->nhead : 16;
     for (size_t i = 0; i < n; i++)
         (void)snprintf(hex + 3 * i, 4, i + 1 < n ? "%02x " : "%02x", p->head[i]); /* bounded: 16 at most */
-    (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a checkpoint format known here}; it begins {%s}", hex);
+    (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}", hex);
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }
@@ -245,7 +247,7 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
     }
     if (all_zero(p))
         return refuse(err, CKPT_EUNKNOWN, "file that begins with nothing but zeros",
-                      "the disk was full or the download broke off: get the file again");
+                      "the disk was full or the download was interrupted: get the file again");
     CKPT_TRY(answer_page(p, err));
     CKPT_TRY(by_magic(p, err));
     CKPT_TRY(text_file(p, err));

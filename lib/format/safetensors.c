@@ -83,7 +83,7 @@ static ckpt_status read_dtype(struct header *h, struct compact_row *x)
     x->dtype = (uint16_t)h->dtype;
     h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which is no {=dtype of safetensors}",
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which is not {=a safetensors dtype}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
@@ -407,8 +407,8 @@ static ckpt_status check_size(const struct header *h, const struct compact_row *
                     "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
     if (bits % 8)
         return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
-                    "tensor \"%.*s\" has {%llu bits}, which is no {=whole number of bytes}", STR_ARG(x->name),
-                    LL(bits));
+                    "tensor \"%.*s\" has {%llu bits}, which is not {=a whole number of bytes}",
+                    STR_ARG(x->name), LL(bits));
     if (bits / 8 != x->end - x->begin)
         return fail(
             h->err, CKPT_EFORMAT, entry_pos(h, x),

@@ -22,7 +22,7 @@ static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *
 {
     uint32_t before;
     if (str_is(name, "__metadata__") || !utf8_check(name, false, NULL))
-        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is no name that safetensors can hold",
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not a name that safetensors can hold",
                     STR_ARG(name));
     if (!map_put(seen, name, i, &before))
         return fail_memory(err);

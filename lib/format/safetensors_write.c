@@ -70,7 +70,7 @@ static const char *unfit(const ckpt_tensor *t)
 {
     const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
     if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
-        return "is no plain tensor";
+        return "is not a plain tensor";
     if (!d->safetensors)
         return "has a type that safetensors lacks";
     if (!t->has_data || !t->has_shape)

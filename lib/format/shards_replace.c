@@ -97,7 +97,7 @@ static ckpt_status note_name(struct replaced *r, map *named, ckpt_str name, ckpt
 }
 
 /* next_shard - J moves to the next file name of the weight_map; false: there is none, or it is
- * no index, or memory ran out, which the error of J tells. IN: are we inside the map? */
+ * no index, or out of memory, which the error of J tells. IN: are we inside the map? */
 static bool next_shard(json_scan *j, bool *in)
 {
     enum json_event e = *in ? JSON_NULL : json_next(j);

@@ -221,8 +221,8 @@ static ckpt_status check_free(const struct set *s, const char *path, ckpt_error 
 {
     if (s->job->opts->force || access(path, F_OK) != 0)
         return CKPT_OK;
-    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "exists already; nothing written");
-    fail_hint(err, "-f replaces it");
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
+    fail_hint(err, "use -f to replace it");
     fail_file(err, path);
     return err->status;
 }

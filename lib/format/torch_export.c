@@ -176,7 +176,7 @@ static ckpt_status meta_key(struct section *s, struct weight *w)
     if (str_is(key, "dtype")) {
         if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
             (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
-            return json_unexpected(&s->j, e, "dtype", "the number of a torch.ScalarType known here");
+            return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
         return CKPT_OK;
     }
     return json_skip(&s->j, e) ? CKPT_OK : s->err->status;

@@ -346,7 +346,7 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     file_budget(f, m.ta->z->entries[m.at].usize);
     CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
-    f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch reads no longer");
+    f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
     f->root = value_ordered_dict(f->a);
     if (!f->root)
         return fail_memory(err);

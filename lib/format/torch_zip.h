@@ -43,7 +43,7 @@ struct torch_writer {
     size_t nmasks, cap_masks;
     struct torch_cast *casts; /* by storage of the file's table; NULL: none */
     map *cast_of;             /* storage -> index into casts */
-    bool failed; /* memory ran out where no error can be returned */
+    bool failed;              /* out of memory where no error can be returned */
     const ckpt_value *no_tuple; /* a persistent id that names no storage where a call has its arguments */
     buf pickle;
     uint64_t total; /* bytes of the storages */

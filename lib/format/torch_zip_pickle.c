@@ -360,7 +360,7 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
     const ckpt_tensor *t = &w->p->file->table.rows[row].t;
     const char *lacks = NULL;
     if (t->kind != CKPT_DENSE && t->kind != CKPT_STORAGE && t->kind != CKPT_NDARRAY)
-        lacks = "is no plain tensor";
+        lacks = "is not a plain tensor";
     else if (!t->has_data || !t->has_shape)
         lacks = "has no bytes";
     else if (t->dtype == CKPT_DT_NP || t->dtype == CKPT_DT_F6_E2M3 || t->dtype == CKPT_DT_F6_E3M2)

@@ -79,7 +79,7 @@ static ckpt_status resolve(struct editing *e, const char *path, ckpt_error *err)
 {
     e->dir = e->fd = -1;
     if (!realpath(path, e->path))
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot find it");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot open");
     char *slash = strrchr(e->path, '/');
     e->base = slash + 1;
     if (!name_journal(e)) {
@@ -102,7 +102,8 @@ static ckpt_status check_links(const struct editing *e, const char *path, ckpt_e
         return CKPT_EUSAGE;
     }
     if (e->st.st_nlink > 1) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file with %llu names; an edit would show under all",
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "a file with %llu names (hard links); an edit would show under all of them",
                    (unsigned long long)e->st.st_nlink);
         fail_hint(err, "-o OUT writes a copy; --follow-links edits it under all its names");
         return CKPT_EUSAGE;
@@ -117,22 +118,22 @@ static ckpt_status open_file(struct editing *e, const char *path, const struct j
     CKPT_TRY(resolve(e, path, err));
     e->fd = open(e->path, O_RDWR | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (e->fd < 0) {
-        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot open it for writing");
+        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
         fail_hint(err, "-o OUT writes a copy");
         return st;
     }
     if (fstat(e->fd, &e->st) != 0)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot examine it");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     if (!S_ISREG(e->st.st_mode)) {
         (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "not a regular file; only those are edited in place");
+                   "not a regular file; only regular files are edited in place");
         fail_hint(err, "-o OUT writes a copy");
         return CKPT_EUNSUPPORTED;
     }
     if (!o->follow_links)
         CKPT_TRY(check_links(e, path, err));
     if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program edits it at this moment");
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
         fail_hint(err, "try again when it is done");
         return CKPT_ECHANGED;
     }
@@ -342,7 +343,7 @@ static ckpt_status check_whole(struct editing *e, const struct journal *j, const
     if (e->fd < 0 || fstat(e->fd, &e->st) != 0 || !S_ISREG(e->st.st_mode))
         return cut_short(e, path, err);
     if (editor_at_work(e)) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program edits it at this moment");
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
         fail_hint(err, "try again when it is done");
         return CKPT_ECHANGED;
     }
@@ -472,7 +473,7 @@ static ckpt_status check_state(const struct editing *e, const struct patches *p,
         return CKPT_OK;
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file has %llu bytes; it had %llu when it was read",
                (unsigned long long)e->st.st_size, (unsigned long long)p->old_size);
-    fail_hint(err, "try again when nothing writes to it");
+    fail_hint(err, "try again when nothing is writing to it");
     return CKPT_ECHANGED;
 }
 

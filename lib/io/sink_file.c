@@ -260,20 +260,20 @@ static void keep_attributes(const struct file_sink *f)
 static ckpt_status settle(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
-        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write failed before");
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
     CKPT_TRY(flush(f, err));
     if (f->reserved > f->s.len && ftruncate(f->fd, (off_t)f->s.len) != 0)
         return broke(f, "set the size of the output", err);
     if (f->to < 0 && !f->o.no_sync && fsync(f->fd) != 0)
-        return broke(f, "bring the output to the disk", err);
+        return broke(f, "flush the output to disk", err);
     int twin = fcntl(f->fd, F_DUPFD_CLOEXEC, 3);
     return twin >= 0 && close(twin) != 0 ? broke(f, "finish the output", err) : CKPT_OK;
 }
 
 static ckpt_status exists(const struct file_sink *f, ckpt_error *err)
 {
-    fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "exists already; nothing written");
-    fail_hint(err, "-f replaces it");
+    fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "already exists; nothing written");
+    fail_hint(err, "use -f to replace it");
     fail_file(err, f->path);
     return CKPT_EEXIST;
 }
@@ -287,7 +287,7 @@ static const char *base_name(const char *path)
 static ckpt_status make_whole(struct file_sink *f, ckpt_error *err)
 {
     if (f->broken)
-        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "a write failed before");
+        return fail(err, CKPT_EIO, CKPT_NO_OFFSET, "an earlier write failed");
     CKPT_TRY(flush(f, err));
     if (f->existed)
         keep_attributes(f);
@@ -298,11 +298,11 @@ static ckpt_status make_whole(struct file_sink *f, ckpt_error *err)
 static ckpt_status install(struct file_sink *f, bool *placed, ckpt_error *err)
 {
     if (!temp_place(&f->temp, base_name(f->target), f->o.force))
-        return errno == EEXIST ? exists(f, err) : broke(f, "put the output in its place", err);
+        return errno == EEXIST ? exists(f, err) : broke(f, "move the output into place", err);
     *placed = true;
     /* Some file systems cannot sync a folder; one that may not be listed is open for its path alone. */
     if (!f->o.no_sync && fsync(f->temp.dir) != 0 && errno != EINVAL && errno != EBADF && errno != EROFS)
-        return broke(f, "bring the folder of the finished output to the disk", err);
+        return broke(f, "flush the folder of the finished output to disk", err);
     /* Not before: the old file, if it comes back, is whole with its journal only. Of a batch it may. */
     if (f->existed && !f->o.batch)
         journal_forget(f->temp.dir, base_name(f->target));
@@ -388,7 +388,7 @@ static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, fi
                                          file_read,    file_commit, file_abort, file_clone};
 
 /* link_target - what the symbolic link PATH says, seen from where PATH is seen;
- * NULL: PATH is no link, or memory ran out (errno ENOMEM). */
+ * NULL: PATH is no link, or out of memory (errno ENOMEM). */
 static char *link_target(const char *path)
 {
     char to[PATH_MAX];
@@ -428,12 +428,12 @@ static ckpt_status begin_stream(struct file_sink *f, ckpt_error *err)
 {
     const char *dir;
     if (f->to < 0)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot open it for writing");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot open for writing");
     f->fd = fd_temp(&dir);
     if (f->fd >= 0)
         return CKPT_OK;
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make a temporary file in %s", dir);
-    fail_hint(err, "set TMPDIR to a folder that can be written to");
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a temporary file in %s", dir);
+    fail_hint(err, "set TMPDIR to a writable folder");
     return st;
 }
 
@@ -442,7 +442,7 @@ static ckpt_status begin_special(struct file_sink *f, ckpt_error *err)
 {
     if (S_ISDIR(f->old.st_mode)) {
         errno = EISDIR;
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot write to it");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot write");
     }
     if (S_ISBLK(f->old.st_mode) && !f->o.force)
         return exists(f, err);
@@ -454,7 +454,7 @@ static ckpt_status begin_file(struct file_sink *f, ckpt_error *err)
 {
     f->target = follow(f->path, f->existed);
     if (!f->target)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot find what it leads to");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot resolve the link");
     const char *base = base_name(f->target);
     size_t n = (size_t)(base - f->target);
     char *dir = n ? strndup(f->target, n) : strdup(".");
@@ -462,10 +462,10 @@ static ckpt_status begin_file(struct file_sink *f, ckpt_error *err)
         return fail_memory(err);
     ckpt_status st = CKPT_OK;
     if (!*base)
-        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "names a folder, not a file");
+        st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
     /* While it is written, what will replace a file is its owner's alone. */
     else if (!temp_open(&f->temp, dir, base, f->existed ? 0600 : 0666))
-        st = fail_errno(err, CKPT_NO_OFFSET, "cannot make a file in the folder %s", dir);
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
     f->fd = f->temp.fd;
     free(dir);
     return st;
@@ -481,7 +481,7 @@ static ckpt_status begin(struct file_sink *f, ckpt_error *err)
     }
     f->existed = stat(f->path, &f->old) == 0;
     if (!f->existed && errno != ENOENT)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot examine it");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     if (f->existed && !S_ISREG(f->old.st_mode))
         return begin_special(f, err);
     if (f->existed && !f->o.force)

@@ -28,7 +28,7 @@ static ckpt_status file_shrank(const struct file_source *f, uint64_t off, ckpt_e
     uint64_t size = fstat(f->fd, &now) == 0 ? (uint64_t)now.st_size : 0;
     fail(err, CKPT_ECHANGED, off, "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
          f->s.size, size);
-    fail_hint(err, "try again when nothing writes to it");
+    fail_hint(err, "try again when nothing is writing to it");
     fail_file(err, f->path);
     return CKPT_ECHANGED;
 }
@@ -84,9 +84,9 @@ static ckpt_status spool_bytes(int in, int to, const char *dir, ckpt_error *err)
     size_t got = FD_CHUNK;
     while (st == CKPT_OK && got == FD_CHUNK) {
         if (!fd_read(in, block, FD_CHUNK, &got)) {
-            st = fail_errno(err, CKPT_NO_OFFSET, "cannot read it");
+            st = fail_errno(err, CKPT_NO_OFFSET, "cannot read");
         } else if (!fd_write(to, block, got)) {
-            st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep what the pipe holds in %s", dir);
+            st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool the pipe to %s", dir);
             fail_hint(err, "set TMPDIR to a folder with room for all of it");
         }
     }
@@ -100,8 +100,8 @@ static ckpt_status spool(int *fd, ckpt_error *err)
     const char *dir;
     int to = fd_temp(&dir);
     if (to < 0) {
-        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot make a temporary file in %s", dir);
-        fail_hint(err, "set TMPDIR to a folder that can be written to");
+        ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a temporary file in %s", dir);
+        fail_hint(err, "set TMPDIR to a writable folder");
         return st;
     }
     ckpt_status st = spool_bytes(*fd, to, dir, err);
@@ -125,11 +125,11 @@ static bool seekable(int fd, mode_t mode)
 static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *err)
 {
     if (fstat(f->fd, &f->opened) != 0)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot examine it");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
     mode_t mode = f->opened.st_mode;
     if (S_ISDIR(mode)) {
         errno = EISDIR;
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot read it as a file");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot read as a file");
     }
     if (S_ISCHR(mode) && !is_stdin)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a device, not a file or pipe");
@@ -140,7 +140,7 @@ static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *
     }
     off_t end = lseek(f->fd, 0, SEEK_END);
     if (end < 0)
-        return fail_errno(err, CKPT_NO_OFFSET, "cannot find its size");
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot determine its size");
     f->s.size = (uint64_t)end;
     return CKPT_OK;
 }
@@ -169,7 +169,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     atomic_init(&f->broke, 0);
     atomic_init(&f->changed, NULL);
     f->fd = open_input(path, is_stdin);
-    ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open it")
+    ckpt_status st = f->fd < 0 ? fail_errno(err, CKPT_NO_OFFSET, "cannot open")
                                : file_begin(f, is_stdin, err);
     if (st != CKPT_OK) {
         fail_file(err, is_stdin ? "standard input" : path);
@@ -217,7 +217,7 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
     if (!how)
         return CKPT_OK;
     fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);
-    fail_hint(err, "try again when nothing writes to it");
+    fail_hint(err, "try again when nothing is writing to it");
     fail_file(err, f->path);
     return CKPT_ECHANGED;
 }

@@ -41,7 +41,7 @@ void spool_free(spool *s)
 
 static ckpt_status no_room(ckpt_error *err, const char *dir)
 {
-    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot keep unpacked bytes in %s", dir);
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot spool unpacked bytes to %s", dir);
     fail_hint(err, "set TMPDIR to a folder with room for them");
     return st;
 }

@@ -14,7 +14,7 @@ static const char *lacks(const ckpt_tensor *t, ckpt_dtype dtype)
 {
     struct conversion c;
     if ((t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY) || t->part_of != CKPT_NO_TENSOR)
-        return "is no plain tensor";
+        return "is not a plain tensor";
     if (!t->has_data)
         return "has no bytes";
     return conversion_init(&c, (ckpt_dtype)t->dtype, dtype) ? NULL : "holds no numbers that a float can hold";

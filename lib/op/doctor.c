@@ -84,7 +84,7 @@ static ckpt_status numpy_names(struct doctor *d, const ckpt_file *f, ckpt_error 
     if (!module.len)
         return CKPT_OK;
     return doctor_tell(d, "numpy-names", false, "ckpt sanitize FILE -o OUT", NULL, err,
-                       "saved with numpy 1 (%.*s.%.*s): numpy 2 warns of a name that will go",
+                       "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
                        STR_ARG(module), STR_ARG(name));
 }
 
@@ -132,14 +132,14 @@ static ckpt_status names(struct doctor *d, ckpt_file *f, ckpt_error *err)
             continue;
         CKPT_TRY(doctor_tell(
             d, "prefix", true, "ckpt strip --auto FILE -o OUT", NULL, err,
-            "%llu of %llu keys%s%.*s hold \"%.*s\", which a wrapper left: the bare model has no such keys",
+            "%llu of %llu keys%s%.*s contain \"%.*s\", left by a wrapper: the bare model has no such keys",
             (unsigned long long)w->tensors, (unsigned long long)w->of, w->where.len ? " of " : "",
             STR_ARG(w->where), STR_ARG(w->prefix)));
         break;
     }
     if (info.has_weights && info.weights_root.len)
         return doctor_tell(d, "nested-weights", false, "ckpt convert --root auto FILE OUT", NULL, err,
-                           "the weights are below \"%.*s\": load_state_dict wants that part alone",
+                           "the weights are below \"%.*s\": load_state_dict wants only that part",
                            STR_ARG(info.weights_root));
     return CKPT_OK;
 }
@@ -193,7 +193,7 @@ static ckpt_status stale_offsets(struct doctor *d, const struct check *c, ckpt_e
         uint64_t want = end ? computed(end, r->name.len, align) : r->at;
         if (want && want != r->at)
             return doctor_tell(d, "stale-format-version", true, "ckpt convert FILE OUT", NULL, err,
-                               "packed anew, but .format_version is still there: torch may look for %.*s at "
+                               "repacked, but .format_version is still there: torch may look for %.*s at "
                                "byte %llu, it is at %llu",
                                STR_ARG(r->name), (unsigned long long)want, (unsigned long long)r->at);
         end = r->at + r->src->size; /* bounded: inside the file */
@@ -212,8 +212,7 @@ static ckpt_status runs_code(struct doctor *d, ckpt_file *f, ckpt_error *err)
                 continue;
             d->hint = "do not load it; ckpt scan tells all that it would do";
             return doctor_tell(d, "runs-code", true, NULL, NULL, err,
-                               "whoever loads it runs code: it imports %.*s.%.*s", STR_ARG(module),
-                               STR_ARG(name));
+                               "loading it runs code: it imports %.*s.%.*s", STR_ARG(module), STR_ARG(name));
         }
     return CKPT_OK;
 }

@@ -213,7 +213,7 @@ static bool next_line(ckpt_str text, size_t *pos, struct line *out, ckpt_status 
             out->name = rest;
             return true;
         }
-        *st = fail(err, CKPT_EFORMAT, out->at, "no line of a manifest: \"DIGEST  DTYPE [SHAPE]  NAME\" is");
+        *st = fail(err, CKPT_EFORMAT, out->at, "not a manifest line: want \"DIGEST  DTYPE [SHAPE]  NAME\"");
         fail_hint(err, "ckpt verify --write-manifest makes one");
         return false;
     }
@@ -237,7 +237,7 @@ static ckpt_status find_algorithm(ckpt_str text, ckpt_algorithm *out, ckpt_error
         break;
     }
     if (st == CKPT_OK && !lines && !str_starts(text, STR_LIT(HEAD)))
-        st = fail(err, CKPT_EFORMAT, 0, "no manifest: it has no lines \"DIGEST  DTYPE [SHAPE]  NAME\"");
+        st = fail(err, CKPT_EFORMAT, 0, "not a manifest: it has no lines \"DIGEST  DTYPE [SHAPE]  NAME\"");
     return st;
 }
 

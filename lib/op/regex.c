@@ -60,7 +60,8 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
     const char *arrow = strstr(rule, "=>");
     char pattern[MAX_PATTERN + 1], why[128];
     if (!arrow) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is no rule REGEX=>REPLACEMENT", rule);
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT",
+                   rule);
         fail_hint(err, "'^module\\.=>' takes a prefix off, '^=>module.' puts it on");
         return CKPT_EUSAGE;
     }

@@ -567,7 +567,7 @@ static ckpt_status whole_root(struct sanitize *s)
     CKPT_TRY(convert(s, &c));
     if (!c.made) {
         char type[256];
-        (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "all of it is one %s, which is no plain data",
+        (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "all of it is one %s, which is not plain data",
                    ckpt_value_type_name(p->root, type, sizeof type));
         fail_hint(s->err, "`ckpt scan` tells what loading it would run");
         return CKPT_ELOSSY;

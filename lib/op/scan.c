@@ -143,7 +143,7 @@ static const ckpt_scan_rule *rule_for(ckpt_scan_verdict v)
 }
 
 /* key - "module\nname" in the arena; .ptr NULL: its ceiling is reached, which only costs a line more,
- * or memory ran out, which is kept. */
+ * or out of memory, which is kept. */
 static ckpt_str key_of(struct judge *j, const struct trace_global *g)
 {
     ckpt_str key = arena_printf(j->names, "%.*s\n%.*s", (int)g->module.len, g->module.ptr, (int)g->name.len,

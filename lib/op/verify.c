@@ -321,7 +321,7 @@ static ckpt_status tell_record(struct job *j, const struct record *r, uint32_t c
     } else {
         (void)fail(&e, CKPT_ECHECKSUM, r->at, "its CRC-32 is {%08x}, the directory says {=%08x}", crc,
                    r->crc);
-        fail_hint(&e, "its bytes are not those that were saved: get the file again");
+        fail_hint(&e, "the bytes are not those that were saved: get the file again");
     }
     fail_where(&e, "%.*s", STR_ARG(r->name));
     return check_fault(j->c, r->path, &e, j->err);

@@ -113,7 +113,7 @@ ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *
     uint32_t at = 0, next;
     while (!settled(&w->places[at])) {
         if ((next = known_child(w, at)) != NO_PLACE) {
-            how = "a name that trainers give to weights";
+            how = "a common name for weights";
             known = true;
         } else if (!known && (next = only_child(w, at)) != NO_PLACE &&
                    (w->places[next].state_dict || known_child(w, next) != NO_PLACE)) {

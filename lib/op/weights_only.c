@@ -147,7 +147,7 @@ static void check_calls(const struct pickle_facts *p, struct breach *b)
         if (lookup(c->u.call.callable) != REFUSED)
             continue;
         (void)ckpt_value_type_name(c->u.call.callable, name, sizeof name);
-        object_to(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is no allowed function",
+        object_to(b, c->offset, "%s at 0x%" PRIx64 " calls a %s, which is not an allowed function",
                   c->call == CALL_REDUCE ? "REDUCE" : "NEWOBJ", c->offset, name);
         return;
     }

@@ -62,6 +62,8 @@ static void knows_other_spellings(void)
     CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("short")), CKPT_DT_I16);
     CU_ASSERT_EQUAL(dtype_by_name(STR_LIT("cfloat")), CKPT_DT_C64);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("bf16")), CKPT_DT_BF16);
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("fp16")), CKPT_DT_F16);
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("FP64")), CKPT_DT_F64);
     CU_ASSERT_EQUAL(ckpt_dtype_parse(STR_LIT("f8_e4m3fnuz")), CKPT_DT_F8_E4M3FNUZ);
     CU_ASSERT_EQUAL(dtype_by_safetensors(STR_LIT("bf16")), CKPT_DT_NONE);
     CU_ASSERT_EQUAL(dtype_by_storage(STR_LIT("UntypedStorage")), CKPT_DT_U8);

@@ -3,10 +3,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "bytes.h"
 #include "format/format.h"
 #include "unit.h"
-
-#define TEXT(s) str_of(s, sizeof(s) - 1)
 
 static void named(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
 {
@@ -43,8 +42,8 @@ static void answers_of_servers_are_named(void)
     HEAD("{\"a\": 1}", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state", "only names");
-    HEAD("  \n ", CKPT_EUNKNOWN, "it begins 20 20 0a 20", "");
-    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66", "");
+    HEAD("  \n ", CKPT_EUNKNOWN, "it begins with 20 20 0a 20", "");
+    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66", "");
 }
 
 static void pointers_are_named(void)
@@ -95,8 +94,8 @@ static void directories_are_named_by_their_files(void)
         {".metadata", "PyTorch Distributed Checkpoint (DCP) directory, which"},
         {"latest", "DeepSpeed"},
         {"shard-1-model.safetensors", "in Hugging Face form"},
-        {"shard-1.bin", "without a checkpoint known here"},
-        {"model.safetensors", "without a checkpoint known here"},
+        {"shard-1.bin", "without a recognized checkpoint"},
+        {"model.safetensors", "without a recognized checkpoint"},
     };
     char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -109,12 +108,12 @@ static void directories_are_named_by_their_files(void)
         unlink(file);
     }
     rmdir(folder);
-    named(&p, CKPT_EUNKNOWN, "without a checkpoint known here", "", __LINE__); /* gone meanwhile */
+    named(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__); /* gone meanwhile */
     char *longer = calloc(1, 5001);
     CU_ASSERT_PTR_NOT_NULL_FATAL(longer);
     memset(longer, 'x', 5000);
     p.path = longer;
-    named(&p, CKPT_EUNKNOWN, "without a checkpoint known here", "", __LINE__);
+    named(&p, CKPT_EUNKNOWN, "without a recognized checkpoint", "", __LINE__);
     free(longer);
 }
 

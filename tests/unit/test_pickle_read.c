@@ -187,7 +187,7 @@ static const struct program refused[] = {
     {BYTES("\x97."), NULL, CKPT_EUNSUPPORTED, "NEXT_BUFFER"},
     {BYTES("N\x98."), NULL, CKPT_EUNSUPPORTED, "READONLY_BUFFER"},
     {BYTES("\x80\x06N."), NULL, CKPT_EUNSUPPORTED, "protocol 6"},
-    {BYTES("\xff"), NULL, CKPT_EFORMAT, "byte 0xff is no pickle opcode"},
+    {BYTES("\xff"), NULL, CKPT_EFORMAT, "byte 0xff is not a pickle opcode"},
     {BYTES(""), NULL, CKPT_ETRUNCATED, "without STOP"},
     {BYTES("N"), NULL, CKPT_ETRUNCATED, "without STOP"},
     {BYTES("."), NULL, CKPT_EFORMAT, "STOP takes 1 value from the stack, where 0 are"},
@@ -257,9 +257,11 @@ static const struct program refused[] = {
     {BYTES("\x8c\x01\xff."), NULL, CKPT_EFORMAT, "SHORT_BINUNICODE has text that is not UTF-8"},
     {BYTES("cabc"), NULL, CKPT_ETRUNCATED, "GLOBAL needs a line"},
     {BYTES("\x80\x03"
-           "cm\n\xff\n."), NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
+           "cm\n\xff\n."),
+     NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
     {BYTES("\x80\x04"
-           "cm\na.\xff\n."), NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
+           "cm\na.\xff\n."),
+     NULL, CKPT_EFORMAT, "GLOBAL has a name that is not UTF-8"},
     {BYTES("\x80\x05(i\xff\na.b\n."), NULL, CKPT_EFORMAT, "INST has a name that is not UTF-8"},
     {BYTES("\x80\x05U\x01mU\x03z.\xff\x93."), NULL, CKPT_EFORMAT,
      "STACK_GLOBAL has a name that is not UTF-8"},

@@ -74,8 +74,8 @@ static void names_in_place_are_held_to_the_format(void)
         ckpt_status status;
         const char *why;
     } cases[] = {{{"a", 1}, CKPT_EEXIST, "two tensors would be called"},
-                 {{"__metadata__", 12}, CKPT_ELOSSY, "is no name that safetensors can hold"},
-                 {{"\xff", 1}, CKPT_ELOSSY, "is no name that safetensors can hold"},
+                 {{"__metadata__", 12}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
+                 {{"\xff", 1}, CKPT_ELOSSY, "is not a name that safetensors can hold"},
                  {{"c", 1}, CKPT_OK, NULL}};
     ckpt_file *f = flat_open("{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                              "\"a.very.long.name\":{\"dtype\":\"U8\",\"shape\":[1],"

@@ -127,7 +127,7 @@ static void depth_and_sharing_cost_nothing(void)
     CU_ASSERT_EQUAL(pickle_of(b.data, b.len, &n), 0);
     buf_free(&b);
     buf_put(&b, "\x80\2}(", 4);
-    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple which is no plain data */
+    for (unsigned i = 0; i < 50000; i++) { /* keys that share a tuple which is not plain data */
         buf_byte(&b, i ? 'h' : '(');
         if (i)
             buf_byte(&b, 0);

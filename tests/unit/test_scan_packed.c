@@ -5,13 +5,8 @@
 #include "base/crc32.h"
 #include "codec/unpack_archive.h"
 #include "scanned.h"
+#include "seven.h"
 #include "tarball.h"
-
-#define CONSTANT(s)                                                                                          \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
-#define TEXT(s) str_of(s, sizeof(s) - 1)
 
 /* "just text\n", by each of them. */
 #define GZIP                                                                                                 \
@@ -133,7 +128,7 @@ static void what_only_begins_so_is_not_unpacked(void)
 {
     struct scanned s = scan(TEXT("8O as text begins"));
     CU_ASSERT(s.findings == 0 && strcmp(s.result.format, "text") == 0);
-    SAYS(scan(TEXT("8O\x01\x02 and no zlib")), 1, "FMT001", 0, "not a checkpoint format known here");
+    SAYS(scan(TEXT("8O\x01\x02 and no zlib")), 1, "FMT001", 0, "not a recognized checkpoint format");
     SAYS(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\xff")), 1, "FMT001", 0, ""); /* 13 bytes */
     SAYS(scan(TEXT("\x5d\0\0\x04\0\xff\xff\xff\xff\xff\xff\xff\x7f\0")), 1, "FMT001", 0, "");
     SAYS(scan(TEXT("\x5d\0\0\x04\0\x0a\0\0\0\0\0\0\0\0")), 1, "ARC002", 0, "lzma data: ");
@@ -143,17 +138,6 @@ static void what_only_begins_so_is_not_unpacked(void)
     CU_ASSERT_EQUAL(scan(TEXT(NPY "1" GZIP)).findings, 2);
     CU_ASSERT_STRING_EQUAL(scan(TEXT(NPY "1 and text")).result.format, "npy");
 }
-
-/* A 7-Zip by libarchive's writer, stored: "folder/a" (the first), "b" (the second), the folder "folder". */
-static const unsigned char seven[] =
-    "\x37\x7a\xbc\xaf\x27\x1c\x00\x03\x92\x51\x61\x64\x13\x00\x00\x00\x00\x00\x00\x00\x62\x00\x00\x00\x00\x00"
-    "\x00\x00\x4f\x85\xfe\xe2"
-    "the firstthe second"
-    "\x01\x04\x06\x00\x02\x09\x09\x0a\x00\x07\x0b\x02\x00\x01\x01\x00\x01\x01\x00\x0c\x09\x0a\x00\x08\x0a\x01"
-    "\x47\x42\x39\xc2\xa1\x49\xf8\xab\x00\x00\x05\x03\x0e\x01\x20\x11\x25\x00\x66\x00\x6f\x00\x6c\x00\x64\x00"
-    "\x65\x00\x72\x00\x2f\x00\x61\x00\x00\x00\x62\x00\x00\x00\x66\x00\x6f\x00\x6c\x00\x64\x00\x65\x00\x72\x00"
-    "\x00\x00\x15\x0e\x01\x00\x20\x80\xa4\x81\x20\x80\xa4\x81\x10\x80\xa4\x41\x00\x00";
-#define SEVEN (sizeof seven - 1)
 
 static void put_u32(unsigned char *at, uint32_t n)
 {

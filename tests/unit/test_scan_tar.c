@@ -1,30 +1,6 @@
 /* Tar archives under scan: every member by itself; those of torch 0.1 by the lengths their pickles state. */
-#include <stdio.h>
-
 #include "scanned.h"
-#include "tarball.h"
-
-#define CONSTANT(s)                                                                                          \
-    {                                                                                                        \
-        s, sizeof(s) - 1                                                                                     \
-    }
-#define TEXT(s) str_of(s, sizeof(s) - 1)
-#define CALL                                                                                                 \
-    "\x80\x02"                                                                                               \
-    "cos\nsystem\nU\x02id\x85R."
-
-static void put(buf *b, const char *name, char type, ckpt_str payload)
-{
-    char size[13];
-    snprintf(size, sizeof size, "%011zo", payload.len);
-    tar_put(b, name, "", type, size, payload);
-}
-
-static void end(buf *b)
-{
-    for (int i = 0; i < 1024; i++)
-        buf_byte(b, 0);
-}
+#include "torch01.h"
 
 static struct scanned scan(buf *b, size_t stop_at)
 {
@@ -38,8 +14,8 @@ static struct scanned one(char type, ckpt_str payload, size_t stop_at)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, "name", type, payload);
-    end(&b);
+    tar_member(&b, "name", type, payload);
+    tar_end(&b);
     return scan(&b, stop_at);
 }
 
@@ -57,7 +33,7 @@ static void members_are_what_they_hold(void)
     s = one('0', TEXT(""), 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.members == 0);
     s = one('0', TEXT("\x01\x02\x03 nothing known"), 0);
-    SAYS(s, 1, "FMT001", 0, "not a checkpoint format known here");
+    SAYS(s, 1, "FMT001", 0, "not a recognized checkpoint format");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 17);
 }
 
@@ -75,7 +51,7 @@ static void what_is_no_tar_further_on_is_told(void)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    put(&b, "name", '0', TEXT("text"));
+    tar_member(&b, "name", '0', TEXT("text"));
     b.data[3] ^= 1;
     SAYS(scan(&b, 0), 1, "FMT002", CKPT_NO_OFFSET,
          "tar: the checksum of a member's header is wrong: \"003564\", its bytes make 003563");
@@ -87,10 +63,10 @@ static void too_deep_ones_are_told(void)
     buf b, outer;
     ckpt_scan_options two = {.max_depth = 2};
     buf_init(&b, 1 << 20);
-    put(&b, "name", '0', TEXT("text"));
+    tar_member(&b, "name", '0', TEXT("text"));
     for (int i = 0; i < 2; i++) {
         buf_init(&outer, 1 << 20);
-        put(&outer, "inner", '0', str_of((const char *)b.data, b.len));
+        tar_member(&outer, "inner", '0', str_of((const char *)b.data, b.len));
         buf_free(&b);
         b = outer;
     }
@@ -102,47 +78,26 @@ static void too_deep_ones_are_told(void)
     CU_ASSERT_EQUAL(scan(&b, 0).findings, 0);
 }
 
-/* Of torch 0.1: pickle n, then (key 7, "cpu", torch.FloatStorage), 4 elements; no views. */
-#define COUNT    "\x80\x02K\x01."
-#define STORAGE  "\x80\x02K\x07X\x03\0\0\0cpuctorch\nFloatStorage\n\x87."
-#define FOUR     "\x04\0\0\0\0\0\0\0"
-#define DATA     "0123456789abcdef"
-#define NO_VIEWS "\x80\x02]."
-/* pickle n; (key 8, storage 7, class); 2 sizes, strides, an offset */
-#define TENSOR                                                                                               \
-    "\x80\x02K\x08K\x07"                                                                                     \
-    "ctorch\nFloatTensor\n\x87."
-#define SHAPE                                                                                                \
-    "\x02\0\0\0\0\0\0\0"                                                                                     \
-    "\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0"                                                                   \
-    "\x02\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0"
-#define START  "\0\0\0\0\0\0\0\0"
-#define OBJECT "\x80\x02}U\x01wK\x08Qs."
-
-static const ckpt_str sound[] = {CONSTANT(COUNT STORAGE FOUR DATA NO_VIEWS),
-                                 CONSTANT(COUNT TENSOR SHAPE START), CONSTANT(OBJECT)};
-
-/* An archive of torch 0.1 whose member AT is IS; those before member LEAST are left out. */
+/* An archive of torch 0.1 whose member AT is IS, without member LEAST. */
 static struct scanned torch_with(int at, ckpt_str is, int least, size_t stop_at)
 {
-    static const char *const names[] = {"storages", "tensors", "pickle"};
+    ckpt_str members[3];
     buf b;
     buf_init(&b, 1 << 20);
     for (int i = 0; i < 3; i++)
-        if (i != least)
-            put(&b, names[i], '0', i == at ? is : sound[i]);
-    end(&b);
+        members[i] = i == least ? (ckpt_str){NULL, 0} : i == at ? is : torch01_sound[i];
+    torch01_put(&b, members);
     return scan(&b, stop_at);
 }
 
 static void sound_members_of_torch_are_known_to_the_last_byte(void)
 {
-    struct scanned s = torch_with(-1, sound[0], -1, 0);
+    struct scanned s = torch_with(-1, TEXT(""), -1, 0);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.pickles == 6);
     CU_ASSERT_STRING_EQUAL(s.result.format, "torch-tar");
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
     for (int i = 0; i < 3; i++)
-        CU_ASSERT_STRING_EQUAL(torch_with(-1, sound[0], i, 0).result.format, "tar");
+        CU_ASSERT_STRING_EQUAL(torch_with(-1, TEXT(""), i, 0).result.format, "tar");
 }
 
 /* Where a member breaks off: told there, and once more by who reads it as a checkpoint. */
