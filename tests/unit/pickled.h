@@ -60,8 +60,8 @@ void rows_are(struct made *m, const char *want);
 /* opens_as, fails_as - the same of made_zip(TEXT), closed again; where an error is: what ^ marks in TEXT. */
 void opens_as(const char *text, const char *want);
 void fails_as(const char *text, ckpt_status want, const char *says);
-/* breaks_off - wherever the SIZE bytes of WHOLE, a text that MAKE takes, break off or become another text than
- * JSON, that is said, or the file is read. */
+/* breaks_off - wherever the SIZE bytes of WHOLE, a text that MAKE takes, break off or become other text
+ * than JSON, that is said, or the file is read. */
 void breaks_off(const char *whole, size_t size,
                 struct made (*make)(const char *text, const ckpt_limits *limits));
 
