@@ -36,28 +36,28 @@
 static int by_place(const void *a, const void *b)
 {
     const struct pickle_text *x = a, *y = b;
-    return (x->at > y->at) - (x->at < y->at);
+    return (x->v->offset > y->v->offset) - (x->v->offset < y->v->offset);
 }
 
 static void sort(struct pickle_text *list, size_t n)
 {
     size_t i = 1;
-    while (i < n && list[i - 1].at < list[i].at)
+    while (i < n && list[i - 1].v->offset < list[i].v->offset)
         i++;
     if (i < n) /* mostly they are in order */
         qsort(list, n, sizeof *list, by_place);
 }
 
-/* head_of - the bytes before the text of the opcode at BYTES, which holds X->old; 0: it does not. */
-static size_t head_of(const unsigned char *bytes, size_t left, const struct pickle_text *x)
+/* head_of - the bytes before the text of the opcode at BYTES, which holds TEXT; 0: it does not. */
+static size_t head_of(const unsigned char *bytes, size_t left, ckpt_str text)
 {
     bool wide = bytes[0] == PICKLE_BINUNICODE || bytes[0] == PICKLE_BINSTRING;
     bool brief = bytes[0] == PICKLE_SHORT_BINUNICODE || bytes[0] == PICKLE_SHORT_BINSTRING;
     size_t head = wide ? 5 : 2;
-    if (!(wide || brief) || left < head || left - head < x->old.len) /* bounded: looked at in turn */
+    if (!(wide || brief) || left < head || left - head < text.len) /* bounded: looked at in turn */
         return 0;
     size_t n = wide ? load_u32le(bytes + 1) : bytes[1]; /* bounded: HEAD bytes are there */
-    return n == x->old.len && memcmp(bytes + head, x->old.ptr, n) == 0 ? head : 0; /* bounded: likewise */
+    return n == text.len && memcmp(bytes + head, text.ptr, n) == 0 ? head : 0; /* bounded: likewise */
 }
 
 /* took - the opcode that C begins with, and its argument, if it is one of OPS. */
@@ -70,12 +70,12 @@ static bool took(cursor *c, const char *ops)
     return cursor_take(c, 1 + (size_t)more[pickle_op(*c->p)->argument]);
 }
 
-/* pair_size - of the pair at BYTES of which X is the key; 0: it is none that can go. */
-static size_t pair_size(const unsigned char *bytes, size_t left, const struct pickle_text *x)
+/* pair_size - of the pair at BYTES of which KEY is the key; 0: it is none that can go. */
+static size_t pair_size(const unsigned char *bytes, size_t left, ckpt_str key)
 {
-    size_t head = head_of(bytes, left, x);
+    size_t head = head_of(bytes, left, key);
     cursor c = cursor_of(bytes, left, 0);
-    if (!head || !cursor_take(&c, head + x->old.len)) /* bounded: head_of saw as much */
+    if (!head || !cursor_take(&c, head + key.len)) /* bounded: head_of saw as much */
         return 0;
     (void)took(&c, "qr");
     bool dict = took(&c, "}");
@@ -118,12 +118,13 @@ bool pickle_shorten(unsigned char *bytes, size_t size, const struct pickle_facts
     sort(list, n);
     for (size_t i = 0; i < n; i++) {
         const struct pickle_text *x = &list[i];
+        ckpt_str old = x->v->u.str;
         bool goes = !x->text.ptr;
-        if (x->at < from || x->at >= size - 1 || x->text.len > x->old.len ||
+        if (x->v->offset < from || x->v->offset >= size - 1 || x->text.len > old.len ||
             (goes && !may_lose_pairs(facts)))
             return false;
-        size_t at = (size_t)x->at, head = head_of(bytes + at, size - at, x); /* bounded: at < size */
-        size_t taken = goes ? pair_size(bytes + at, size - at, x) : head ? head + x->old.len : 0;
+        size_t at = (size_t)x->v->offset, head = head_of(bytes + at, size - at, old); /* bounded: at < size */
+        size_t taken = goes ? pair_size(bytes + at, size - at, old) : head ? head + old.len : 0;
         if (!taken)
             return false;
         memmove(to, bytes + from, at - from); /* bounded: from <= at */
@@ -167,23 +168,23 @@ static bool same_run(reader *old, const unsigned char *now, uint64_t n)
 static bool same_change(reader *old, const unsigned char *now, size_t left, const struct pickle_text *x,
                         size_t *n)
 {
-    const struct pickle_text y = {.old = x->text};
+    ckpt_str before = x->v->u.str;
     uint64_t there = reader_left(old); /* bounded: HEAD bytes stand before the text */
-    size_t most = x->old.len < READER_WINDOW - PAIR ? x->old.len + PAIR : 0; /* bounded: by the window */
+    size_t most = before.len < READER_WINDOW - PAIR ? before.len + PAIR : 0; /* bounded: by the window */
     size_t has = most < there ? most : (size_t)there;
     const unsigned char *was = has ? reader_peek(old, has) : NULL;
-    size_t head = was ? head_of(was, has, x) : 0;
+    size_t head = was ? head_of(was, has, before) : 0;
     *n = 0;
     if (head && !x->text.ptr) {
-        size_t gone = pair_size(was, has, x);
+        size_t gone = pair_size(was, has, before);
         return gone && reader_skip(old, gone);
     }
     bool text = head && (*was == PICKLE_BINUNICODE || *was == PICKLE_SHORT_BINUNICODE);
-    if (!head || *now != *was || head_of(now, left, &y) != head || x->text.len > x->old.len ||
+    if (!head || *now != *was || head_of(now, left, x->text) != head || x->text.len > before.len ||
         (text && !utf8_check(x->text, true, NULL)))
         return false;
     *n = head + x->text.len; /* bounded: head_of saw as much, of both */
-    return reader_skip(old, head + x->old.len); /* bounded: likewise */
+    return reader_skip(old, head + before.len); /* bounded: likewise */
 }
 
 /* is_shortened - what pickle_is_shortened does; NOW is never further on than OLD. */
@@ -193,9 +194,9 @@ static bool is_shortened(const unsigned char *now, reader *old, size_t size, con
     size_t at = 0, went;
     for (size_t i = 0; i < n; i++) {
         const struct pickle_text *x = &list[i];
-        if (x->at < old->pos || x->at >= size)
+        if (x->v->offset < old->pos || x->v->offset >= size)
             return false;
-        size_t same = (size_t)(x->at - old->pos); /* bounded: looked at just now */
+        size_t same = (size_t)(x->v->offset - old->pos); /* bounded: looked at just now */
         if (!same_run(old, now + at, same)) /* bounded: AT is below SIZE, here and below */
             return false;
         at += same; /* bounded: likewise */

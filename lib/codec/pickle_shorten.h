@@ -5,13 +5,12 @@
 
 #include "core/file.h"
 
-/* The opcode at AT pushes OLD, which is V, and is to push TEXT. Where TEXT has no .ptr, it is the key of
- * a pair that goes: its value is a dict of one number under a key that was there before, and OLD and
- * the dict are nowhere else in the graph. */
+/* The opcode that made V, a text, is to push TEXT. Where that has no .ptr, V is the key of a pair that
+ * goes: its value is a dict of one number under a key that was there before, and V and the dict are
+ * nowhere else in the graph. */
 struct pickle_text {
-    uint64_t at;
-    const ckpt_value *v; /* not looked at */
-    ckpt_str old, text;
+    const ckpt_value *v;
+    ckpt_str text;
 };
 
 /* pickle_shorten - the N texts of LIST, which it sorts, in the SIZE bytes of a pickle that

@@ -94,6 +94,25 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name)
     return found;
 }
 
+/* sizes_like - A, if it has the N integers of V; else NULL. */
+static const uint64_t *sizes_like(const ckpt_value *v, uint32_t n, const uint64_t *a)
+{
+    uint32_t i = 0;
+    int64_t k;
+    while (a && i < n && value_integer(value_item(v, i), &k) && k >= 0 && a[i] == (uint64_t)k)
+        i++;
+    return i == n ? a : NULL;
+}
+
+/* known_sizes - those of the tuple V of N that the row which is told next has, so that walking again
+ * takes no memory for them; NULL: it has others. */
+static const uint64_t *known_sizes(const struct graph *g, const ckpt_value *v, uint32_t n)
+{
+    const ckpt_tensor *t = g->like && g->like->ndim == n ? g->like : NULL;
+    const uint64_t *at = t ? sizes_like(v, n, t->shape) : NULL;
+    return t && !at ? sizes_like(v, n, t->stride) : at;
+}
+
 ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                        const uint64_t **out)
 {
@@ -108,6 +127,12 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
     *out = known->at;
     if (v && known->v == v)
         return CKPT_OK;
+    const uint64_t *same = known_sizes(g, v, *n);
+    if (same) {
+        *known = (struct sizes){v, same};
+        *out = same;
+        return CKPT_OK;
+    }
     uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
     if (!at)
         return fail_memory(g->err);
@@ -267,6 +292,7 @@ static void row_again(struct walk *w, const struct pending *p, struct meaning *m
     m->row.t.npath = p->depth;
     m->row.t.part_of = p->part_of;
     t->wrong = t->wrong || *index >= w->g.f->table.nrows || !t->each(t->user, *index, &m->row.t);
+    w->g.like = t->n < w->g.f->table.nrows ? &w->g.f->table.rows[t->n].t : NULL;
 }
 
 static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
@@ -636,6 +662,7 @@ bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storag
     struct walk w = {.g = {.f = f, .st = &known, .err = &err}, .again = &again};
     struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
     known.find = NULL;
+    w.g.like = f->table.nrows ? &f->table.rows[0].t : NULL;
     expect_pending(&w, torch_expected(f));
     bool ok = push(&w, &top) == CKPT_OK && run(&w) == CKPT_OK;
     close_all(&w);

@@ -134,7 +134,7 @@ struct texts {
 static void add_text(struct texts *t, const ckpt_value *v, ckpt_str text)
 {
     if (t->at)
-        t->at[t->n] = (struct pickle_text){v->offset, v, v->u.str, text};
+        t->at[t->n] = (struct pickle_text){v, text};
     t->n++;
 }
 
@@ -168,6 +168,32 @@ static bool list_texts(const ckpt_plan *p, struct texts *t)
     return true;
 }
 
+/* swap_texts - what P's edits rename and their new names change places. */
+static void swap_texts(const ckpt_plan *p)
+{
+    for (size_t k = 0; k < p->nedits; k++) {
+        const struct edit *e = &p->edits[k];
+        for (uint32_t i = 0; i < e->n; i++) {
+            ckpt_str *text = e->names[i].ptr && !e->dropped[i] ? &e->names[i] : NULL;
+            ckpt_value *v = text ? (ckpt_value *)(uintptr_t)text_at(e->node, i) : NULL;
+            if (!v)
+                continue;
+            ckpt_str was = v->u.str;
+            v->u.str = *text;
+            *text = was;
+        }
+    }
+}
+
+/* same_rows - will there be the same rows, under their new names? */
+static bool same_rows(const ckpt_plan *p, struct torch_archive *ta)
+{
+    swap_texts(p);
+    bool same = torch_zip_same_rows(p, ta);
+    swap_texts(p);
+    return same;
+}
+
 /* shorten - the pickle of P's file, entry I, with its new names as patches; *DONE is false
  * where it has to be written again. */
 static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
@@ -187,8 +213,9 @@ static ckpt_status shorten(const ckpt_plan *p, struct torch_archive *ta, size_t 
     ckpt_str now = str_of((char *)bytes, size);
     if (*done)
         st = zip_patch_replace(ta->z, i, now, out, err);
-    out->reread = *done && st == CKPT_OK && torch_zip_reread(p, ta, i, now, t.at, t.n, out);
-    free(t.at);
+    bool same = *done && st == CKPT_OK && torch_zip_reread(ta, i, now, t.at, t.n, out);
+    free(t.at); /* walking the graph needs as much */
+    out->reread = same && same_rows(p, ta);
     return st;
 }
 

@@ -27,6 +27,13 @@ static bool same_archive(zip *z, size_t i, ckpt_str bytes, const struct patches 
     return same;
 }
 
+bool torch_zip_reread(struct torch_archive *ta, size_t i, ckpt_str bytes, const struct pickle_text *list,
+                      size_t n, const struct patches *out)
+{
+    return pickle_is_shortened((const unsigned char *)bytes.ptr, ta->kept[0], bytes.len, list, n) &&
+           same_archive(ta->z, i, bytes, out);
+}
+
 /* ------------------------------------------------------------------- rows */
 
 static bool same_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
@@ -67,26 +74,9 @@ static bool same_row(void *user, uint32_t i, const ckpt_tensor *t)
            same_name(t, p->entries[i].name);
 }
 
-static void put_texts(const struct pickle_text *list, size_t n, bool new)
-{
-    for (size_t i = 0; i < n; i++)
-        if (list[i].text.ptr)
-            ((ckpt_value *)(uintptr_t)list[i].v)->u.str = new ? list[i].text : list[i].old;
-}
-
-static bool same_rows(const ckpt_plan *p, struct torch_archive *ta, const struct pickle_text *list, size_t n)
+bool torch_zip_same_rows(const ckpt_plan *p, struct torch_archive *ta)
 {
     struct torch_storages st = torch_archive_storages(ta);
-    put_texts(list, n, true);
-    bool same = torch_graph_again(p->file, p->file->root, &st, same_row, (void *)(uintptr_t)p);
-    put_texts(list, n, false);
-    return same;
-}
-
-bool torch_zip_reread(const ckpt_plan *p, struct torch_archive *ta, size_t i, ckpt_str bytes,
-                      const struct pickle_text *list, size_t n, const struct patches *out)
-{
     return p->nentries == p->file->table.nrows &&
-           pickle_is_shortened((const unsigned char *)bytes.ptr, ta->kept[0], bytes.len, list, n) &&
-           same_archive(ta->z, i, bytes, out) && same_rows(p, ta, list, n);
+           torch_graph_again(p->file, p->file->root, &st, same_row, (void *)(uintptr_t)p);
 }

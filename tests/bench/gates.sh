@@ -277,7 +277,7 @@ huge pt 20000000
 huge safetensors 25000000
 in_place_of_many pt 4000 $((8192 + 4000 + 1024))
 in_place_of_many safetensors 4000 $((8192 + 4000 + 1024))
-in_place_of_many pt 20000 $((8192 + 20000 * 4 / 3 + 1024)) # a third more than the contract
+in_place_of_many pt 20000 $((8192 + 20000 + 1024))
 many pt
 many safetensors
 long_headers

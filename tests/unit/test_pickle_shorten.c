@@ -93,7 +93,8 @@ static bool held(const unsigned char *now, const unsigned char *old, size_t size
 static bool free_byte(size_t i, const struct change *c, const struct pickle_text *list, size_t n)
 {
     for (size_t k = 0; k < n; k++)
-        if (i >= list[k].at + 5 + list[k].old.len && i < list[k].at + (c[k].at >> 32))
+        if (i >= list[k].v->offset + 5 + list[k].v->u.str.len &&
+            i < list[k].v->offset + (c[k].at >> 32))
             return true;
     return false;
 }
@@ -113,13 +114,15 @@ static void hold(const char *in, unsigned char *now, size_t size, const struct c
         }
     }
     struct pickle_text bad = list[n - 1];
-    list[n - 1].at++;
+    ckpt_value other = *bad.v;
+    list[n - 1].v = &other;
+    other.offset++;
     CU_ASSERT_FALSE(held(now, old, size, list, n));
-    list[n - 1].at = size;
+    other.offset = size;
     CU_ASSERT_FALSE(held(now, old, size, list, n));
     list[n - 1] = bad;
-    CU_ASSERT_FALSE(bad.text.len < bad.old.len && held(now, old, size, list, n - 1));
-    list[n - 1].text = str_of("0123456789012345678901234567890123456789", bad.old.len + 1);
+    CU_ASSERT_FALSE(bad.text.len < bad.v->u.str.len && held(now, old, size, list, n - 1));
+    list[n - 1].text = str_of("0123456789012345678901234567890123456789", bad.v->u.str.len + 1);
     CU_ASSERT_FALSE(held(now, old, size, list, n));
     list[n - 1] = bad;
     if (n > 1) { /* in another order */
@@ -139,11 +142,13 @@ static void these_bytes_and_no_others(void)
     for (size_t i = 0; i < sizeof exact / sizeof *exact; i++) {
         struct graph g;
         struct pickle_text list[3];
+        ckpt_value texts[3];
         size_t n = 0;
         for (; n < 3 && exact[i].changes[n].old; n++) {
             const struct change *c = &exact[i].changes[n];
             ckpt_str text = c->text ? str_c(c->text) : str_of(NULL, 0);
-            list[n] = (struct pickle_text){c->at & UINT32_MAX, NULL, str_c(c->old), text};
+            texts[n] = (ckpt_value){.type = CKPT_V_STR, .offset = c->at & UINT32_MAX, .u.str = str_c(c->old)};
+            list[n] = (struct pickle_text){&texts[n], text};
         }
         graph_read(&g, exact[i].in, exact[i].nin);
         unsigned char *bytes = unit_guard(exact[i].in, exact[i].nin);
@@ -204,7 +209,7 @@ static size_t list_keys(const ckpt_value *root, struct pickle_text *list)
     for (uint32_t i = 0; i < n; i++) {
         ckpt_str old;
         if (value_text(pairs[i].key, &old) && !(pairs[i].key->flags & VALUE_SHARED))
-            list[count++] = (struct pickle_text){pairs[i].key->offset, pairs[i].key, old, shorter(old)};
+            list[count++] = (struct pickle_text){pairs[i].key, shorter(old)};
     }
     return count;
 }
