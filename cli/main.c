@@ -140,7 +140,7 @@ static bool hold_streams(void)
     return true;
 }
 
-/* open_many - a set of shards is read with all of them open, and there are sets of thousands. */
+/* open_many - a set of shards is read fastest with all of them open, and there are sets of thousands. */
 static void open_many(void)
 {
     struct rlimit most;

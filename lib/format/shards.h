@@ -56,6 +56,8 @@ char *shards_join(ckpt_str folder, ckpt_str name);
 /* shards_open - the file at PATH, which a set names: never a pipe, which would
  * be waited for, nor standard input. */
 ckpt_status shards_open(const char *path, source **out, ckpt_error *err);
+/* shards_open_most - so many shards of a set stay open, of two sets, and of what is written, at a time. */
+size_t shards_open_most(void);
 struct stat;
 /* shards_made_of - *YES: WHAT is one of the files that F was read from. */
 ckpt_status shards_made_of(const ckpt_file *f, const struct stat *what, bool *yes, ckpt_error *err);

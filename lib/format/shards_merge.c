@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -40,6 +41,13 @@ ckpt_status shards_open(const char *path, source **out, ckpt_error *err)
     if (stat(at, &is) == 0 && !S_ISREG(is.st_mode))
         return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET, "a shard that is {no} {=regular file}");
     return journal_open(at, NULL, out, err);
+}
+
+size_t shards_open_most(void)
+{
+    struct rlimit most;
+    bool known = getrlimit(RLIMIT_NOFILE, &most) == 0;
+    return known && most.rlim_cur / 4 < MAX_SHARDS ? (size_t)(most.rlim_cur / 4) : MAX_SHARDS;
 }
 
 static ckpt_status same_file(const char *path, const struct stat *what, bool *same, ckpt_error *err)
@@ -182,8 +190,13 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_file **grown =
         path ? arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown) : NULL;
     ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
-    if (st == CKPT_OK)
+    if (st == CKPT_OK) {
+        source *kept = source_ref(src); /* by what is being checked, too */
         st = format_check(path, src, &f->limits, f->check, &s->file, x->err);
+        if ((size_t)(s - x->shards) >= shards_open_most())
+            source_file_park(kept);
+        source_unref(kept);
+    }
     if (st == CKPT_OK && !s->file)
         x->lost = true; /* what is wrong with it was told */
     if (st == CKPT_OK && s->file) {
@@ -228,7 +241,7 @@ static ckpt_status index_keys(struct index *x, const struct shard *s, const valu
         if (value_text(pairs[i].key, &key) && !map_put(keys, key, i, &before))
             return fail_memory(x->err);
         if (before != MAP_NONE)
-            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+            return fail(x->err, CKPT_EFORMAT, s->at,
                         "shard %.*s has {two entries} \"%.*s\", {=one} is allowed", STR_ARG(s->name),
                         STR_ARG(key));
     }

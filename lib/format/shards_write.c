@@ -411,7 +411,8 @@ static ckpt_status replace_one(struct set *s, ckpt_error *err)
 static size_t waiting_most(const struct set *s)
 {
     struct rlimit most;
-    size_t used = s->p->file->nparts + OTHER_FILES; /* bounded: files that are open */
+    size_t parts = s->p->file->nparts, open = shards_open_most();
+    size_t used = (parts < open ? parts : open) + OTHER_FILES; /* bounded: files that are open */
     if (getrlimit(RLIMIT_NOFILE, &most) != 0 || most.rlim_cur / 2 > used + WAITING_MOST)
         return WAITING_MOST;
     return most.rlim_cur > used + 2 ? (size_t)(most.rlim_cur - used) / 2 : 1;

@@ -49,6 +49,10 @@ bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 /* source_file_open - a regular file (or block device), opened read-only. A
  * pipe or "-" is spooled to an unlinked temporary file first. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);
+/* source_file_park - the file S is closed until it is read; each read opens it again, and it must be the
+ * same: one of so many that they cannot all be open. Before other threads read it; nothing to do for other
+ * sources and what cannot be opened twice. */
+void source_file_park(source *s);
 /* source_file_changed - was the file replaced, truncated or written to since
  * it was opened (size, mtime, inode)? CKPT_ECHANGED if so, CKPT_EIO where a read failed. Other kinds of
  * source: CKPT_OK. */

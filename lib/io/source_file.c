@@ -1,5 +1,6 @@
 /* source_file.c - a file on disk, read by position and never written to. A pipe
- * has no positions, so it goes to a temporary file first. */
+ * has no positions, so it goes to a temporary file first. A parked file is
+ * opened for each read, and must still be the one that it was. */
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -13,7 +14,7 @@
 
 struct file_source {
     source s;
-    int fd;
+    int fd;           /* -1: parked */
     bool named;       /* PATH leads to it, so changes can be seen */
     atomic_bool sequential; /* said so to the kernel */
     atomic_int broke; /* errno of a read that failed: whoever went on without it hears of it at the end */
@@ -22,14 +23,89 @@ struct file_source {
     char *path;
 };
 
-static ckpt_status file_shrank(const struct file_source *f, uint64_t off, ckpt_error *err)
+static int open_for_reading(const char *path, int flags)
+{
+    int fd;
+    do
+        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | flags);
+    while (fd < 0 && errno == EINTR);
+    return fd;
+}
+
+static bool same_time(const struct timespec *a, const struct timespec *b)
+{
+    return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static bool same_bytes(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size && same_time(&a->st_mtim, &b->st_mtim);
+}
+
+static bool same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_ino == b->st_ino && a->st_dev == b->st_dev;
+}
+
+/* other - how NOW is not the file that was parked; NULL: it is. Nobody held on to its number: another
+ * may have it, with its size and, by utimensat, its time, but never with the time of its last change. */
+static const char *other(const struct file_source *f, const struct stat *now)
+{
+    bool same = same_bytes(now, &f->opened) && same_time(&now->st_ctim, &f->opened.st_ctim);
+    return !same_file(now, &f->opened) ? "replaced" : same ? NULL : "changed";
+}
+
+static ckpt_status fail_changed(const struct file_source *f, const char *how, ckpt_error *err)
+{
+    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);
+    fail_hint(err, "try again when nothing is writing to it");
+    fail_file(err, f->path);
+    return CKPT_ECHANGED;
+}
+
+/* borrow - *FD: for one read, to be given back. What has taken the place of a parked file may be a pipe:
+ * it is not waited for. */
+static ckpt_status borrow(struct file_source *f, int *fd, ckpt_error *err)
 {
     struct stat now;
-    uint64_t size = fstat(f->fd, &now) == 0 ? (uint64_t)now.st_size : 0;
+    const char *how = NULL;
+    ckpt_status st = CKPT_OK;
+    if ((*fd = f->fd) >= 0)
+        return CKPT_OK;
+    *fd = open_for_reading(f->path, O_NONBLOCK);
+    if (*fd < 0 && (errno == ENOENT || errno == ENOTDIR)) {
+        how = "removed";
+    } else if (*fd < 0 || fstat(*fd, &now) != 0) {
+        atomic_store(&f->broke, errno);
+        st = fail_errno(err, CKPT_NO_OFFSET, "cannot open again");
+        fail_file(err, f->path);
+    } else {
+        how = other(f, &now);
+    }
+    if (how) {
+        atomic_store(&f->changed, how);
+        st = fail_changed(f, how, err);
+    }
+    if (st == CKPT_OK && atomic_load(&f->sequential))
+        posix_fadvise(*fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+    if (st != CKPT_OK && *fd >= 0)
+        close(*fd);
+    return st;
+}
+
+static void give_back(const struct file_source *f, int fd)
+{
+    if (fd != f->fd)
+        close(fd);
+}
+
+static ckpt_status file_shrank(const struct file_source *f, int fd, uint64_t off, ckpt_error *err)
+{
+    struct stat now;
+    uint64_t size = fstat(fd, &now) == 0 ? (uint64_t)now.st_size : 0;
     fail(err, CKPT_ECHANGED, off, "the file shrank from %" PRIu64 " to %" PRIu64 " bytes while it was read",
          f->s.size, size);
     fail_hint(err, "try again when nothing is writing to it");
-    fail_file(err, f->path);
     return CKPT_ECHANGED;
 }
 
@@ -37,22 +113,28 @@ static ckpt_status file_read(source *s, uint64_t off, void *out, size_t n, ckpt_
 {
     struct file_source *f = (struct file_source *)s;
     size_t got;
-    if (!fd_pread(f->fd, out, n, off, &got)) {
+    int fd;
+    CKPT_TRY(borrow(f, &fd, err));
+    bool ok = fd_pread(fd, out, n, off, &got);
+    ckpt_status st = CKPT_OK;
+    if (!ok) {
         atomic_store(&f->broke, errno);
-        ckpt_status st = fail_errno(err, off, "cannot read %zu bytes", n);
-        fail_file(err, f->path);
-        return st;
+        st = fail_errno(err, off, "cannot read %zu bytes", n);
+    } else if (got < n) {
+        atomic_store(&f->broke, EIO); /* where changes cannot be seen, this one was */
+        st = file_shrank(f, fd, off + got, err);
     }
-    if (got == n)
-        return CKPT_OK;
-    atomic_store(&f->broke, EIO); /* where changes cannot be seen, this one was */
-    return file_shrank(f, off + got, err);
+    give_back(f, fd);
+    if (st != CKPT_OK)
+        fail_file(err, f->path);
+    return st;
 }
 
 static void file_close(source *s)
 {
     struct file_source *f = (struct file_source *)s;
-    close(f->fd);
+    if (f->fd >= 0)
+        close(f->fd);
     free(f->path);
     free(f);
 }
@@ -60,7 +142,7 @@ static void file_close(source *s)
 static void file_sequential(source *s)
 {
     struct file_source *f = (struct file_source *)s;
-    if (!atomic_exchange(&f->sequential, true))
+    if (!atomic_exchange(&f->sequential, true) && f->fd >= 0)
         posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
 }
 
@@ -68,7 +150,7 @@ static bool file_extent(source *s, uint64_t off, int *fd, uint64_t *at)
 {
     *fd = ((struct file_source *)s)->fd;
     *at = off;
-    return true;
+    return *fd >= 0;
 }
 
 static const struct source_ops file_ops = {
@@ -147,13 +229,7 @@ static ckpt_status file_begin(struct file_source *f, bool is_stdin, ckpt_error *
 
 static int open_input(const char *path, bool is_stdin)
 {
-    if (is_stdin)
-        return fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
-    int fd;
-    do
-        fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
-    while (fd < 0 && errno == EINTR);
-    return fd;
+    return is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_for_reading(path, 0);
 }
 
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
@@ -183,20 +259,27 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
     return CKPT_OK;
 }
 
-static bool same_time(const struct stat *a, const struct stat *b)
+void source_file_park(source *s)
 {
-    return a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    struct file_source *f = (struct file_source *)s;
+    if (s->ops != &file_ops || !f->named || f->fd < 0)
+        return;
+    close(f->fd);
+    f->fd = -1;
 }
 
 /* what_changed - NULL: nothing. */
 static const char *what_changed(const struct file_source *f)
 {
     struct stat now, there;
-    if (fstat(f->fd, &now) != 0 || now.st_size != f->opened.st_size || !same_time(&now, &f->opened))
+    bool parked = f->fd < 0;
+    if (!parked && (fstat(f->fd, &now) != 0 || !same_bytes(&now, &f->opened)))
         return "written to";
     if (stat(f->path, &there) != 0)
         return "removed";
-    return there.st_ino != now.st_ino || there.st_dev != now.st_dev ? "replaced" : NULL;
+    if (parked)
+        return other(f, &there);
+    return same_file(&there, &now) ? NULL : "replaced";
 }
 
 ckpt_status source_file_changed(source *s, ckpt_error *err)
@@ -214,10 +297,5 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
         fail_file(err, f->path);
         return st;
     }
-    if (!how)
-        return CKPT_OK;
-    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);
-    fail_hint(err, "try again when nothing is writing to it");
-    fail_file(err, f->path);
-    return CKPT_ECHANGED;
+    return how ? fail_changed(f, how, err) : CKPT_OK;
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -383,6 +384,57 @@ static void torch_shards_read_back_whole(void)
     drop_dir();
 }
 
+/* same_set - is the set at INDEX what F is, tensor by tensor, to the byte? */
+static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
+{
+    ckpt_file *back = NULL;
+    char one[4096], two[4096];
+    bool same = true;
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(index, NULL, &back, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_tensor_count(back), ckpt_tensor_count(f));
+    if (want != CKPT_OK)
+        CU_ASSERT_EQUAL(unlink(in_dir("n-00020-of-00025.safetensors")), 0);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        const ckpt_tensor a = tensor_at(f, i), b = tensor_at(back, ckpt_tensor_find(back, a.name));
+        CU_ASSERT_FATAL(a.nbytes == b.nbytes && a.nbytes <= sizeof one);
+        CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, one, &err), CKPT_OK);
+        ckpt_status st = ckpt_tensor_read(back, ckpt_tensor_find(back, a.name), 0, b.elements, two, &err);
+        CU_ASSERT(st == CKPT_OK || st == want);
+        same = same && st == CKPT_OK && memcmp(one, two, a.nbytes) == 0;
+    }
+    ckpt_close(back);
+    return same;
+}
+
+/* Where few files may be open at a time, most of a set are opened for each read. */
+static void a_set_of_more_shards_than_may_be_open_is_read(void)
+{
+    static const char *const format[] = {"safetensors", "torch-zip"};
+    static const char *const suffix[] = {"safetensors", "bin"};
+    struct rlimit was, few;
+    ckpt_write_result r;
+    char index[80], name[64];
+    CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &was), 0);
+    few = (struct rlimit){16, was.rlim_max};
+    for (int i = 1; i >= 0; i--) {
+        ckpt_file *f = corpus_open("torch/t215/many_tensors.pt");
+        new_dir();
+        snprintf(name, sizeof name, "n.%s", suffix[i]);
+        snprintf(index, sizeof index, "%s.index.json", name);
+        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &few), 0);
+        CU_ASSERT_EQUAL_FATAL(
+            cut(f, in_dir(name), (ckpt_write_options){.format = format[i], .max_shard = 1}, &r), CKPT_OK);
+        CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26);
+        CU_ASSERT(same_set(f, in_dir(index), CKPT_OK));
+        if (i == 0) {
+            CU_ASSERT(!same_set(f, in_dir(index), CKPT_ECHANGED));
+        }
+        CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &was), 0);
+        flat_close();
+        drop_dir();
+    }
+}
+
 /* NAMES of the shards that tensors of SIZES go to, by huggingface_hub's rule. */
 static void cuts(const char *sizes, uint64_t max, const char *want)
 {
@@ -598,6 +650,7 @@ void suite_shards(void)
     UNIT(two_indexes_of_one_kind_are_no_answer);
     UNIT(sets_of_the_hub_come_out_byte_for_byte);
     UNIT(torch_shards_read_back_whole);
+    UNIT(a_set_of_more_shards_than_may_be_open_is_read);
     UNIT(cuts_greedily_in_the_order_of_keys);
     UNIT(one_shard_needs_no_number);
     UNIT(a_set_is_whole_or_absent);

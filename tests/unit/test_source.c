@@ -1,7 +1,9 @@
 /* Sources: every kind gives the same bytes, and none gives bytes that are not there. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -56,6 +58,106 @@ static void file_notices_a_change(void)
     source_unref(s);
 }
 
+/* free_fd - what the next file that is opened gets. */
+static int free_fd(void)
+{
+    int fd = dup(STDIN_FILENO);
+    CU_ASSERT_FATAL(fd >= 0 && close(fd) == 0);
+    return fd;
+}
+
+static void a_parked_file_is_opened_for_each_read(void)
+{
+    source *s = NULL;
+    ckpt_error err;
+    uint64_t from;
+    char out[32] = "";
+    int before = free_fd(), fd;
+    put_file(TEXT, 19);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+    CU_ASSERT(source_extent(s, 4, &fd, &from) && from == 4);
+    source_file_park(s);
+    source_file_park(s);
+    CU_ASSERT_EQUAL(free_fd(), before);
+    CU_ASSERT(!source_extent(s, 4, &fd, &from));
+    CU_ASSERT(source_read(s, 4, out, 5, &err) == CKPT_OK && strcmp(out, "quick") == 0);
+    source_sequential(s);
+    CU_ASSERT(source_read(s, 16, out, 3, &err) == CKPT_OK && memcmp(out, "foxck", 5) == 0);
+    CU_ASSERT(source_read(s, 16, out, 4, &err) == CKPT_ETRUNCATED && err.offset == 16);
+    CU_ASSERT_EQUAL(free_fd(), before);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
+    source_unref(s);
+    unlink(path);
+}
+
+/* meddle - the file at PATH is not what it was, in way WHICH of six; how. */
+static const char *meddle(int which)
+{
+    char away[80];
+    struct stat was, is;
+    snprintf(away, sizeof away, "%s-away", path);
+    CU_ASSERT_FATAL(stat(path, &was) == 0);
+    struct timespec times[] = {was.st_atim, was.st_mtim};
+    const char *written = which == 4 ? away : path;
+    if (which == 0)
+        CU_ASSERT(truncate(path, 10) == 0);
+    if (which >= 1 && which <= 3)
+        CU_ASSERT(unlink(path) == 0);
+    if (which == 2)
+        CU_ASSERT(mkfifo(path, 0600) == 0);
+    if (which == 3)
+        CU_ASSERT(mkdir(path, 0700) == 0);
+    if (which >= 4) { /* its size, its time, in its place; then even its number */
+        FILE *f = fopen(written, which == 4 ? "wb" : "r+b");
+        CU_ASSERT(f && fputs("the quick brown fix", f) >= 0 && fclose(f) == 0);
+        CU_ASSERT(utimensat(AT_FDCWD, written, times, 0) == 0);
+    }
+    if (which == 4)
+        CU_ASSERT(rename(away, path) == 0);
+    return stat(path, &is) != 0 ? "removed" : is.st_ino == was.st_ino ? "changed" : "replaced";
+}
+
+static void a_parked_file_that_is_another_is_not_read(void)
+{
+    ckpt_error err;
+    char out[8] = "", words[64];
+    for (int i = 0; i < 12; i++) { /* once it is read first, once it is not */
+        source *s = NULL;
+        put_file(TEXT, 19);
+        CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
+        source_file_park(s);
+        usleep(20000); /* the clock of files has moved on */
+        snprintf(words, sizeof words, "was %s while", meddle(i / 2));
+        if (i % 2)
+            CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_ECHANGED && strstr(err.what, words));
+        CU_ASSERT(source_file_changed(s, &err) == CKPT_ECHANGED && strstr(err.what, words));
+        CU_ASSERT(strcmp(err.file, path) == 0);
+        source_unref(s);
+        (void)!(unlink(path) == 0 || rmdir(path) == 0);
+    }
+}
+
+/* Where it may not be opened again, or no descriptor is left, that is what is said. */
+static void a_parked_file_that_cannot_be_opened_says_why(void)
+{
+    struct rlimit was, none;
+    source *s = NULL;
+    ckpt_error err;
+    char out[8];
+    put_file(TEXT, 19);
+    CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK && getrlimit(RLIMIT_NOFILE, &was) == 0);
+    source_file_park(s);
+    none = (struct rlimit){0, was.rlim_max};
+    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &none) == 0);
+    ckpt_status st = source_read(s, 0, out, 5, &err);
+    CU_ASSERT_FATAL(setrlimit(RLIMIT_NOFILE, &was) == 0);
+    CU_ASSERT(st == CKPT_EIO && err.sys_errno == EMFILE && strstr(err.hint, "ulimit"));
+    CU_ASSERT(source_read(s, 0, out, 5, &err) == CKPT_OK);
+    CU_ASSERT(source_file_changed(s, &err) == CKPT_EIO && err.sys_errno == EMFILE);
+    source_unref(s);
+    unlink(path);
+}
+
 static void file_refuses_what_is_none(void)
 {
     source *s = NULL;
@@ -85,6 +187,7 @@ static void fifo_is_spooled(void)
     CU_ASSERT_FATAL(source_file_open(path, &s, &err) == CKPT_OK);
     unsigned char b[2];
     CU_ASSERT(s->size == SIZE);
+    source_file_park(s); /* it cannot be had again */
     CU_ASSERT(source_read(s, SIZE - 2, b, 2, &err) == CKPT_OK && b[0] == (SIZE - 2) % 251);
     CU_ASSERT(source_read(s, 262143, b, 2, &err) == CKPT_OK && b[1] == 262144 % 251);
     CU_ASSERT(source_file_changed(s, &err) == CKPT_OK);
@@ -103,6 +206,7 @@ static void slices_stay_inside(void)
     CU_ASSERT(source_slice(a, 6, 10, &c, &err) == CKPT_ETRUNCATED);
     CU_ASSERT(source_slice(a, UINT64_MAX, 2, &c, &err) == CKPT_ETRUNCATED);
     source_unref(a);
+    source_file_park(m);
     source_unref(m);
     CU_ASSERT(b->base == 110 && source_pos(b, 2) == 112);
     CU_ASSERT(source_read(b, 0, out, 5, &err) == CKPT_OK && strcmp(out, "brown") == 0);
@@ -162,6 +266,9 @@ void suite_source(void)
 {
     UNIT(file_reads_by_position);
     UNIT(file_notices_a_change);
+    UNIT(a_parked_file_is_opened_for_each_read);
+    UNIT(a_parked_file_that_is_another_is_not_read);
+    UNIT(a_parked_file_that_cannot_be_opened_says_why);
     UNIT(file_refuses_what_is_none);
     UNIT(fifo_is_spooled);
     UNIT(slices_stay_inside);

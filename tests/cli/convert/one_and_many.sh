@@ -24,8 +24,17 @@ rm a\ b*
 printf '\10\0\0\0\0\0\0\0{}      ' >empty.safetensors
 ckpt convert -q --max-shard-size 1kB empty.safetensors many.safetensors && ckpt ls many.safetensors
 ckpt convert -q --max-shard-size 1kB --drop '*' old.safetensors many.safetensors -f; echo $?
-# As many shards as there are tensors, and few files open at a time.
-(ulimit -n 40 && ckpt convert -q --max-shard-size 1 old.safetensors few.safetensors; ckpt ls few.safetensors.index.json | wc -l
-ulimit -n 16 && ckpt ls few.safetensors.index.json 2>&1 | sed 's/few-[0-9]*/few-N/')
+# As many shards as there are tensors, and few files open at a time: most are opened for each read.
+(ulimit -n 40 && ckpt convert -q --max-shard-size 1 old.safetensors few.safetensors; ckpt ls few.safetensors.index.json | wc -l)
+(ulimit -n 20
+ckpt ls few.safetensors.index.json | wc -l
+ckpt diff few.safetensors.index.json old.safetensors
+ckpt diff few.safetensors.index.json few.safetensors.index.json
+ckpt verify few.safetensors.index.json
+ckpt convert -q few.safetensors.index.json one.safetensors && cmp one.safetensors old.safetensors
+ckpt convert -q --to torch-zip --max-shard-size 1 few.safetensors.index.json bin
+ckpt diff -j 3 bin old.safetensors && ckpt verify bin
+rm -r bin)
+sh -c 'ulimit -n 5; exec ckpt ls few.safetensors.index.json' 2>&1 | sed 's/few-[0-9]*/few-N/'
 # A limit that may be raised is none.
 (ulimit -S -n 16 && ckpt ls few.safetensors.index.json | wc -l)
