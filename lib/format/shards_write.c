@@ -46,6 +46,7 @@ struct set {
     size_t nnotes;
     buf folder, stem, ext; /* NUL-terminated; folder with its slash */
     bool made_folder;
+    const char **paths;      /* of the shards and of the index */
     uint64_t done;           /* bytes in the shards that are finished */
     struct sink_batch batch; /* whole, and not yet in their places */
     size_t placed;           /* files of the set that are in their places */
@@ -91,21 +92,31 @@ static ckpt_status name_output(struct set *s, ckpt_error *err)
     return buf_ok(&s->folder) && buf_ok(&s->stem) && buf_ok(&s->ext) ? CKPT_OK : fail_memory(err);
 }
 
-/* Shard K, or the index for K = nshards: its name without the folder. */
-static ckpt_str base_name(const struct set *s, uint32_t k)
+/* make_name - of shard K, or of the index for K = nshards. */
+static const char *make_name(const struct set *s, uint32_t k)
 {
-    const char *stem = (const char *)s->stem.data, *ext = (const char *)s->ext.data;
+    const char *folder = (const char *)s->folder.data, *stem = (const char *)s->stem.data;
+    const char *ext = (const char *)s->ext.data;
     if (k == s->cut.nshards)
-        return arena_printf(s->p->a, "%s%s.index.json", stem, ext);
+        return arena_printf(s->p->a, "%s%s%s.index.json", folder, stem, ext).ptr;
     if (s->cut.nshards == 1)
-        return arena_printf(s->p->a, "%s%s", stem, ext);
-    return arena_printf(s->p->a, "%s-%05u-of-%05u%s", stem, k + 1, s->cut.nshards, ext);
+        return arena_printf(s->p->a, "%s%s%s", folder, stem, ext).ptr;
+    return arena_printf(s->p->a, "%s%s-%05u-of-%05u%s", folder, stem, k + 1, s->cut.nshards, ext).ptr;
 }
 
-static const char *full_name(const struct set *s, uint32_t k)
+static ckpt_status make_names(struct set *s, ckpt_error *err)
 {
-    ckpt_str base = base_name(s, k);
-    return base.ptr ? arena_printf(s->p->a, "%s%s", (const char *)s->folder.data, base.ptr).ptr : NULL;
+    s->paths = arena_array(s->p->a, s->cut.nshards + 1, sizeof *s->paths); /* bounded: MAX_SHARDS */
+    for (uint32_t k = 0; s->paths && k <= s->cut.nshards; k++)
+        if (!(s->paths[k] = make_name(s, k)))
+            return fail_memory(err);
+    return s->paths ? CKPT_OK : fail_memory(err);
+}
+
+/* base_name - of shard K, without the folder. */
+static ckpt_str base_name(const struct set *s, uint32_t k)
+{
+    return str_c(s->paths[k] + s->folder.len - 1); /* bounded: behind it; its length counts the NUL */
 }
 
 /* one_file - what a set of one shard would be called. */
@@ -171,29 +182,26 @@ static ckpt_status put_map(const struct set *s, buf *b, ckpt_error *err)
         at[u] = (struct place){s->cut.units[u].shard, s->cut.units[u].up != u, u};
     qsort(at, s->cut.nunits, sizeof *at, by_place);
     buf_text(b, "  \"weight_map\": {");
-    bool named = true;
-    for (uint32_t i = 0; named && i < s->cut.nunits; i++) {
-        ckpt_str shard = base_name(s, at[i].shard);
-        named = shard.ptr != NULL;
+    for (uint32_t i = 0; i < s->cut.nunits; i++) {
         buf_text(b, i ? ",\n    " : "\n    ");
         json_quote_ascii(b, s->cut.units[at[i].unit].name);
         buf_text(b, ": ");
-        json_quote_ascii(b, shard);
+        json_quote_ascii(b, base_name(s, at[i].shard));
     }
     buf_text(b, "\n  }\n}");
     free(at);
-    return named && buf_ok(b) ? CKPT_OK : fail_memory(err);
+    return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
 static ckpt_status write_index(struct set *s, size_t aliases, ckpt_error *err)
 {
     struct sink_options so = plan_writing(s->p, s->job->opts);
     so.batch = &s->batch;
-    const char *path = full_name(s, s->cut.nshards);
+    const char *path = s->paths[s->cut.nshards];
     sink *out = NULL;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
-    ckpt_status st = path ? put_notes(s, &b, aliases, err) : fail_memory(err);
+    ckpt_status st = put_notes(s, &b, aliases, err);
     if (st == CKPT_OK)
         st = put_map(s, &b, err);
     if (st == CKPT_OK && !s->job->opts->dry_run) {
@@ -254,11 +262,8 @@ static ckpt_status find_one(struct set *s, ckpt_error *err)
 static ckpt_status check_places(struct set *s, ckpt_error *err)
 {
     for (uint32_t k = 0; k <= s->cut.nshards; k++) { /* of one, the index is that of an older set */
-        const char *path = full_name(s, k);
-        if (!path)
-            return fail_memory(err);
-        CKPT_TRY(shards_guard(s->p->file, path, s->cut.nshards == 1, err));
-        CKPT_TRY(check_free(s, path, err));
+        CKPT_TRY(shards_guard(s->p->file, s->paths[k], s->cut.nshards == 1, err));
+        CKPT_TRY(check_free(s, s->paths[k], err));
     }
     return s->cut.nshards > 1 ? find_one(s, err) : CKPT_OK;
 }
@@ -269,13 +274,8 @@ static ckpt_status make_way(struct set *s, ckpt_error *err)
     const ckpt_write_options *o = s->job->opts;
     if (s->old || !o->force)
         return CKPT_OK;
-    const char **paths = arena_array(s->p->a, s->cut.nshards + 1, sizeof *paths); /* bounded: MAX_SHARDS */
-    for (uint32_t k = 0; paths && k <= s->cut.nshards; k++)
-        if (!(paths[k] = full_name(s, k)))
-            paths = NULL;
-    return paths ? replaced_begin(paths, s->cut.nshards + 1, (const char *)s->stem.data,
-                                  (const char *)s->ext.data, !o->no_sync, &s->old, err)
-                 : fail_memory(err);
+    return replaced_begin(s->paths, s->cut.nshards + 1, (const char *)s->stem.data, (const char *)s->ext.data,
+                          !o->no_sync, &s->old, err); /* bounded: MAX_SHARDS */
 }
 
 static ckpt_status make_folder(struct set *s, ckpt_error *err)
@@ -339,14 +339,12 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *s->job->opts;
     ckpt_write_result result = {0};
-    struct write_job job = {.path = full_name(s, k), .opts = &opts, .result = &result, .batch = &s->batch};
+    struct write_job job = {.path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch};
     size_t dropped = s->p->ndropped;
     opts.max_shard = 0;
     opts.ties = CKPT_TIES_COPY;
     opts.user = opts.progress ? s : NULL;
     opts.progress = opts.progress ? progress : NULL;
-    if (!job.path)
-        return fail_memory(err);
     for (size_t i = 0; i < s->cut.n; i++)
         s->p->keep[s->cut.entries[i].row] = s->cut.units[s->cut.unit_of[i]].shard == k;
     s->p->entries_stale = true;
@@ -373,11 +371,16 @@ static ckpt_status shard_metadata(const struct set *s, ckpt_value **out, ckpt_er
     return key && *out && value_put(s->p->a, *out, key, format) ? CKPT_OK : fail_memory(err);
 }
 
+static const char *folder_of(const struct set *s)
+{
+    return s->folder.len > 1 ? (const char *)s->folder.data : ".";
+}
+
 /* sync_folder - a file that is gone from the folder does not come back after a power cut: it would
  * be read in the place of the new one. A folder that may not be listed cannot be synced. */
 static ckpt_status sync_folder(const struct set *s, ckpt_error *err)
 {
-    const char *folder = s->folder.len > 1 ? (const char *)s->folder.data : ".";
+    const char *folder = folder_of(s);
     if (s->job->opts->no_sync)
         return CKPT_OK;
     int fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -424,6 +427,8 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     size_t outputs = s->p->noutputs, most = waiting_most(s);
     CKPT_TRY(shard_metadata(s, &own, err));
     ckpt_status st = make_folder(s, err);
+    if (st == CKPT_OK && !s->job->opts->dry_run)
+        temp_tidy(&s->batch.tidied, folder_of(s), s->paths, s->cut.nshards + 1); /* bounded: MAX_SHARDS */
     s->p->file->metadata = own;
     for (uint32_t k = 0; st == CKPT_OK && k < s->cut.nshards; k++) {
         if (s->batch.n == most)
@@ -450,11 +455,9 @@ static ckpt_status write_single(struct set *s, ckpt_error *err)
 {
     ckpt_write_options o = *s->job->opts;
     struct write_job job = {
-        .path = full_name(s, 0), .opts = &o, .result = s->job->result, .batch = &s->batch};
+        .path = s->paths[0], .opts = &o, .result = s->job->result, .batch = &s->batch};
     size_t outputs = s->p->noutputs;
     o.max_shard = 0;
-    if (!job.path)
-        return fail_memory(err);
     ckpt_status st = make_folder(s, err);
     st = st == CKPT_OK ? s->format->write(s->p, &job, err) : st;
     if (st == CKPT_OK && !o.dry_run)
@@ -484,6 +487,8 @@ static ckpt_status write_cut(struct set *s, ckpt_error *err)
     ckpt_status st = name_output(s, err);
     if (st == CKPT_OK)
         st = shards_cut(p, s->job->opts, s->kind->shares, &s->cut, err);
+    if (st == CKPT_OK)
+        st = make_names(s, err);
     if (st == CKPT_OK)
         st = check_places(s, err);
     if (st == CKPT_OK && s->cut.nshards > 1)

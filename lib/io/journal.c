@@ -401,7 +401,7 @@ static ckpt_status write_journal(struct editing *e, const struct patches *p, boo
     char *end = e->path + (e->base - e->path), first = *end;
     int why = 0;
     *end = '\0';
-    bool ok = temp_open(&t, e->path, e->journal, 0600), placed = false;
+    bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), placed = false;
     *end = first;
     ckpt_status st = ok ? journal_put(t.fd, &why, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
     if (st == CKPT_OK && ok && !why) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/str.h"
+#include "io/temp.h"
 
 typedef struct sink sink;
 
@@ -13,6 +14,7 @@ typedef struct sink sink;
 struct sink_batch {
     sink *first, *last;
     size_t n; /* each holds two descriptors */
+    struct temp_tidied tidied; /* the folder of all or most of them */
 };
 
 struct sink_options {

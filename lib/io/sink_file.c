@@ -381,7 +381,8 @@ void sink_batch_abort(struct sink_batch *b)
         b->first = f->next ? &f->next->s : NULL;
         file_abort(&f->s);
     }
-    *b = (struct sink_batch){NULL, NULL, 0};
+    b->first = b->last = NULL;
+    b->n = 0;
 }
 
 static const struct sink_ops file_ops = {file_reserve, file_write, file_skip, file_patch,
@@ -464,7 +465,8 @@ static ckpt_status begin_file(struct file_sink *f, ckpt_error *err)
     if (!*base)
         st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "is a folder, not a file");
     /* While it is written, what will replace a file is its owner's alone. */
-    else if (!temp_open(&f->temp, dir, base, f->existed ? 0600 : 0666))
+    else if (!temp_open(&f->temp, dir, base, f->existed ? 0600 : 0666,
+                        f->o.batch ? &f->o.batch->tidied : NULL))
         st = fail_errno(err, CKPT_NO_OFFSET, "cannot create a file in %s", dir);
     f->fd = f->temp.fd;
     free(dir);

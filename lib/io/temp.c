@@ -21,6 +21,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/map.h"
+
 #define MARK       ".ckpt-"
 #define MARK_LEN   6u
 #define RANDOM_LEN 6u
@@ -101,14 +103,16 @@ static void name_choose(struct temp_name *n, const char *base)
     snprintf(n->text, sizeof n->text, ".%.*s" MARK "%s", stem_len(base), base, letters);
 }
 
-static bool is_leftover_name(const char *name, const char *base)
+static ckpt_str stem_of(const char *base) { return str_of(base, (size_t)stem_len(base)); }
+
+/* made_for - the stem in the name of a temporary; empty: it is none. */
+static ckpt_str made_for(const char *name)
 {
-    size_t stem = (size_t)stem_len(base);
-    if (strlen(name) != 1 + stem + MARK_LEN + RANDOM_LEN || name[0] != '.' ||
-        memcmp(name + 1, base, stem) != 0)
-        return false;
-    return memcmp(name + 1 + stem, MARK, MARK_LEN) == 0 &&
-           strspn(name + 1 + stem + MARK_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
+    size_t len = strlen(name), tail = MARK_LEN + RANDOM_LEN;
+    const char *mark = name + len - tail; /* bounded: looked at if there is so much */
+    bool ours = len > 1 + tail && name[0] == '.' && memcmp(mark, MARK, MARK_LEN) == 0 &&
+                strspn(mark + MARK_LEN, "abcdefghijklmnopqrstuvwxyz0123456789") == RANDOM_LEN;
+    return ours ? str_of(name + 1, len - 1 - tail) : str_of("", 0);
 }
 
 static void remove_leftover(int dir, const char *name)
@@ -124,7 +128,8 @@ static void remove_leftover(int dir, const char *name)
     close(fd);
 }
 
-static void remove_leftovers(int dir, const char *base)
+/* remove_leftovers - of the target with this STEM, or of those that STEMS, unless NULL, has. */
+static void remove_leftovers(int dir, ckpt_str stem, const map *stems)
 {
     int fd = openat(dir, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
@@ -133,10 +138,38 @@ static void remove_leftovers(int dir, const char *base)
             close(fd);
         return;
     }
-    for (struct dirent *e = readdir(d); e; e = readdir(d))
-        if (is_leftover_name(e->d_name, base))
+    for (struct dirent *e = readdir(d); e; e = readdir(d)) {
+        ckpt_str its = made_for(e->d_name);
+        if (its.len && (stems ? map_get(stems, its) != MAP_NONE : str_eq(its, stem)))
             remove_leftover(dir, e->d_name);
+    }
     closedir(d);
+}
+
+void temp_tidy(struct temp_tidied *t, const char *dir, const char *const *paths, size_t n)
+{
+    struct stat is;
+    int fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    map *stems = map_new(n);
+    t->done = fd >= 0 && stems && fstat(fd, &is) == 0;
+    for (size_t i = 0; t->done && i < n; i++) {
+        const char *slash = strrchr(paths[i], '/');
+        t->done = map_put(stems, stem_of(slash ? slash + 1 : paths[i]), 0, NULL);
+    }
+    if (t->done) {
+        t->dev = is.st_dev;
+        t->ino = is.st_ino;
+        remove_leftovers(fd, str_of("", 0), stems);
+    }
+    map_free(stems);
+    if (fd >= 0)
+        close(fd);
+}
+
+static bool is_tidied(const struct temp_tidied *t, int dir)
+{
+    struct stat is;
+    return t && t->done && fstat(dir, &is) == 0 && is.st_dev == t->dev && is.st_ino == t->ino;
 }
 
 static int open_unnamed(int dir, mode_t mode)
@@ -191,7 +224,8 @@ static bool open_named(struct temp *t, const char *base, mode_t mode)
     return false;
 }
 
-bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode)
+bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
+               const struct temp_tidied *tidied)
 {
     *t = (struct temp){-1, -1, NULL};
     t->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -199,7 +233,8 @@ bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode)
         t->dir = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (t->dir < 0)
         return false;
-    remove_leftovers(t->dir, base);
+    if (!is_tidied(tidied, t->dir))
+        remove_leftovers(t->dir, stem_of(base), NULL);
     t->fd = open_unnamed(t->dir, mode);
     if (t->fd >= 0) {
         flock(t->fd, LOCK_EX | LOCK_NB);

@@ -15,9 +15,21 @@ struct temp {
     struct temp_name *name; /* NULL: it has none */
 };
 
+/* A folder that was looked through already. */
+struct temp_tidied {
+    bool done;
+    dev_t dev;
+    ino_t ino;
+};
+
 /* temp_open - a temporary file beside BASE in the folder DIR, with MODE & ~umask.
- * Those that crashed runs left for the same target are removed. False: errno. */
-bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode);
+ * Those that crashed runs left for the same target are removed, unless DIR is TIDIED,
+ * which may be NULL. False: errno. */
+bool temp_open(struct temp *t, const char *dir, const char *base, mode_t mode,
+               const struct temp_tidied *tidied);
+/* temp_tidy - looks once through DIR for what crashed runs left for the files of it among PATHS, before many
+ * temp_open. Where it cannot, each of them does. */
+void temp_tidy(struct temp_tidied *t, const char *dir, const char *const *paths, size_t n);
 /* temp_place - gives it the name BASE at once; an existing file makes that fail
  * with EEXIST unless REPLACE. False: errno, and BASE is as it was. */
 bool temp_place(struct temp *t, const char *base, bool replace);

@@ -47,6 +47,7 @@ static int test_linkat(int a, const char *from, int b, const char *to, int flags
 #define temp_place     named_place
 #define temp_close     named_close
 #define temp_emergency named_emergency
+#define temp_tidy      named_tidy
 #include "io/temp.c"
 #undef openat
 #undef renameat2
@@ -120,14 +121,14 @@ static void placed_in_every_way(void)
         no_renameat2 = fails[i][0];
         no_linkat = fails[i][1];
         make_dir();
-        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666));
+        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         char name[256] = "";
         CU_ASSERT(entries(name) == 1 && strncmp(name, ".out.ckpt-", 10) == 0 && strlen(name) == 16);
         CU_ASSERT(write(t.fd, "new", 3) == 3);
         CU_ASSERT(temp_place(&t, "out", false));
         temp_close(&t);
         CU_ASSERT(entries(NULL) == 1 && holds("out", "new"));
-        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666));
+        CU_ASSERT_FATAL(temp_open(&t, dir, "out", 0666, NULL));
         CU_ASSERT(write(t.fd, "more", 4) == 4);
         CU_ASSERT(!temp_place(&t, "out", false) && errno == EEXIST && holds("out", "new"));
         CU_ASSERT(temp_place(&t, "out", true));
@@ -142,7 +143,7 @@ static void closing_and_emergency_remove_it(void)
 {
     struct temp a, b;
     make_dir();
-    CU_ASSERT_FATAL(temp_open(&a, dir, "out", 0666) && temp_open(&b, dir, "other", 0666));
+    CU_ASSERT_FATAL(temp_open(&a, dir, "out", 0666, NULL) && temp_open(&b, dir, "other", 0666, NULL));
     CU_ASSERT(entries(NULL) == 2);
     temp_close(&a);
     CU_ASSERT(entries(NULL) == 1);
@@ -165,7 +166,7 @@ static void leftovers_go_living_ones_stay(void)
     pid_t child = fork();
     if (child == 0) {
         struct temp t;
-        _exit(!temp_open(&t, dir, "out", 0666));
+        _exit(!temp_open(&t, dir, "out", 0666, NULL));
     }
     int status = 1;
     CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
@@ -176,15 +177,67 @@ static void leftovers_go_living_ones_stay(void)
     put(".out.ckpt-ABCDEF", "not our letters");
     CU_ASSERT(mkdir(at(".out.ckpt-foldr0"), 0700) == 0);
     CU_ASSERT(symlink("/dev/null", at(".out.ckpt-linked")) == 0);
-    CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666));
+    CU_ASSERT_FATAL(temp_open(&alive, dir, "out", 0666, NULL));
     CU_ASSERT(access(at(name), F_OK) != 0);
     CU_ASSERT(entries(NULL) == 7);
-    CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666));
+    CU_ASSERT_FATAL(temp_open(&next, dir, "out", 0666, NULL));
     CU_ASSERT(entries(NULL) == 8);
     temp_close(&alive);
     temp_close(&next);
     CU_ASSERT(entries(NULL) == 6);
     CU_ASSERT(rmdir(at(".out.ckpt-foldr0")) == 0);
+    remove_dir();
+}
+
+/* leave - what a run leaves that dies while it writes BASE. */
+static void leave(const char *base)
+{
+    pid_t child = fork();
+    if (child == 0) {
+        struct temp t;
+        _exit(!temp_open(&t, dir, base, 0666, NULL));
+    }
+    int status = 1;
+    CU_ASSERT(waitpid(child, &status, 0) == child && status == 0);
+}
+
+/* A folder is looked through once for many targets, and another one for each. */
+static void one_look_serves_many_targets(void)
+{
+    struct temp_tidied tidied = {0};
+    struct temp t;
+    char paths[4][300], name[256], was[64];
+    const char *list[] = {paths[0], paths[1], paths[2], paths[3]};
+    make_dir();
+    memset(name, 'n', 250);
+    name[250] = '\0';
+    for (int i = 0; i < 3; i++)
+        snprintf(paths[i], sizeof paths[i], "somewhere/%d.out", i);
+    snprintf(paths[3], sizeof paths[3], "%s", name);
+    leave("0.out");
+    leave("2.out");
+    leave("3.out");
+    leave(name);
+    CU_ASSERT_EQUAL(entries(NULL), 4);
+    CU_ASSERT_FATAL(temp_open(&t, dir, "1.out", 0666, &tidied));
+    temp_close(&t);
+    CU_ASSERT_EQUAL(entries(NULL), 4);
+    temp_tidy(&tidied, dir, list, 4);
+    CU_ASSERT(tidied.done && entries(NULL) == 1);
+    leave("0.out"); /* too late for this look */
+    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &tidied));
+    temp_close(&t);
+    CU_ASSERT_EQUAL(entries(NULL), 2);
+    snprintf(was, sizeof was, "%s", dir);
+    make_dir();
+    leave("0.out");
+    CU_ASSERT_FATAL(temp_open(&t, dir, "0.out", 0666, &tidied));
+    temp_close(&t);
+    CU_ASSERT_EQUAL(entries(NULL), 0);
+    remove_dir();
+    temp_tidy(&tidied, dir, list, 4); /* where there is no folder */
+    CU_ASSERT(!tidied.done);
+    snprintf(dir, sizeof dir, "%s", was);
     remove_dir();
 }
 
@@ -195,7 +248,7 @@ static void long_names_fit(void)
     memset(name, 'n', 255);
     name[255] = '\0';
     make_dir();
-    CU_ASSERT_FATAL(temp_open(&t, dir, name, 0666));
+    CU_ASSERT_FATAL(temp_open(&t, dir, name, 0666, NULL));
     CU_ASSERT(temp_place(&t, name, true) && entries(NULL) == 1);
     temp_close(&t);
     remove_dir();
@@ -206,5 +259,6 @@ void suite_temp(void)
     UNIT(placed_in_every_way);
     UNIT(closing_and_emergency_remove_it);
     UNIT(leftovers_go_living_ones_stay);
+    UNIT(one_look_serves_many_targets);
     UNIT(long_names_fit);
 }
