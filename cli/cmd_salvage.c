@@ -30,6 +30,10 @@ static void tell(const ckpt_file *f, const char *input)
         text_clear(&t);
         text_name(&t, ckpt_tensor_name(f, l->row));
         text_add(&t, " is lost: ");
+        if (l->shard.len) {
+            text_name(&t, l->shard);
+            text_add(&t, ": ");
+        }
         if (l->offset != CKPT_NO_OFFSET)
             text_addf(&t, "byte 0x%" PRIx64 ": ", l->offset);
         text_name(&t, l->why);
@@ -48,6 +52,8 @@ static void report_json(const ckpt_file *f, const ckpt_write_result *r, const ch
         one = json_add_object(list, NULL);
         json_tensor(one, &it);
         json_str(one, "why", l->why);
+        if (l->shard.len)
+            json_str(one, "shard", l->shard);
         if (l->offset != CKPT_NO_OFFSET)
             json_u64(one, "offset", l->offset);
     }

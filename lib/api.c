@@ -57,7 +57,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     source *src = NULL;
-    ckpt_status st = journal_open(path, NULL, &src, err);
+    ckpt_status st = is_folder(path) ? CKPT_OK : journal_open(path, NULL, &src, err);
     if (st == CKPT_OK)
         return format_salvage(path, src, limits, out, err);
     fail_file(err, path);
@@ -488,9 +488,7 @@ static ckpt_status planned(ckpt_file *f, const char *command, const char *path, 
 static ckpt_status salvaged(const struct patient *x, ckpt_error *err)
 {
     ckpt_file *f;
-    if (!x->src)
-        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a folder");
-    CKPT_TRY(format_salvage(x->path, source_ref(x->src), x->limits, &f, err));
+    CKPT_TRY(format_salvage(x->path, x->src ? source_ref(x->src) : NULL, x->limits, &f, err));
     ckpt_status st = planned(f, "salvage ", x->path, err);
     file_free(f);
     return st;

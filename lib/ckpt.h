@@ -287,7 +287,8 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_l
 typedef struct {
     uint32_t row;
     ckpt_str why;
-    uint64_t offset; /* of the damage */
+    uint64_t offset; /* of the damage, or CKPT_NO_OFFSET */
+    ckpt_str shard;  /* the file of a set that OFFSET is in; empty: the one that was named */
 } ckpt_lost;
 CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);

@@ -66,6 +66,9 @@ ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits
 ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                            ckpt_error *err);
 
+/* format_part - a file that F, which is being read, is made of, opened as F is: checked, salvaged, or all of
+ * it there. *OUT is NULL where that was told already. */
+ckpt_status format_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err);
 /* format_check - the same, whatever the format; with a C (may be NULL) faults are told
  * there and the file is opened in spite of them: *OUT is NULL where that is not possible.
  * Records that have a checksum are listed in C, to be read by whoever is about to. */

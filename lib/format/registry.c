@@ -108,7 +108,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
-enum how { WHOLE, MAY_COMPACT, SALVAGE };
+enum how { WHOLE, MAY_COMPACT, SALVAGE, SALVAGE_PART };
 
 /* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
 static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
@@ -124,12 +124,14 @@ static ckpt_status open_as(const char *path, source *src, const ckpt_limits *lim
     ckpt_status st = file_new(path, src, limits, &f, err);
     if (st == CKPT_OK) {
         f->check = c;
-        f->salvage = how == SALVAGE;
+        f->salvage = how == SALVAGE || how == SALVAGE_PART;
         f->may_compact = how == MAY_COMPACT;
         st = file_explained(f, read_file(f, p, only, err), err);
         f->check = NULL;
         if (st != CKPT_OK && how == SALVAGE && p->z)
             salvage_raw(p->z, err);
+        if (st == CKPT_OK && how == SALVAGE)
+            salvage_blind(f);
         if (st == CKPT_OK)
             *out = f;
         else
@@ -184,6 +186,12 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
         st = verify_records(path, again, before, c, err);
     fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
+}
+
+ckpt_status format_part(ckpt_file *f, const char *path, source *src, ckpt_file **out, ckpt_error *err)
+{
+    return f->salvage ? open_as(path, src, &f->limits, NULL, NULL, SALVAGE_PART, out, err)
+                      : format_check(path, src, &f->limits, f->check, out, err);
 }
 
 ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,

@@ -1,17 +1,23 @@
 /* salvage.c - a tensor is lost when its storage is, whole as that counts; a tensor made of
- * tensors is lost with any of them, and takes them with it. */
+ * tensors is lost with any of them, and takes them with it. So is an object with what it holds. */
 #include "format/salvage.h"
+
+#include "format/torch_graph.h"
 
 static const struct storage *storage_of(const ckpt_file *f, size_t row)
 {
     uint32_t i = f->table.rows[row].t.storage;
-    return f->table.rows[row].t.dtype != CKPT_DT_NONE && i < f->table.nstorages ? &f->table.storages[i]
-                                                                                : NULL;
+    return i < f->table.nstorages ? &f->table.storages[i] : NULL;
 }
 
-/* spread - from parts to the wholes before them, and back. */
+/* spread - from the first row of a node to the others, from parts to the wholes before them, and back. */
 static void spread(ckpt_file *f)
 {
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const ckpt_value *v = f->table.rows[i].t.value;
+        if (v && v->row < i && f->table.rows[v->row].t.value == v && f->lost_row[v->row])
+            f->lost_row[i] = true;
+    }
     for (size_t i = f->table.nrows; i-- > 0;) {
         uint32_t of = f->table.rows[i].t.part_of;
         if (f->lost_row[i] && of != CKPT_NO_TENSOR)
@@ -31,9 +37,11 @@ static ckpt_status add(ckpt_file *f, size_t row, ckpt_error *err)
     if (!grown)
         return fail_memory(err);
     f->lost = grown;
-    grown[f->nlost++] = s && s->lost
-                            ? (ckpt_lost){(uint32_t)row, str_c(s->lost), s->lost_at}
-                            : (ckpt_lost){(uint32_t)row, STR_LIT("a part of it is lost"), CKPT_NO_OFFSET};
+    ckpt_lost *l = &grown[f->nlost++];
+    *l = (ckpt_lost){
+        .row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
+    if (s && s->lost)
+        *l = (ckpt_lost){(uint32_t)row, str_c(s->lost), s->lost_at, s->s.file};
     return CKPT_OK;
 }
 
@@ -51,8 +59,7 @@ static ckpt_status keep_place(ckpt_file *f, size_t row, ckpt_error *err)
     return none && file_replace(f, r->t.value, none) ? CKPT_OK : fail_memory(err);
 }
 
-/* no_checksums - what cannot be seen is said. */
-static void no_checksums(ckpt_file *f)
+void salvage_blind(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nstorages; i++)
         if (f->table.storages[i].s.has_crc)
@@ -61,16 +68,40 @@ static void no_checksums(ckpt_file *f)
                 "it records no checksums: bytes that are missing are seen, bytes that were changed are not");
 }
 
-ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
+/* look - which rows are lost. */
+static ckpt_status look(ckpt_file *f, ckpt_error *err)
 {
-    no_checksums(f);
     f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
-    if (!f->lost_row)
-        return fail_memory(err);
-    for (size_t i = 0; i < f->table.nrows; i++) {
+    for (size_t i = 0; f->lost_row && i < f->table.nrows; i++) {
         const struct storage *s = storage_of(f, i);
         f->lost_row[i] = s && s->lost;
     }
+    return f->lost_row ? CKPT_OK : fail_memory(err);
+}
+
+/* look_into_objects - those that are lost are new rows. */
+static ckpt_status look_into_objects(ckpt_file *f, ckpt_error *err)
+{
+    size_t n = f->table.nrows;
+    CKPT_TRY(torch_lost_objects(f, err));
+    bool *all = arena_array(f->a, f->table.nrows, sizeof *all);
+    if (!all)
+        return fail_memory(err);
+    memcpy(all, f->lost_row, n * sizeof *all);
+    for (size_t i = n; i < f->table.nrows; i++)
+        all[i] = true;
+    f->lost_row = all;
+    return CKPT_OK;
+}
+
+ckpt_status salvage_rows(ckpt_file *f, ckpt_error *err)
+{
+    if (f->lost_row) /* it is what a folder turned out to be */
+        return CKPT_OK;
+    if (f->resolve)
+        CKPT_TRY(f->resolve(f, err));
+    CKPT_TRY(look(f, err));
+    CKPT_TRY(look_into_objects(f, err));
     spread(f);
     for (size_t i = 0; i < f->table.nrows; i++) {
         if (!f->lost_row[i])

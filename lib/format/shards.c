@@ -139,7 +139,7 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
         return fail_memory(err);
     ckpt_status st = shards_open(path, &src, err);
     if (st == CKPT_OK)
-        st = format_check(path, src, &f->limits, f->check, &one, err);
+        st = format_part(f, path, src, &one, err);
     fail_file(st == CKPT_OK ? NULL : err, path);
     free(path);
     CKPT_TRY(st);
@@ -328,6 +328,8 @@ static ckpt_status read_whole(struct index *x, source *src)
     ckpt_status st = read_index(x);
     if (st == CKPT_OK)
         return shards_merge(x);
+    if (x->f->salvage)
+        fail_hint(x->err, "without its index a set has no names: salvage each shard by itself");
     fail_near(x->err, 0, STR_LIT("index"));
     return st;
 }

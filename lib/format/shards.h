@@ -18,6 +18,8 @@ struct shard {
     map *pair_of;       /* key -> pair */
     map *note_of;       /* key of its metadata -> pair of those */
     bool missing;       /* there is no such file */
+    uint32_t gone;      /* salvage: one more than the storage that stands for what it held, 0: none */
+    const char *why;    /* salvage: why nothing of it can be had */
     bool damaged;       /* not all of it can be read, and that was told */
     size_t nrows;       /* rows taken so far */
     bool *taken;        /* by pair */
@@ -44,7 +46,7 @@ struct index {
     map *keys, *names; /* weight and shard by name */
     map *notes;        /* metadata of the whole by key */
     bool has_map, has_size;
-    bool lost; /* of a set that is being checked: not all tensors are there, and that was told */
+    bool lost; /* of a set that is being checked or salvaged: not all tensors are there, and that was told */
     uint64_t total_size, total_at;
     ckpt_error *err;
 };

@@ -6,6 +6,9 @@
  * A tensor that its shard lacks is refused, unless the shard's own metadata say
  * that it was dropped as a duplicate; so is a tensor in two shards. One that the
  * index does not list is read all the same, as transformers does.
+ *
+ * When a set is salvaged, shards that are missing, and those of which nothing can be had, take
+ * with them what the index says that they hold.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -138,7 +141,8 @@ static ckpt_status told_missing(struct index *x, const struct shard *s)
     (void)fail(x->err, CKPT_ETRUNCATED, s->at, "{=the shard} is {missing}, and with it %zu tensor%s", n,
                n == 1 ? "" : "s");
     fail_where(x->err, "%.*s", STR_ARG(s->name));
-    fail_hint(x->err, "put all shards into the folder of the index");
+    fail_hint(x->err,
+              "put all shards into the folder of the index; `ckpt salvage` writes what the others hold");
     return file_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
 }
 
@@ -160,12 +164,13 @@ static ckpt_status check_present(struct index *x)
     for (size_t i = 0; missing && x->f->check && i < x->nshards; i++)
         if (x->shards[i].missing)
             CKPT_TRY(told_missing(x, &x->shards[i]));
-    if (!missing || x->f->check)
+    if (!missing || x->f->check || (x->f->salvage && missing < x->nshards))
         return CKPT_OK;
     (void)fail(x->err, CKPT_ENOTFOUND, x->shards[first].at, "{=shard %.*s} is {missing} (%zu of %zu are)",
                STR_ARG(x->shards[first].name), missing, x->nshards);
     fail_where(x->err, "weight_map");
-    fail_hint(x->err, "put all shards into the folder of the index");
+    fail_hint(x->err, "put all shards into the folder of the index%s",
+              missing < x->nshards ? "; `ckpt salvage` writes what the others hold" : "");
     return CKPT_ENOTFOUND;
 }
 
@@ -182,6 +187,18 @@ static ckpt_status open_source(const struct index *x, const char *path, source *
     return st;
 }
 
+/* given_up - ST, in the words of x->err, is why nothing of S can be had, if it is that. */
+static ckpt_status given_up(struct index *x, struct shard *s, ckpt_status st)
+{
+    if (!x->f->salvage || !(check_is_fault(st) || st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED))
+        return st;
+    s->why = arena_printf(x->f->a, "nothing of it can be had: %s%s%s", x->err->where,
+                          x->err->where[0] ? ": " : "", x->err->what)
+                 .ptr;
+    s->file = NULL;
+    return s->why ? CKPT_OK : fail_memory(x->err);
+}
+
 static ckpt_status open_shard(struct index *x, struct shard *s)
 {
     ckpt_file *f = x->f;
@@ -192,7 +209,7 @@ static ckpt_status open_shard(struct index *x, struct shard *s)
     ckpt_status st = grown ? open_source(x, path, &src) : fail_memory(x->err);
     if (st == CKPT_OK) {
         source *kept = source_ref(src); /* by what is being checked, too */
-        st = format_check(path, src, &f->limits, f->check, &s->file, x->err);
+        st = given_up(x, s, format_part(f, path, src, &s->file, x->err));
         if ((size_t)(s - x->shards) >= shards_open_most())
             source_file_park(kept);
         source_unref(kept);
@@ -283,6 +300,7 @@ static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *stor
     if (*to == MAP_NONE) {
         struct storage copy = s->file->table.storages[*storage];
         copy.s.file = s->name;
+        x->lost |= copy.lost != NULL;
         if (copy.src)
             source_ref(copy.src);
         CKPT_TRY(table_storage(&x->f->table, &copy, to, x->err));
@@ -347,11 +365,33 @@ static bool is_noted_alias(const struct shard *s, ckpt_str key)
            map_get(s->pair_of, of) != MAP_NONE;
 }
 
+/* take_lost - a row for what index and nothing else tells of. */
+static ckpt_status take_lost(struct index *x, const struct weight *w)
+{
+    ckpt_file *f = x->f;
+    struct shard *s = &x->shards[w->shard];
+    x->lost = true;
+    if (!s->gone) {
+        struct storage none = {.s.file = s->name, .s.file_offset = CKPT_NO_OFFSET, .lost_at = CKPT_NO_OFFSET};
+        none.lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing";
+        CKPT_TRY(table_storage(&f->table, &none, &s->gone, x->err));
+        s->gone++; /* bounded: by the number of storages */
+    }
+    struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->gone - 1};
+    ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
+    if (!path)
+        return fail_memory(x->err);
+    path->str = w->key;
+    r.t.path = path;
+    r.t.kind = CKPT_UNINITIALIZED;
+    return table_row(&f->table, &r, NULL, x->err);
+}
+
 static ckpt_status take_weight(struct index *x, const struct weight *w)
 {
     struct shard *s = &x->shards[w->shard];
     if (!s->file)
-        return CKPT_OK;
+        return x->f->salvage ? take_lost(x, w) : CKPT_OK;
     uint32_t k = map_get(s->pair_of, w->key);
     if (k == MAP_NONE && s->damaged)
         return CKPT_OK;
@@ -362,6 +402,8 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
                     STR_ARG(w->key), STR_ARG(s->name));
         return CKPT_OK;
     }
+    if (x->f->salvage)
+        return take_lost(x, w);
     (void)fail(x->err, CKPT_EFORMAT, w->at,
                "the index says that {=\"%.*s\"} is in %.*s, which {does not have it}", STR_ARG(w->key),
                STR_ARG(s->name));
@@ -517,6 +559,9 @@ ckpt_status shards_merge(struct index *x)
         CKPT_TRY(index_shard(x, &x->shards[i]));
         CKPT_TRY(take_facts(x, &x->shards[i]));
     }
+    if (x->f->salvage && x->nshards && !first_file(x))
+        return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} has anything whole",
+                    x->nshards);
     CKPT_TRY(make_root(x));
     size_t listed = x->n;
     for (size_t i = 0; i < listed; i++)

@@ -453,8 +453,7 @@ static ckpt_status module(struct walk *w, const struct pending *p)
 
 /* ----------------------------------------------------------------- objects */
 
-/* Classes whose attributes are their own business (hooks, configuration). */
-static bool own_business(const ckpt_value *klass)
+bool graph_own_business(const ckpt_value *klass)
 {
     static const char *const tops[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
     ckpt_str m = value_module(klass);
@@ -483,7 +482,7 @@ static ckpt_status attributes_of(struct walk *w, const struct pending *p, const 
 static ckpt_status attributes(struct walk *w, const struct pending *p)
 {
     const ckpt_value *state = value_state(p->v);
-    bool quiet = p->quiet || own_business(value_class(p->v));
+    bool quiet = p->quiet || graph_own_business(value_class(p->v));
     if (!state)
         return CKPT_OK;
     if (state->type != CKPT_V_TUPLE)

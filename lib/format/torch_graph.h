@@ -50,6 +50,10 @@ bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storag
  * those of generators, device meshes, objects of unknown classes. */
 ckpt_status torch_graph_rest(ckpt_file *f, const struct torch_storages *storages, ckpt_error *err);
 
+/* torch_lost_objects - rows that are lost for what holds a lost storage and is no tensor, and the tensors
+ * that are lost with such a thing: f->lost_row, which has none of the new rows. */
+ckpt_status torch_lost_objects(ckpt_file *f, ckpt_error *err);
+
 /* torch_pid_parse - is PERSID node V a storage? Text ids of protocol 0 too. */
 bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out);
 /* torch_pid_keep - lets PID's key outlive PID. */

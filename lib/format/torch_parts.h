@@ -79,6 +79,9 @@ const ckpt_value *object_attr(const ckpt_value *v, const char *name);
 /* value_class - the class a CALL makes an instance of, or NULL. */
 const ckpt_value *value_class(const ckpt_value *v);
 
+/* graph_own_business - is KLASS one whose attributes are its own business (hooks, configuration)? */
+bool graph_own_business(const ckpt_value *klass);
+
 /* graph_at - where node V was made. */
 uint64_t graph_at(const struct graph *g, const ckpt_value *v);
 /* graph_fail - malformed at node V. */

@@ -12,7 +12,7 @@
 #include "core/number.h"
 #include "core/numpy.h"
 #include "core/view.h"
-#include "op/reach.h"
+#include "core/reach.h"
 #include "op/weights_only.h"
 
 #define MAX_INT_BYTES  255u  /* LONG1; torch does not know LONG4 */

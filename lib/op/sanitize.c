@@ -26,7 +26,7 @@
 #include "core/numpy.h"
 #include "core/view.h"
 #include "op/plain.h"
-#include "op/reach.h"
+#include "core/reach.h"
 #include "op/weights_only.h"
 
 struct frame {

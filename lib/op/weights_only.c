@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/utf8.h"
-#include "op/reach.h"
+#include "core/reach.h"
 
 enum makes { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 

@@ -2,10 +2,12 @@
  * in its storage's bytes, and what is kept has the digest that it had. */
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "core/file.h"
 #include "flat.h"
 #include "format/format.h"
+#include "pickled.h"
 #include "unit.h"
 
 struct original {
@@ -248,6 +250,191 @@ static void what_cannot_be_named(void)
     unload(&o);
 }
 
+/* ------------------------------------------------------------------ objects */
+
+#define LOST STORAGE("Float", "1", 4)
+
+/* hurt - M's record data/1 has another byte than its checksum knows. */
+static void hurt(struct made *m)
+{
+    zip *z = NULL;
+    source *src = source_mem(m->bytes, m->size, 0);
+    arena *a = arena_new(1 << 24);
+    CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
+    int64_t i = zip_find(z, STR_LIT("archive/data/1"));
+    CU_ASSERT_FATAL(i >= 0 && zip_data(z, (size_t)i, NULL) == CKPT_OK);
+    m->bytes[z->entries[i].data] ^= 1;
+    zip_close(z);
+    source_unref(src);
+    arena_free(a);
+}
+
+/* saves - of the pickle TEXT, of whose storages the second is lost, LOST names "a;b;" are lost, and what is
+ * written holds the values KEPT and the tensors of ROWS. */
+static void saves(const char *text, const char *lost, const char *rows, const char *kept)
+{
+    struct made m = made_zip(text), back;
+    char path[] = "/tmp/ckpt-unit-XXXXXX";
+    buf got;
+    ckpt_error err = {0};
+    ckpt_file *f = NULL;
+    ckpt_plan *p = NULL;
+    int fd = mkstemp(path);
+    buf_init(&got, 1 << 12);
+    if (m.status != CKPT_OK)
+        printf("\n    %s: %s", text, m.err.what);
+    CU_ASSERT_FATAL(m.status == CKPT_OK && fd >= 0);
+    hurt(&m);
+    CU_ASSERT_EQUAL_FATAL(format_salvage("hurt.pt", source_mem(m.bytes, m.size, 0), NULL, &f, &err), CKPT_OK);
+    for (size_t i = 0; i < ckpt_lost_count(f); i++) {
+        const ckpt_lost *l = ckpt_lost_at(f, i);
+        buf_printf(&got, "%s;", ckpt_tensor_name(f, l->row).ptr);
+        CU_ASSERT(str_find(l->why, STR_LIT("have the checksum"), 0) != SIZE_MAX ||
+                  str_is(l->why, "a part of it is lost"));
+    }
+    CU_ASSERT(str_is(buf_view(&got), lost));
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
+    ckpt_write_options o = {.force = true, .no_sync = true};
+    ckpt_status st = ckpt_plan_write(p, path, &o, NULL, &err);
+    if (st != CKPT_OK)
+        printf("\n    %s: %s", text, err.what);
+    CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
+    ckpt_plan_free(p);
+    ckpt_close(f);
+    made_close(&m);
+    back = (struct made){.f = NULL};
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back.f, &err), CKPT_OK);
+    rows_are(&back, rows);
+    got.len = 0;
+    for (size_t i = 0; ckpt_leaf_at(back.f, i); i++) {
+        char value[200];
+        (void)ckpt_value_text(ckpt_leaf_at(back.f, i)->value, 8, value, sizeof value);
+        buf_printf(&got, "%s;", value);
+    }
+    if (!str_is(buf_view(&got), kept))
+        printf("\n    %s: %.*s", text, STR_ARG(buf_view(&got)));
+    CU_ASSERT(str_is(buf_view(&got), kept));
+    buf_free(&got);
+    ckpt_close(back.f);
+    close(fd);
+    unlink(path);
+}
+
+#define SAVED "w dense float32[4]@0+0;"
+
+/* What holds a lost storage and is no tensor goes, as small a part of the file as can go without it. */
+static void objects_that_hold_what_is_lost(void)
+{
+    saves("{'w':" W ",'o':my.C(" LOST "),'n':5}", "o;", SAVED, "5;");
+    saves("{'w':" W ",'l':[1,my.C(" LOST "),2]}", "l.1;", SAVED, "1;None;2;");
+    saves("{'w':" W ",'t':(1,my.C((2,[" LOST "])))}", "t.1;", SAVED, "1;None;");
+    /* an attribute of an object whose attributes are looked at, all of one of torch's own */
+    saves("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
+    saves("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
+    saves("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
+    /* one that is there twice, a set, a loop; what holds nothing of it stays */
+    saves("{'w':" W ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOATS ")}", "a;b.c;", SAVED,
+          "{};C(<storage>);");
+    saves("{'w':" W ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;", SAVED,
+          "C(me=my.C);my.C;");
+    /* the tensor of the storage is lost too, and an object with that tensor, which is looked into or not */
+    saves("{'w':" W ",'v':#1=" V2(LOST, 0, "(4,)", "(1,)") ",'o':my.C(#1),'p':new my.C()!{'v':#1}}",
+          "v;p.v;o;", SAVED, "C();");
+}
+
+/* ---------------------------------------------------------------------- sets */
+
+static char folder[64]; /* links to the files of a set in the corpus */
+
+static void link_to(const char *path)
+{
+    char from[700], to[600];
+    char *real = realpath(path, NULL);
+    snprintf(from, sizeof from, "%s", real ? real : "");
+    free(real);
+    snprintf(to, sizeof to, "%s%s", folder, strrchr(from, '/'));
+    CU_ASSERT_EQUAL(symlink(from, to), 0);
+}
+
+/* first_bytes - SIZE of them, of the file FROM, are TO. */
+static void first_bytes(const char *from, const char *to, uint64_t size)
+{
+    FILE *in = fopen(from, "rb"), *out = fopen(to, "wb");
+    CU_ASSERT_FATAL(in && out);
+    for (int c; size && (c = getc(in)) != EOF; size--)
+        putc(c, out);
+    fclose(in);
+    fclose(out);
+}
+
+/* without - a set of which the shard PART of WHOLE has its first SIZE bytes, or (MISSING) is not there. Lost
+ * is what lay behind them, and all of the shard where nothing in it has a name. */
+static void without(const struct original *whole, const ckpt_file *part, uint64_t size, bool missing)
+{
+    char path[600];
+    ckpt_error err;
+    ckpt_file *f = NULL;
+    bool all = true, exact = true;
+    ckpt_str name = str_last(str_c(part->path), '/');
+    snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
+    CU_ASSERT_EQUAL(unlink(path), 0);
+    if (!missing)
+        first_bytes(part->path, path, size);
+    CU_ASSERT_EQUAL_FATAL(ckpt_salvage(folder, NULL, &f, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), ckpt_tensor_count(whole->f));
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        uint32_t was = ckpt_tensor_find(whole->f, ckpt_tensor_name(f, i));
+        CU_ASSERT_FATAL(was != CKPT_NO_TENSOR);
+        ckpt_storage s = storage_at(whole->f, tensor_at(whole->f, was).storage);
+        bool here = str_eq(s.file, name);
+        all = all && f->lost_row[i] == here;
+        exact = exact && f->lost_row[i] == (here && s.nbytes && s.file_offset + s.nbytes > size);
+        CU_ASSERT(f->lost_row[i] || kept_is_same(whole, f, i));
+    }
+    for (size_t i = 0; i < ckpt_lost_count(f); i++)
+        CU_ASSERT(str_eq(ckpt_lost_at(f, i)->shard, name) && ckpt_lost_at(f, i)->why.len);
+    if (!all && !exact)
+        printf("\n    %s at %llu", path, (unsigned long long)size);
+    CU_ASSERT(all || (exact && !missing));
+    ckpt_close(f);
+    (void)unlink(path);
+    link_to(part->path);
+}
+
+static void every_shard_of(const char *below, const char *index)
+{
+    char path[700];
+    struct original o = {.f = corpus_open(below)};
+    snprintf(folder, sizeof folder, "/tmp/ckpt-unit-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    o.digests = calloc(ckpt_tensor_count(o.f), CKPT_DIGEST_MAX);
+    CU_ASSERT_EQUAL(ckpt_file_locate(o.f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(o.f, CKPT_XXH3, NULL, o.digests, NULL), CKPT_OK);
+    for (size_t k = 0; k < o.f->nparts; k++)
+        link_to(o.f->parts[k]->path);
+    snprintf(path, sizeof path, "%s/%s", unit_corpus(below), index);
+    link_to(path);
+    for (size_t k = 0; k < o.f->nparts; k++) {
+        without(&o, o.f->parts[k], 0, true);
+        for (uint64_t n = 0; n <= o.f->parts[k]->nbytes; n += 97)
+            without(&o, o.f->parts[k], n, false);
+    }
+    for (size_t k = 0; k <= o.f->nparts; k++) {
+        const char *name = k < o.f->nparts ? strrchr(o.f->parts[k]->path, '/') + 1 : index;
+        snprintf(path, sizeof path, "%s/%s", folder, name);
+        CU_ASSERT_EQUAL(unlink(path), 0);
+    }
+    CU_ASSERT_EQUAL(rmdir(folder), 0);
+    unload(&o);
+}
+
+static void sets_without_a_shard_or_a_part_of_one(void)
+{
+    every_shard_of("torch/t215/eco/hub_bin_sharded", "pytorch_model.bin.index.json");
+    every_shard_of("torch/t215/eco/hub_safetensors_sharded", "model.safetensors.index.json");
+    every_shard_of("torch/t215/eco/hf_gpt2_sharded", "model.safetensors.index.json");
+}
+
 void suite_salvage(void)
 {
     UNIT(every_length);
@@ -256,4 +443,6 @@ void suite_salvage(void)
     UNIT(every_byte_of_the_directory);
     UNIT(every_other_byte);
     UNIT(what_cannot_be_named);
+    UNIT(objects_that_hold_what_is_lost);
+    UNIT(sets_without_a_shard_or_a_part_of_one);
 }

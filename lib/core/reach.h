@@ -1,6 +1,6 @@
 /* reach.h - every node that a node reaches, whatever it means. */
-#ifndef OP_REACH_H
-#define OP_REACH_H
+#ifndef CORE_REACH_H
+#define CORE_REACH_H
 
 #include "base/map.h"
 #include "core/value.h"

@@ -1,5 +1,5 @@
 /* reach.c - the graph as nodes and nothing else. */
-#include "op/reach.h"
+#include "core/reach.h"
 
 #include <stdlib.h>
 
