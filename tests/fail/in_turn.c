@@ -214,8 +214,6 @@ static void once(const uint8_t *data, size_t size, long at)
         oom_use(NULL, NULL);
         sets_check();
     }
-    if (ways)
-        turn[1].at = atomic_load(&failed) ? turn->at : LONG_MAX;
     turn->at = 0;
 }
 

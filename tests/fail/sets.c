@@ -465,12 +465,12 @@ static bool holds(const struct folder *f)
     return true;
 }
 
-/* torn - an index is there, of the old or of the new set, but not what belongs to it. */
-static bool torn(const struct folder *f)
+/* has_index - is the index there that F has? */
+static bool has_index(const struct folder *f)
 {
     const char *name = here.scene.before == LINKED ? "elsewhere.json" : strrchr(here.index, '/') + 1;
     const struct folder_file *index = folder_find(f, name), *now = folder_find(&here.now, name);
-    return index && now && folder_same_file(index, now, false) && !holds(f);
+    return index && now && folder_same_file(index, now, false);
 }
 
 /* whole - the set there can be read: names of tensors tell the shards of one from those of the other. */
@@ -482,6 +482,14 @@ static bool whole(void)
     return yes;
 }
 
+/* torn - an index is there, of the old or of the new set, but not what belongs to it. What a run left that
+ * was killed belongs to none, and may go. */
+static bool torn(void)
+{
+    bool old = has_index(&here.was), new = has_index(&here.new);
+    return (old || new) && !(old && holds(&here.was)) && !(new && holds(&here.new)) && !whole();
+}
+
 void sets_check(void)
 {
     bool old, done;
@@ -489,7 +497,7 @@ void sets_check(void)
     old = here.scene.before == READ ? holds(&here.was) : folder_same(&here.now, &here.was, false);
     done = folder_same(&here.now, &here.new, false);
     if (here.kept || here.scene.how & NO_LINKS || here.scene.before == LINKED) {
-        if (torn(&here.was) && torn(&here.new))
+        if (torn())
             broken("an index whose shards are another's");
     } else if (here.scene.before == READ) {
         if (!old)

@@ -363,16 +363,18 @@ static void refuses_to_write_wrong_or_empty_files(void)
 
 static void dry_runs_check_and_write_nothing(void)
 {
+    char none[64];
     ckpt_plan *p;
     ckpt_error err;
     ckpt_write_options o = {.format = "torch-zip", .dry_run = true};
     ckpt_write_result r;
     ckpt_file *f = opened("torch/exp/26_bad_crc_data.pt");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
-    CU_ASSERT_EQUAL(ckpt_plan_write(p, "/tmp/unit-none.pt", &o, &r, &err), CKPT_ECHECKSUM);
+    snprintf(none, sizeof none, "/tmp/unit-none-%ld.pt", (long)getpid());
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, none, &o, &r, &err), CKPT_ECHECKSUM);
     ckpt_file_ignore_crc(f, true);
-    CU_ASSERT_EQUAL(ckpt_plan_write(p, "/tmp/unit-none.pt", &o, &r, &err), CKPT_OK);
-    CU_ASSERT(access("/tmp/unit-none.pt", F_OK) != 0);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, none, &o, &r, &err), CKPT_OK);
+    CU_ASSERT(access(none, F_OK) != 0);
     ckpt_plan_free(p);
     ckpt_close(f);
 }

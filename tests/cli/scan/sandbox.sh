@@ -27,13 +27,15 @@ cat lost.out lost.err
 tR0cos' | head -n 900000; printf 'system\n.'; } >long.pkl
 for report in --json --sarif; do
     ckpt scan $report long.pkl d/evil.pkl >lost.out 2>lost.err &
+    at=0
     while kill -0 $! 2>/dev/null; do
         for stat in /proc/[0-9]*/stat; do
             read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = $! ] || continue
             while read -r key at && [ "$key" != pos: ]; do :; done 2>/dev/null <"/proc/$pid/fdinfo/1"
-            [ "${at:-0}" -lt 500000 ] || { kill -SEGV "$pid" && break 2; }
+            [ "${at:-0}" -lt 500000 ] || { kill -SEGV "$pid" && at=lost && break 2; }
         done
     done
+    [ "$at" = lost ] || { echo 'the report was done before its process could be lost'; exit 77; }
     wait $!
     echo $?
     sed 's/.*"results"://' lost.out
