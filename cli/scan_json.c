@@ -14,15 +14,31 @@ static void begin(const char *path)
     json_begin(head, "records", stdout);
 }
 
+/* text_argument - as much of it as the text report shows; false: there is more. */
+static bool text_argument(json *list, ckpt_str s)
+{
+    bool whole = s.len <= 1000;
+    if (!whole) {
+        s.len = 1000;
+        while (s.len > 1000 - 4 && ((unsigned char)s.ptr[s.len] & 0xc0) == 0x80)
+            s.len--;
+    }
+    json_str(list, NULL, s);
+    return whole;
+}
+
 static void arguments(json *to, const ckpt_value *args)
 {
     json *list = json_add_array(to, "args");
     const ckpt_value *key, *arg;
+    bool whole = true;
     for (size_t i = 0; ckpt_value_item(args, i, &key, &arg); i++)
         if (ckpt_value_get_type(arg) == CKPT_V_STR || ckpt_value_get_type(arg) == CKPT_V_STR8)
-            json_str(list, NULL, ckpt_value_str(arg));
+            whole = text_argument(list, ckpt_value_str(arg)) && whole;
         else
             json_value(list, NULL, arg);
+    if (!whole)
+        json_bool(to, "args_cut", true);
 }
 
 static void callable(json *to, const ckpt_scan_record *r)

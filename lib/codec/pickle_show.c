@@ -8,7 +8,7 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT  1001u /* one more than value_leaf.c shows, so that the cut is seen */
+#define SHOWN_TEXT  1005u /* a character more than value_leaf.c shows, so that the cut is seen */
 #define SHOWN_DEPTH 6u
 #define LONGEST     8192u
 
@@ -113,6 +113,16 @@ ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t 
 
 /* ---------------------------------------------------------------- constants */
 
+/* whole_characters - how many of N bytes of text, which goes on behind them, are before a last character that
+ * may be cut: at most four less. */
+static size_t whole_characters(const unsigned char *text, size_t n)
+{
+    size_t lead = n;
+    while (lead > 0 && n - lead < 3 && (text[lead - 1] & 0xc0) == 0x80)
+        lead--;
+    return lead > 0 && text[lead - 1] >= 0xc0 ? lead - 1 : n;
+}
+
 static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
 {
     uint8_t op = trace_opcode(ref);
@@ -121,9 +131,8 @@ static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
     ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
                            : is_text(op)           ? CKPT_V_STR
                                                    : CKPT_V_BYTES;
-    if (arg->whole > n && type == CKPT_V_STR) /* no half character at the cut */
-        while (n && (arg->bytes[n - 1] & 0xc0) == 0x80)
-            n--;
+    if (arg->whole > n && type == CKPT_V_STR)
+        n = whole_characters(arg->bytes, n);
     ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
     if (!s.ptr)
         return NULL;
