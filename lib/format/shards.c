@@ -222,7 +222,7 @@ static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
     if (*out != MAP_NONE)
         return CKPT_OK;
     if (x->nshards == MAX_SHARDS)
-        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%u shards}", MAX_SHARDS);
+        return fail(x->err, CKPT_ELIMIT, x->j.at, "{more} than {=%u shards}", MAX_SHARDS);
     struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1,
                                      sizeof *grown);
     if (!grown)

@@ -417,7 +417,7 @@ static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt
 {
     if (!x->f->check)
         return CKPT_OK;
-    (void)fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{\"%.*s\"} is in %.*s, but not in {=the index}",
+    (void)fail(x->err, CKPT_EFORMAT, s->at, "{\"%.*s\"} is in %.*s, but not in {=the index}",
                STR_ARG(key), STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves");
     return file_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
@@ -433,7 +433,7 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
         return fail_memory(x->err);
     x->weights = grown;
     if (before != MAP_NONE) {
-        (void)fail(x->err, CKPT_EFORMAT, grown[before].at,
+        (void)fail(x->err, CKPT_EFORMAT, grown[before].at == CKPT_NO_OFFSET ? s->at : grown[before].at,
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
                    STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
         x->lost = true;
@@ -454,7 +454,7 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
             CKPT_TRY(take_extra(x, s, k, key));
         }
     if (s->nrows != s->file->table.nrows && !x->lost)
-        return fail(x->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+        return fail(x->err, CKPT_EUNSUPPORTED, s->at,
                     "{shard %.*s} is no {=mapping of names to tensors}", STR_ARG(s->name));
     if (extra)
         file_notice(

@@ -9,6 +9,7 @@
 
 #include "core/plan.h"
 #include "flat.h"
+#include "pickled.h"
 #include "unit.h"
 
 static ckpt_error err;
@@ -200,6 +201,35 @@ static void one_tensor_in_two_shards_is_refused(void)
     spill_flat("3.safetensors", "{\"b\":[\"U8\",[1],[0,1]],\"a\":[\"U8\",[1],[1,2]]}", 2);
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"3.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" is in two shards, 1.safetensors and 3.safetensors");
+    drop_dir();
+}
+
+/* Where the index names the shard is where to look. */
+static void an_odd_shard_is_refused_with_its_place(void)
+{
+    static const struct {
+        const char *content;
+        ckpt_status status;
+        const char *says;
+    } odd[] = {
+        {"{'b':" W ",'c':" W ",'b':" W "}", CKPT_EFORMAT,
+         "shard 2.bin has two entries \"b\", one is allowed"},
+        {"{'b':" W ",3:" W "}", CKPT_EUNSUPPORTED, "shard 2.bin is no mapping of names to tensors"},
+        {"{'b':" W ",'a':" W "}", CKPT_EFORMAT, "\"a\" is in two shards, 1.safetensors and 2.bin"},
+        {"[" W "," W "]", CKPT_EFORMAT, "the index says that \"b\" is in 2.bin, which does not have it"},
+    };
+    static const char index[] = "{\"weight_map\":{\"a\":\"1.safetensors\",\"b\":\"2.bin\"}}";
+    static const char *const at[] = {"\"2.bin", "\"2.bin", "\"a\"", "\"b\""};
+    new_dir();
+    spill_flat("1.safetensors", A_HEADER, 2);
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct made m = made_zip(odd[i].content);
+        spill("2.bin", m.bytes, m.size);
+        made_close(&m);
+        REFUSED(index, odd[i].status, odd[i].says);
+        CU_ASSERT_EQUAL(err.offset, strstr(index, at[i]) - index);
+        CU_ASSERT(err.found[0] && err.allowed[0]);
+    }
     drop_dir();
 }
 
@@ -642,6 +672,7 @@ void suite_shards(void)
     UNIT(an_index_that_lies_is_refused);
     UNIT(a_shard_is_a_regular_file);
     UNIT(one_tensor_in_two_shards_is_refused);
+    UNIT(an_odd_shard_is_refused_with_its_place);
     UNIT(what_the_index_leaves_out_is_read_with_a_notice);
     UNIT(a_tie_that_a_converter_dropped_is_a_notice);
     UNIT(torch_shards_keep_their_ties);
