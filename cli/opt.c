@@ -71,6 +71,7 @@ static int unknown_long(const struct cmd *cmd, const char *word)
     return usage_error(cmd->name, "unknown option '--%s'", shown);
 }
 
+/* parse_size - as split(1) has it: K and KiB are 1024, kB and KB 1000. */
 static bool parse_size(const char *s, uint64_t *out)
 {
     static const char units[] = "KMGTP";
@@ -82,12 +83,9 @@ static bool parse_size(const char *s, uint64_t *out)
     uint64_t scale = 1;
     const char *unit = *end ? strchr(units, *end == 'k' ? 'K' : *end) : NULL;
     if (unit) {
-        bool binary = end[1] == 'i';
         for (long i = 0; i <= unit - units; i++)
-            scale *= binary ? 1024 : 1000;
-        end += binary ? 2 : 1;
-        if (*end != 'B')
-            return false; /* 5G: decimal or binary? */
+            scale *= end[1] == 'B' ? 1000 : 1024;
+        end += end[1] == 'i' && end[2] == 'B' ? 2 : 1;
     }
     if (*end == 'B')
         end++;
@@ -144,7 +142,7 @@ static bool set(const struct opt *o, const char *value)
 
 static int bad_value(const struct cmd *cmd, const struct opt *o, const char *value)
 {
-    const char *want = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB or 1000000B"
+    const char *want = o->type == OPT_SIZE    ? "a size like 5GB, 512MiB, 2G or 1000000"
                        : o->type == OPT_COUNT ? "a whole number"
                        : o->type == OPT_REAL  ? "a number that is not negative"
                                               : o->arg;

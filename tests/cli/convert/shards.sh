@@ -2,7 +2,17 @@
 ckpt convert --max-shard-size 10kB data/train.pt model.safetensors
 ls
 ckpt diff --root auto data/train.pt model.safetensors.index.json
-for s in 5G 0 10XB -1 1.5GB; do ckpt convert --max-shard-size $s data/train.pt x.safetensors; echo $?; done
+for s in 5g 5Gi 5GBB 0 10XB 16P00 16777216T -1 1.5GB; do ckpt convert --max-shard-size $s data/train.pt x.safetensors; echo $?; done
+# A unit alone is one of 1024, as it is for split(1): 1012 bytes fit into it.
+{ printf '\164\0\0\0\0\0\0\0{"a":{"dtype":"U8","shape":[500],"data_offsets":[0,500]},'
+printf '"b":{"dtype":"U8","shape":[512],"data_offsets":[500,1012]}}'
+head -c 1012 /dev/zero; } >1012.safetensors
+for s in 1kB 1000 1KB 1k 1K 1KiB 1024B; do
+    ckpt convert -q --max-shard-size $s 1012.safetensors sizes
+    echo $s $(ls sizes | wc -l)
+    rm -r sizes
+done
+rm 1012.safetensors
 # Several files do not go through one pipe.
 ckpt convert --max-shard-size 1MB data/train.pt - --to safetensors; echo $?
 # A set in the place of another: what only the old one had is gone, a stranger's file is not.
