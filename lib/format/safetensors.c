@@ -29,6 +29,7 @@
 #include "format/format.h"
 #include "format/safetensors.h"
 
+#define DTYPES      "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 #define FIRST_SIZES 16u
 
 struct header {
@@ -83,7 +84,7 @@ static ckpt_status read_dtype(struct header *h, struct compact_row *x)
     x->dtype = (uint16_t)h->dtype;
     h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
-        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}, which is not {=a safetensors dtype}",
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }

@@ -1,4 +1,6 @@
 /* The table of element types against the public enum and against itself. */
+#include <stdio.h>
+
 #include "core/dtype.h"
 #include "unit.h"
 
@@ -100,6 +102,36 @@ static void counts_bytes(void)
     CU_ASSERT_EQUAL(ckpt_dtype_bits(CKPT_DT_NP), 0);
 }
 
+/* listed - is NAME in LIST: by itself, as F8_*, as I64 to I8? */
+static bool listed(const char *list, const char *name)
+{
+    char word[32];
+    bool by_size = name[0] == 'I' || name[0] == 'U';
+    snprintf(word, sizeof word, " %s,", name);
+    if (strstr(list, word))
+        return true;
+    snprintf(word, sizeof word, by_size ? " %.1s64 to " : " %.3s*,", name);
+    return strstr(list, word) != NULL;
+}
+
+/* Who has one that safetensors has not is told which it has. */
+static void safetensors_lists_its_own(void)
+{
+    static const char file[] = "\x35\0\0\0\0\0\0\0"
+                               "{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}....";
+    ckpt_error err;
+    ckpt_file *f = NULL;
+    char list[128];
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(file, sizeof file - 1, "f", NULL, &f, &err), CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(err.found, "\"F31\"");
+    snprintf(list, sizeof list, " %s,", err.allowed);
+    for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+        const char *name = dtype_info(order[i])->safetensors;
+        CU_ASSERT(!name || listed(list, name));
+    }
+    CU_ASSERT(!listed(list, "F31") && !listed(list, "C128") && !listed(list, "F9_E4M3"));
+}
+
 void suite_dtype(void)
 {
     UNIT(table_and_header_agree);
@@ -108,4 +140,5 @@ void suite_dtype(void)
     UNIT(knows_other_spellings);
     UNIT(knows_nothing_else);
     UNIT(counts_bytes);
+    UNIT(safetensors_lists_its_own);
 }
