@@ -299,6 +299,12 @@ static ckpt_value **word_slot(struct machine *m, ckpt_str s)
     return &m->words[hash % MACHINE_WORDS];
 }
 
+/* memoized - does a PUT follow? Such a writer fetches what it writes again: an equal text is another. */
+static bool memoized(const struct machine *m)
+{
+    return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);
+}
+
 static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_COPY)
@@ -307,7 +313,7 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
-    ckpt_value *v, **slot = word_slot(m, s), *met = slot ? *slot : NULL;
+    ckpt_value *v, **slot = memoized(m) ? NULL : word_slot(m, s), *met = slot ? *slot : NULL;
     if (met && met->type == type && str_eq(met->u.str, s)) {
         met->flags |= VALUE_SHARED;
         return push(m, met);

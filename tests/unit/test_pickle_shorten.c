@@ -165,7 +165,7 @@ static void these_bytes_and_no_others(void)
     }
 }
 
-/* A text that an opcode makes twice is one node, whose place is that of the first. */
+/* A text that an opcode makes twice is one node, whose place is that of the first; two, where PUTs follow. */
 static void texts_met_again_are_shared(void)
 {
     struct graph g;
@@ -174,6 +174,14 @@ static void texts_met_again_are_shared(void)
     CU_ASSERT(value_item(g.root, 0)->flags & VALUE_SHARED);
     CU_ASSERT_EQUAL(value_item(g.root, 0), value_item(g.root, 1));
     CU_ASSERT_FALSE(value_item(g.root, 2)->flags & VALUE_SHARED);
+    graph_free(&g);
+    graph_read(&g, B("(X\3\0\0\0m.aq\0X\3\0\0\0m.ar\1\0\0\0X\3\0\0\0m.ah\0t."));
+    CU_ASSERT_EQUAL_FATAL(g.status, CKPT_OK);
+    CU_ASSERT(value_item(g.root, 0)->flags & VALUE_SHARED);
+    CU_ASSERT_EQUAL(value_item(g.root, 0), value_item(g.root, 3));
+    CU_ASSERT_FALSE(value_item(g.root, 1)->flags & VALUE_SHARED);
+    CU_ASSERT_NOT_EQUAL(value_item(g.root, 0), value_item(g.root, 1));
+    CU_ASSERT_NOT_EQUAL(value_item(g.root, 1), value_item(g.root, 2));
     graph_free(&g);
 }
 
