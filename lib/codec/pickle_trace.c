@@ -228,10 +228,15 @@ static bool call(struct tracer *t, trace_ref callable, trace_ref args, trace_ref
     return tracer_tell(t, &s) && push(t, ref_of(v));
 }
 
-static bool is_tuple(trace_ref r)
+/* arguments - is R what a loader calls with? A tuple; pickle.py, by which joblib loads, spreads out
+ * whatever it can go through. */
+static bool arguments(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
-    return maybe_any(r) || (n && n->kind == TRACE_TUPLE);
+    uint8_t of = n ? PICKLE_ARG_NONE : argument_of[trace_opcode(r)], op = trace_opcode(r);
+    bool counted = of == PICKLE_ARG_B1 || of == PICKLE_ARG_B4 || of == PICKLE_ARG_BI4 || of == PICKLE_ARG_B8;
+    return n || op == PICKLE_STRING || op == PICKLE_UNICODE ||
+           (counted && op != PICKLE_LONG1 && op != PICKLE_LONG4);
 }
 
 static bool reduce(struct tracer *t)
@@ -241,7 +246,7 @@ static bool reduce(struct tracer *t)
     trace_ref callable = t->stack[t->top - 2], args = t->stack[t->top - 1];
     if (!maybe_any(callable))
         return bad(t, "calls {%s}; {=a class, function or object} belongs there", kind_of(callable));
-    if (!is_tuple(args))
+    if (!arguments(args))
         return bad(t, "has {%s} for arguments; {=a tuple} belongs there", kind_of(args));
     t->top -= 2;
     return call(t, callable, args, 0);
@@ -255,7 +260,7 @@ static bool newobj_ex(struct tracer *t)
     const struct trace_node *k = trace_node(kwargs);
     if (!maybe_any(callable))
         return bad(t, "calls {%s}; {=a class} belongs there", kind_of(callable));
-    if (!is_tuple(args) || !(maybe_any(kwargs) || (k && k->kind == TRACE_DICT)))
+    if (!arguments(args) || !(maybe_any(kwargs) || (k && k->kind == TRACE_DICT)))
         return bad(t, "has {%s and %s} for arguments; {=a tuple and a dict} belong there", kind_of(args),
                    kind_of(kwargs));
     t->top -= 3;
@@ -382,10 +387,6 @@ static bool payload(const unsigned char *b)
                                         "\x28\xb5\x2f\xfd",
                                         "\x7f"
                                         "ELF",
-                                        "gAJ",
-                                        "gAN",
-                                        "gASV",
-                                        "gAWV",
                                         "8002",
                                         "8003",
                                         "8004",
@@ -402,7 +403,7 @@ static bool payload(const unsigned char *b)
     for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
         if (memcmp(b, magic[i], strlen(magic[i])) == 0)
             return true;
-    return false;
+    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
 static bool sniff(struct tracer *t, uint64_t n)

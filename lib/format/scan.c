@@ -7,11 +7,13 @@
  */
 #include "format/scan.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/utf8.h"
+#include "codec/json_scan.h"
 
 #define CHUNK 65536u
 
@@ -84,8 +86,11 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
     }
     if (st != CKPT_EFORMAT && st != CKPT_ETRUNCATED && st != CKPT_ECHECKSUM)
         return CKPT_OK; /* nothing to object to: it is only not ours to read */
-    return told(scan_found(x->s, SCAN_FMT002, where, NULL, CKPT_NO_OFFSET, "%s%s%s", why.where,
-                           why.where[0] ? ": " : "", why.what));
+    uint64_t base = source_pos(src, 0);
+    bool placed = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
+                  why.offset - base <= src->size; /* bounded: not before */
+    return told(scan_found(x->s, SCAN_FMT002, where, src, placed ? why.offset - base : CKPT_NO_OFFSET,
+                           "%s%s%s", why.where, why.where[0] ? ": " : "", why.what));
 }
 
 /* ------------------------------------------------------------ what it may be */
@@ -186,6 +191,35 @@ static ckpt_status all_of(struct scanner *x, source *src, const char *format, ui
     return CKPT_OK;
 }
 
+/* data_end - behind the last byte that a tensor of a safetensors header lays claim to, for headers of up to
+ * 16 MiB; 0: the header does not tell. */
+static ckpt_status data_end(struct scanner *x, source *src, uint64_t *end, ckpt_error *err)
+{
+    unsigned char head[8];
+    json_scan j;
+    ckpt_error why = {.status = CKPT_OK};
+    uint64_t last = 0, v, n;
+    bool of_place = false;
+    *end = 0;
+    CKPT_TRY(source_read(src, 0, head, sizeof head, err));
+    if ((n = load_u64le(head)) > ((uint64_t)16 << 20) || n > src->size - 8) /* bounded: it has them */
+        return CKPT_OK;
+    char *text = arena_alloc(x->a, (size_t)n + 1); /* bounded: 16 MiB */
+    if (!text)
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, 8, text, (size_t)n, err));
+    json_init(&j, str_of(text, (size_t)n), 8, x->a, &why);
+    for (enum json_event e = json_next(&j); e != JSON_ERROR && e != JSON_END; e = json_next(&j)) {
+        if (e == JSON_KEY)
+            of_place = str_is(j.str, "data_offsets");
+        else if (e == JSON_NUMBER && of_place && json_uint(&j, &v) && v > last)
+            last = v;
+    }
+    if (last && checked_add(last, n + 8, &last) && last < src->size) /* bounded: both inside the file */
+        *end = last;
+    return CKPT_OK;
+}
+
 /* safetensors - its length may begin as a pickle does; a reader of pickles comes no further
  * than the header's first letters, unless that is no JSON. */
 static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
@@ -200,6 +234,10 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
                        src->size - 8 - load_u64le(head)); /* bounded: checked */
         return all_of(x, src, "safetensors", known);
     }
+    uint64_t end;
+    CKPT_TRY(data_end(x, src, &end, err));
+    if (end && x->depth < x->s->opts->max_depth)
+        CKPT_TRY(scan_stray(x, src, where, end, src->size, err));
     return scan_is_pickle(x, src, 0, src->size, false) ? scan_pickles(x, src, where, known, err) : CKPT_OK;
 }
 
@@ -254,8 +292,8 @@ static ckpt_status also_pickle(struct scanner *x, source *src, ckpt_str where, c
     return scan_pickles(x, src, where, &known, err);
 }
 
-ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
-                       ckpt_error *err)
+static ckpt_status by_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
+                              uint64_t *known, ckpt_error *err)
 {
     struct look l = {.n = src->size < sizeof l.head ? (size_t)src->size : sizeof l.head};
     CKPT_TRY(source_read(src, 0, l.head, l.n, err));
@@ -298,10 +336,42 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
     return msgpack ? CKPT_OK : unknown(x, src, where, err);
 }
 
+ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
+                       ckpt_error *err)
+{
+    bool outer = x->promised, unpacked = str_is(str_last(where, '!'), "contents");
+    if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* which is called as what held it */
+        x->promised = role == SCAN_MEMBER && scan_promised(where);
+    ckpt_status st = by_content(x, src, where, role, known, err);
+    x->promised = outer;
+    return st;
+}
+
+ckpt_status scan_stray(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
+                       ckpt_error *err)
+{
+    source *part = NULL;
+    uint64_t known = 0;
+    if (from >= to)
+        return CKPT_OK;
+    ckpt_str where = scan_join(x, outer, arena_printf(x->a, "bytes@0x%" PRIx64, from));
+    if (!where.ptr)
+        return fail_memory(err);
+    const char *format = x->format; /* that of the file, whatever else is in it */
+    ckpt_status st = source_slice(src, from, to - from, &part, err);
+    x->depth++;
+    if (st == CKPT_OK)
+        st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+    x->depth--;
+    x->format = format;
+    source_unref(part);
+    return st;
+}
+
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
     struct scanner x = {
-        .s = s, .path = path, .a = arena_new((uint64_t)256 << 20), .promised = scan_promised(path)};
+        .s = s, .path = path, .a = arena_new((uint64_t)256 << 20), .promised = scan_promised(str_c(path))};
     uint64_t known = 0;
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
     if (st == CKPT_OK && !scan_suffix(&x))

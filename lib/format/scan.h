@@ -20,7 +20,7 @@ struct scanner {
     uint32_t depth;    /* archives around what is scanned now */
     uint64_t unpacked; /* bytes that archives gave so far */
     const char *format;
-    bool promised; /* the name of the file says that it is loaded as a pickle */
+    bool promised; /* the name of the file or member at hand says that it is loaded as a pickle */
 };
 
 /* Each takes SRC apart, tells what it finds at WHERE, and adds to *KNOWN how many of
@@ -51,7 +51,7 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
  * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);
 /* scan_promised - does PATH end as the names of pickles do? */
-bool scan_promised(const char *path);
+bool scan_promised(ckpt_str path);
 /* scan_suffix - holds the name of the file against what it turned out to be. False: stop. */
 bool scan_suffix(struct scanner *x);
 /* scan_known - N more bytes of SRC are of the kind that *KIND of the result counts, if they lie in the file
@@ -61,6 +61,10 @@ void scan_known(const source *src, uint64_t *kind, uint64_t n);
 ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, ckpt_error *err);
 /* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
 ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
+/* scan_stray - [FROM, TO) of SRC belongs to nothing that stands there, and may be a file of its own, which
+ * some readers open instead. */
+ckpt_status scan_stray(struct scanner *x, source *src, ckpt_str outer, uint64_t from, uint64_t to,
+                       ckpt_error *err);
 /* scan_strict - what the strict reader of FORMAT (NULL: any) says of SRC: a finding if
  * it refuses. *END, may be NULL, is the first byte behind the last storage it knows, at
  * least 1; untouched if it refuses. */

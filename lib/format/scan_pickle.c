@@ -131,15 +131,14 @@ static ckpt_status part_of(struct scan *s, source *src, const struct payload *v,
 /* encoded - does it begin with the letters that base64 or hex makes of a file's first bytes? */
 static bool encoded(struct scan *s, source *part)
 {
-    static const char *const begins[] = {"gAJ",  "gAN",  "gASV", "gAWV",  "8002",
-                                         "8003", "8004", "8005", "UEsDB", "H4sI"};
+    static const char *const begins[] = {"8002", "8003", "8004", "8005", "UEsDB", "H4sI"};
     char head[5];
     if (!scan_read(s, part, 0, head, sizeof head)) /* payloads of less than 16 bytes are told by none */
         return false;
     for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
         if (memcmp(head, begins[i], strlen(begins[i])) == 0)
             return true;
-    return false;
+    return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
 }
 
 static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, const struct payload *v,
@@ -294,7 +293,7 @@ static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t en
     ckpt_status st = pickle_trace(src, pos, end, &o, e, &why);
     if (scan_failed(x->s, st, &why))
         return false;
-    bool acts = t.calls > 0 || t.suspect || (x->promised && x->depth == 0 && t.imports && !t.odd);
+    bool acts = t.calls > 0 || t.suspect || (x->promised && t.imports && !t.odd);
     if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
@@ -323,13 +322,13 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
 /* ------------------------------------------------------------------ streams */
 
 /* behind - what follows the last pickle at POS. */
-static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos)
+static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    return scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s behind STOP", n,
-                      n == 1 ? "" : "s")
-               ? CKPT_OK
-               : CKPT_ECANCELLED;
+    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s behind STOP", n,
+                    n == 1 ? "" : "s"))
+        return CKPT_ECANCELLED;
+    return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, pos, src->size, err) : CKPT_OK;
 }
 
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
@@ -342,7 +341,7 @@ ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
     *known += pos; /* bounded: inside the source */
-    return stopped && pos < src->size ? behind(x, src, where, pos) : CKPT_OK;
+    return stopped && pos < src->size ? behind(x, src, where, pos, err) : CKPT_OK;
 }
 
 /* scan_legacy - five pickles, then the storages: torch/serialization.py, _legacy_save. */
@@ -361,5 +360,5 @@ ckpt_status scan_legacy(struct scanner *x, source *src, ckpt_str where, uint64_t
     end = end < pos ? pos : end;
     scan_known(src, &x->s->result->in_tensors, end - pos); /* bounded: not before */
     *known += end - pos;                                   /* bounded: both inside the source */
-    return end < src->size ? behind(x, src, where, end) : CKPT_OK;
+    return end < src->size ? behind(x, src, where, end, err) : CKPT_OK;
 }

@@ -28,11 +28,11 @@ static bool within(const char *format, const char *list)
     return false;
 }
 
-bool scan_promised(const char *path)
+bool scan_promised(ckpt_str path)
 {
     static const char *const suffixes[] = {".pkl", ".pickle", ".pt", ".pth", ".ckpt", ".bin", ".joblib"};
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++)
-        if (ends(str_c(path), suffixes[i]))
+        if (ends(path, suffixes[i]))
             return true;
     return false;
 }

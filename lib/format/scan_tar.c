@@ -122,6 +122,30 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
     return st;
 }
 
+/* filled - [FROM, TO), with which nothing but zeros fills up a block, or the end. */
+static ckpt_status filled(struct scanner *x, source *src, ckpt_str where, uint64_t from, uint64_t to,
+                          ckpt_error *err)
+{
+    unsigned char chunk[4096];
+    size_t n, i = 0;
+    to = to < src->size ? to : src->size;
+    for (n = 0; from < to; from += n) { /* bounded: n is what is left, at most */
+        n = to - from < sizeof chunk ? (size_t)(to - from) : sizeof chunk;
+        CKPT_TRY(source_read(src, from, chunk, n, err));
+        for (i = 0; i < n && chunk[i] == 0; i++)
+            ;
+        if (i < n)
+            break;
+    }
+    if (from >= to)
+        return CKPT_OK;
+    from += i; /* bounded: inside the chunk */
+    if (!scan_found(x->s, SCAN_FMT002, where, src, from,
+                    "bytes that belong to no member, where a tar has zeros"))
+        return CKPT_ECANCELLED;
+    return scan_stray(x, src, where, from, to, err);
+}
+
 static bool has(const struct tar_entry *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
@@ -151,10 +175,18 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     bool torch = has(list, n, "storages") && has(list, n, "tensors") && has(list, n, "pickle");
+    uint64_t end = 0, block;
     for (size_t i = 0; st == CKPT_OK && i < n; i++) {
         payload += list[i].size; /* bounded: members lie one behind the other in the source */
         st = member(x, src, where, &list[i], torch, &inside, err);
+        end = list[i].data + list[i].size;     /* bounded: the same */
+        block = end + (512 - end % 512) % 512; /* bounded: a block more than what lies in the source */
+        if (st == CKPT_OK)
+            st = filled(x, src, where, end, block, err);
+        end = block;
     }
+    if (st == CKPT_OK)
+        st = filled(x, src, where, end, src->size, err);
     *known += src->size - (payload - inside); /* bounded: inside is of the payload, that of the source */
     return st == CKPT_OK && torch ? scan_strict(x, src, where, "torch-tar", NULL, err) : st;
 }

@@ -50,6 +50,8 @@ static ckpt_status closed(struct scanner *x, const struct object *o, source *src
     bool go = true;
     if (str_is(o->class_name, "Lambda"))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a Lambda layer, which carries bytecode");
+    else if (str_is(o->class_name, "__lambda__"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a lambda function, which is bytecode");
     else if (str_is(o->class_name, "TorchModuleWrapper"))
         go = scan_found(x->s, SCAN_SRC002, where, src, at, "a torch module, which is a pickle in base64");
     else if (reaches(o))

@@ -332,27 +332,6 @@ static bool has_code(struct archive *r, const char *suffixes, const char *what)
                                 STR_ARG(first));
 }
 
-/* around - what stands before the first member, between two or behind the archive: [FROM, TO) may be a
- * file of its own, which some readers open instead. */
-static ckpt_status around(struct archive *r, uint64_t from, uint64_t to, ckpt_error *err)
-{
-    struct scanner *x = r->x;
-    source *src = NULL;
-    uint64_t known = 0;
-    if (from >= to)
-        return CKPT_OK;
-    ckpt_str where = scan_join(x, r->where, arena_printf(x->a, "bytes@0x%" PRIx64, from));
-    if (!where.ptr)
-        return fail_memory(err);
-    ckpt_status st = source_slice(r->z.src, from, to - from, &src, err);
-    x->depth++;
-    if (st == CKPT_OK)
-        st = scan_bytes(x, src, where, SCAN_VALUE, &known, err);
-    x->depth--;
-    source_unref(src);
-    return st;
-}
-
 /* members - each is scanned; *KNOWN is what is left of SIZE bytes without those that are not known. */
 static ckpt_status members(struct archive *r, uint64_t size, uint64_t *known, ckpt_error *err)
 {
@@ -385,12 +364,13 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (st == CKPT_OK)
         st = members(r, src->size, &here, err);
     if (st == CKPT_OK)
-        st = around(r, 0, r->z.first, err);
+        st = scan_stray(x, src, where, 0, r->z.first, err);
     if (st == CKPT_OK && r->z.end)
-        st = around(r, r->z.end, src->size, err);
-    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++)
-        st = around(r, r->strays[i].from, r->strays[i].from + r->strays[i].n, /* bounded: they are there */
-                    err);
+        st = scan_stray(x, src, where, r->z.end, src->size, err);
+    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
+        const struct stray *s = &r->strays[i];
+        st = scan_stray(x, src, where, s->from, s->from + s->n, err); /* bounded: they are there */
+    }
     if (st == CKPT_OK && r->torch && !unlike_torch(r))
         st = CKPT_ECANCELLED;
     /* AOTInductor keeps a library beside the weights of a .pt2, which torch opens to run it */

@@ -233,7 +233,9 @@ static const char *unusual(struct scan *to, const struct trace_step *s, const st
 {
     const struct trace_node *n = trace_node(args);
     struct pair p = modern(g);
-    if (!n || n->kind != TRACE_TUPLE)
+    if (!n || (n->kind >= TRACE_LIST && n->kind <= TRACE_FROZENSET))
+        return "its arguments are no tuple; pickle.py takes them, and joblib loads by it";
+    if (n->kind != TRACE_TUPLE)
         return "its arguments are computed while loading";
     if (str_is(p.module, "_codecs") && n->n > 1 && !text_is(to, s, item(args, 1), "latin1") &&
         !text_is(to, s, item(args, 1), "latin-1"))

@@ -8,6 +8,9 @@ pkl append.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abcK\\001
 pkl appends.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abc(K\\001K\\002e$call"
 pkl setitem.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abcK\\001K\\002s$call"
 pkl additems.pkl "\\200\\005\\226\\003\\000\\000\\000\\000\\000\\000\\000abc(K\\001\\220$call"
+# pickle.py, by which joblib loads, calls with whatever it can go through
+pkl list.pkl 'ccollections\nOrderedDict\n]R0cos\nsystem\n(S"id"\nlR.'
+pkl number.pkl 'ccollections\nOrderedDict\nK\001R0cos\nsystem\n(S"id"\ntR.'
 # numbers of memo entries: int() takes -0, and the C unpickler stops at a NUL
 pkl minus.pkl 'I1\np-0\n0g-0\n0cos\nsystem\n(S"id"\ntR.'
 pkl nul.pkl 'I1\np0\000x\n0g0\n0cos\nsystem\n(S"id"\ntR.'
@@ -32,3 +35,16 @@ chmod u+w comment.pt
 printf '\026' | dd of=comment.pt bs=1 seek=$(($(wc -c <comment.pt) - 2)) conv=notrunc 2>/dev/null
 printf 'cos\nsystem\n(S"id"\ntR.\n' >>comment.pt
 ckpt scan comment.pt
+# what stands behind: the end of a tar, of tensors, of the one pickle
+echo text >text
+tar -cf plain.tar --format=ustar text
+{ cat plain.tar; printf 'cos\nsystem\n(S"id"\ntR.'; } >behind.tar
+{ printf '5\000\000\000\000\000\000\000{"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}}x'; printf 'cos\nsystem\n(S"id"\ntR.'; } >behind.safetensors
+{ printf '\200\002}.\037\213'; printf 'cos\nsystem\n(S"id"\ntR.' | gzip -nc | tail -c +3; } >behind.pkl
+ckpt scan plain.tar behind.tar behind.safetensors behind.pkl
+# a member is promised by its name, too
+printf 'cmymodule\nmain\n' >data.pkl
+printf 'cat\ndog\n' >words
+tar -cf import.tar --format=ustar data.pkl words
+gzip -nc data.pkl >import.pkl
+ckpt scan import.tar import.pkl

@@ -18,4 +18,5 @@ printf '\357\273\277{"module": "os", "class_name": "system"}' >mark.json
 printf '{"loss": [NaN, -Infinity, "\\ud800"], "module": "os", "class_name": "system"}' >nan.json
 printf '[{"module": "os", "class_name": "system"}]' >list.json
 printf '["NaN", "Infinity \\" NaN", {"class_name": "Dense"}, NaN]' >quoted.json
-ckpt scan -q mark.json nan.json list.json quoted.json
+printf '{"class_name": "Dense", "config": {"activation": {"class_name": "__lambda__", "config": {"value": "4wE"}}}}' >lambda_in.json
+ckpt scan -q mark.json nan.json list.json quoted.json lambda_in.json
