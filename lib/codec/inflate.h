@@ -12,4 +12,13 @@ enum inflate_kind { INFLATE_RAW, INFLATE_ZLIB, INFLATE_GZIP };
 ckpt_status inflate_into(source *src, uint64_t off, uint64_t n, enum inflate_kind kind, spool *to,
                          uint64_t *used, ckpt_error *err);
 
+/* inflate_measure - what the N bare deflated bytes at OFF of SRC unpack to, kept nowhere: *SIZE bytes with
+ * this CRC-32, out of *USED. It fails likewise. */
+ckpt_status inflate_measure(source *src, uint64_t off, uint64_t n, uint64_t *used, uint64_t *size,
+                            uint32_t *crc, ckpt_error *err);
+/* inflate_source - the SIZE bytes that the N bare deflated ones at OFF of SRC unpack to. Forward reading is
+ * one pass, going back starts again. */
+ckpt_status inflate_source(source *src, uint64_t off, uint64_t n, uint64_t size, source **out,
+                           ckpt_error *err);
+
 #endif

@@ -17,6 +17,7 @@ struct zip_entry {
     uint16_t method, flags;
     bool data_known;
     bool duplicate; /* another entry has the same name */
+    bool alone;        /* zip_salvage: deflated, and unpacked without the directory */
     bool crc_unknown;  /* zip_salvage: what recorded it is gone */
     const char *fault; /* zip_salvage: why it is not whole, or NULL */
 };

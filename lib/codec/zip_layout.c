@@ -28,6 +28,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "codec/inflate.h"
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"
 #include "io/reader.h"
@@ -635,7 +636,8 @@ ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
     const struct zip_entry *e = &z->entries[i];
     CKPT_TRY(readable(z, e, err));
     if (e->method != 0)
-        return inflated(z, i, out, err);
+        return e->alone ? inflate_source(z->src, e->data, e->csize, e->usize, out, err)
+                        : inflated(z, i, out, err);
     member *m = ARENA_NEW(z->a, member);
     if (!m)
         return fail_memory(err);

@@ -27,6 +27,7 @@
 
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "codec/inflate.h"
 
 #define LOCAL     30u
 #define CHUNK     (256u * 1024u)
@@ -49,6 +50,7 @@ struct walk {
     size_t n, cap;
     unsigned char *chunk;
     map *names;  /* of those found, each with the first of it */
+    uint64_t in_vain; /* bytes of records that are not whole, looked at so far */
     bool unended; /* the end of the last one cannot be told: what follows may be inside of it … */
     bool nested;  /* … and is, as a name comes again */
     ckpt_error *err;
@@ -112,6 +114,24 @@ static ckpt_status crc_of(struct walk *w, uint64_t at, uint64_t n, uint32_t *crc
         n -= part;
     }
     return CKPT_OK;
+}
+
+/* sum_of - the CRC-32 of what the bytes at AT are, unpacked where E is deflated. *FITS: they are as many as
+ * E says, unless its own end is not known: then it is where they end. */
+static ckpt_status sum_of(struct walk *w, struct zip_entry *e, uint64_t at, uint32_t *crc, bool *fits)
+{
+    uint64_t used, size;
+    *fits = e->csize == e->usize;
+    if (e->method == 0)
+        return crc_of(w, at, e->csize, crc);
+    ckpt_status st = inflate_measure(w->src, at, e->csize, &used, &size, crc, w->err);
+    w->in_vain += size / 16; /* bounded: by the size of the file; unpacking is as quick */
+    *fits = st == CKPT_OK && (e->crc_unknown || (used == e->csize && size == e->usize));
+    if (*fits) {
+        e->csize = used;
+        e->usize = size;
+    }
+    return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
 /* descriptor_at - does one at AT, inside the file, state SIZE bytes? Fills E. */
@@ -216,22 +236,30 @@ static bool borne_out(const struct walk *w, const struct zip_entry *e)
 static ckpt_status check_record(struct walk *w, struct zip_entry *e, bool later)
 {
     uint32_t crc;
-    if (e->fault || e->crc_unknown)
+    bool fits, open = e->crc_unknown;
+    if (e->fault || (open && e->method == 0))
         return CKPT_OK;
-    if (e->method != 0) {
-        e->fault = "it is compressed, and the directory of the archive, which unpacking needs, is damaged";
+    if (e->method != 0 && e->method != 8)
+        e->fault = "it is compressed by a method that is not known here";
+    else if (w->in_vain / 64 > w->src->size)
+        e->fault = "so much of the archive is damaged that it was not looked at";
+    if (e->fault)
         return CKPT_OK;
-    }
-    if (e->csize != e->usize)
-        e->fault = "it is stored, yet its two sizes differ";
-    CKPT_TRY(crc_of(w, e->data, e->csize, &crc));
-    if (crc != e->crc && !e->fault && e->crc)
+    e->alone = e->method == 8;
+    CKPT_TRY(sum_of(w, e, e->data, &crc, &fits));
+    if (!fits)
+        e->fault = e->method == 8 ? "its deflated bytes are broken, or not as many as is recorded"
+                                  : "it is stored, yet its two sizes differ";
+    else if (crc != e->crc && e->crc)
         e->fault = "its bytes do not have the checksum that is recorded";
-    e->crc_unknown = crc != e->crc;
+    e->crc_unknown = open || crc != e->crc;
     if (!e->fault && !e->crc_unknown && crc)
         e->flags = 0; /* it is not encrypted, whatever they say */
-    if (e->fault && !later && !borne_out(w, e))
-        e->limit = e->data;
+    if (e->fault) {
+        w->in_vain += e->csize; /* bounded: records that are not whole end there, or make more than enough */
+        if (!later && !borne_out(w, e))
+            e->limit = e->data;
+    }
     return CKPT_OK;
 }
 
@@ -362,23 +390,25 @@ static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry 
 {
     static const unsigned tails[] = {16, 24, 0};
     uint64_t room = e->limit - e->header; /* bounded: zip_open saw room for it */
-    bool found = false, stored = e->method == 0 || (here && here->method == 0);
+    bool found = false, fits = true;
     uint32_t crc;
-    if (!stored || e->csize != e->usize)
+    if (here && e->method != 0 && (e->method != 8 || here->method == 0)) /* of two methods one is damaged */
+        e->method = here->method;
+    if (e->method != 0 && e->method != 8)
         return CKPT_OK;
-    if (z->crc_none)
-        found = described(w, e, &e->data);
+    if (z->crc_none && described(w, e, &e->data))
+        CKPT_TRY(sum_of(w, e, e->data, &crc, &found));
     for (size_t i = 0; i < sizeof tails / sizeof *tails && !found && e->crc; i++) {
         uint64_t least = LOCAL + e->name.len + tails[i]; /* bounded: a name has 16 bits */
         if (room < least || room - least < e->csize)
             continue;
         e->data = e->limit - tails[i] - e->csize; /* bounded: by the line above */
-        CKPT_TRY(crc_of(w, e->data, e->csize, &crc));
-        found = crc == e->crc;
+        CKPT_TRY(sum_of(w, e, e->data, &crc, &fits));
+        found = fits && crc == e->crc;
     }
     if (found) {
         e->data_known = true;
-        e->method = 0;
+        e->alone = e->method == 8;
         e->flags = here ? e->flags & here->flags : e->flags; /* encryption is told of twice */
         e->fault = NULL;
     }

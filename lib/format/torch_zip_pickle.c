@@ -153,10 +153,14 @@ static const struct step *last_step(const struct row *r)
     return s && s->node && r->t.part_of == CKPT_NO_TENSOR ? s : NULL;
 }
 
-/* none_instead - is ROW lost, with None in its place? */
+/* none_instead - is ROW, no entry of a mapping, lost, with None in its place? */
 static bool none_instead(const ckpt_file *f, const struct row *row)
 {
-    return f->lost_row && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
+    uint32_t pairs = 0;
+    const struct step *s = last_step(row);
+    if (s)
+        (void)value_pairs(s->node, &pairs);
+    return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
 }
 
 /* leave_out - rows that the plan does not keep take their entries with them,

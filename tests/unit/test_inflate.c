@@ -128,9 +128,48 @@ static void refuses_what_is_broken(void)
     buf_free(&b);
 }
 
+/* Four blocks of 50000 bytes each, in any order of reading, and no more than there are. */
+static void is_a_source_too(void)
+{
+    enum { BLOCKS = 4, EACH = 50000 };
+    static unsigned char all[BLOCKS * EACH], got[BLOCKS * EACH];
+    static const uint64_t reads[][2] = {{0, 10}, {10, 70000}, {190000, 10000}, {199999, 1}, {5, 5},
+                                        {100000, 100000}, {0, sizeof all}, {150000, 1}};
+    buf b;
+    buf_init(&b, 1 << 20);
+    buf_text(&b, "before");
+    for (size_t i = 0; i < sizeof all; i++)
+        all[i] = (unsigned char)(i * i >> 7);
+    for (int i = 0; i < BLOCKS; i++) {
+        put_stored(&b, str_of((const char *)all + i * EACH, EACH));
+        b.data[b.len - EACH - 5] = i == BLOCKS - 1; /* the last one is the last */
+    }
+    uint64_t n = b.len - 6, used, size;
+    buf_text(&b, "behind");
+    source *src = source_mem(b.data, b.len, 0), *out = NULL;
+    uint32_t crc;
+    ckpt_error err;
+    CU_ASSERT_EQUAL(inflate_measure(src, 6, b.len - 6, &used, &size, &crc, &err), CKPT_OK);
+    CU_ASSERT(used == n && size == sizeof all && crc == crc32_update(0, all, sizeof all));
+    CU_ASSERT_EQUAL(inflate_measure(src, 6, n - 1, &used, &size, &crc, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof all, &out, NULL), CKPT_OK);
+    for (size_t i = 0; i < sizeof reads / sizeof *reads; i++) {
+        CU_ASSERT_EQUAL(source_read(out, reads[i][0], got, (size_t)reads[i][1], &err), CKPT_OK);
+        CU_ASSERT_EQUAL(memcmp(got, all + reads[i][0], (size_t)reads[i][1]), 0);
+    }
+    source_unref(out);
+    CU_ASSERT_EQUAL_FATAL(inflate_source(src, 6, n, sizeof all + 1, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(source_read(out, sizeof all, got, 1, &err), CKPT_ETRUNCATED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "give 200000, they must give 200001"));
+    source_unref(out);
+    source_unref(src);
+    buf_free(&b);
+}
+
 void suite_inflate(void)
 {
     UNIT(gives_what_was_packed);
+    UNIT(is_a_source_too);
     UNIT(joins_members_of_gzip);
     UNIT(refuses_every_cut);
     UNIT(refuses_what_is_broken);

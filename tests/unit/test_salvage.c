@@ -113,6 +113,43 @@ static void every_length(void)
     cut_everywhere("torch/t10/state_dict.pt", 3);
 }
 
+/* Deflated records, cut everywhere: a tensor is there as soon as all of its bytes are. */
+static void every_length_of_deflated(void)
+{
+    static const char *const files[] = {"torch/exp/06_deflate_all.pt", "torch/exp/32_infozip_r.pt"};
+    for (size_t i = 0; i < 2; i++) {
+        struct original o;
+        zip *z = NULL;
+        load(&o, files[i]);
+        source *src = source_mem(o.bytes, o.size, 0);
+        arena *a = arena_new(1 << 24);
+        CU_ASSERT_EQUAL_FATAL(zip_open(src, a, &z, NULL), CKPT_OK);
+        zip_locate(z);
+        uint32_t most = 0;
+        for (size_t n = 0; n <= o.size; n++) {
+            ckpt_file *f = NULL;
+            if (format_salvage("hurt.pt", source_mem(o.bytes, n, 0), NULL, &f, NULL) != CKPT_OK) {
+                CU_ASSERT_EQUAL(most, 0);
+                continue;
+            }
+            most = 0;
+            for (uint32_t k = 0; k < ckpt_tensor_count(f); k++) {
+                char name[40];
+                snprintf(name, sizeof name, "archive/data/%u", k);
+                const struct zip_entry *e = &z->entries[zip_find(z, str_c(name))];
+                CU_ASSERT_EQUAL(f->lost_row[k], e->data + e->csize > n);
+                CU_ASSERT(f->lost_row[k] || kept_is_same(&o, f, k));
+                most += !f->lost_row[k];
+            }
+            ckpt_close(f);
+        }
+        zip_close(z);
+        source_unref(src);
+        arena_free(a);
+        unload(&o);
+    }
+}
+
 /* A byte of each storage changed: it is lost, nothing else; behind them, nothing is. */
 static void every_storage(void)
 {
@@ -230,6 +267,8 @@ static void every_other_byte(void)
     any_other_byte("torch/t26/state_dict.pt", 1);
     any_other_byte("torch/t215/nocrc.pt", 1);
     any_other_byte("torch/exp/43_no_crc.pt", 1);
+    any_other_byte("torch/exp/06_deflate_all.pt", 1);
+    any_other_byte("torch/exp/32_infozip_r.pt", 3);
     any_other_byte("torch/exp/41_no_dd.pt", 3);
     any_other_byte("torch/exp/44_no_eocd64.pt", 3);
     any_other_byte("torch/t215/tied.pt", 5);
@@ -332,7 +371,8 @@ static void objects_that_hold_what_is_lost(void)
     saves("{'w':" W ",'o':new my.C()!{'a':1,'b':my.D(" LOST ")}}", "o.b;", SAVED, "C(a=1);1;");
     saves("{'w':" W ",'o':new torch.C()!{'a':1,'b':my.D(" LOST ")}}", "o;", SAVED, "");
     saves("{'w':" W ",'o':my.C()!(1,None," LOST ")}", "o;", SAVED, "");
-    /* one that is there twice, a set, a loop; what holds nothing of it stays */
+    /* one that is there twice, a loop; what holds nothing of it stays */
+    saves("{'w':" W ",'a':#1=my.C(" LOST "),'l':[#1]}", "a;l.0;", SAVED, "None;");
     saves("{'w':" W ",'a':#1=my.C(" LOST "),'b':{'c':#1},'d':my.C(" FLOATS ")}", "a;b.c;", SAVED,
           "{};C(<storage>);");
     saves("{'w':" W ",'o':#1~my.C(" LOST ")!{'me':#1},'n':#2~my.C()!{'me':#2}}", "o;", SAVED,
@@ -438,6 +478,7 @@ static void sets_without_a_shard_or_a_part_of_one(void)
 void suite_salvage(void)
 {
     UNIT(every_length);
+    UNIT(every_length_of_deflated);
     UNIT(every_storage);
     UNIT(parts_are_lost_with_their_whole);
     UNIT(every_byte_of_the_directory);

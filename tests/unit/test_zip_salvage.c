@@ -16,31 +16,37 @@ struct record {
     bool wide, no_end; /* a descriptor of 8-byte sizes; or none */
     uint16_t name_off; /* added to the length of the name */
     bool crc_none;
+    bool packed; /* deflated, as one stored block */
 };
 
 static void put(buf *b, const struct record *r)
 {
-    uint32_t n = (uint32_t)strlen(r->payload);
+    uint32_t n = (uint32_t)strlen(r->payload), stored = n + (r->packed ? 5 : 0);
     uint32_t crc = r->crc_none ? 0 : crc32_update(0, r->payload, n) + r->crc_off;
     bool later = r->flags & LATER;
     buf_u32le(b, 0x04034B50);
     buf_u16le(b, 10);
     buf_u16le(b, r->flags);
-    buf_u16le(b, r->method);
+    buf_u16le(b, r->packed ? 8 : r->method);
     buf_u32le(b, 0);
     buf_u32le(b, later ? 0 : crc);
-    buf_u32le(b, later ? 0 : n + (uint32_t)r->csize_off);
+    buf_u32le(b, later ? 0 : stored + (uint32_t)r->csize_off);
     buf_u32le(b, later ? 0 : n);
     buf_u16le(b, (uint16_t)(strlen(r->name) + r->name_off));
     buf_u16le(b, 0);
     buf_text(b, r->name);
+    if (r->packed) {
+        buf_byte(b, 1);
+        buf_u16le(b, (uint16_t)n);
+        buf_u16le(b, (uint16_t)~n);
+    }
     buf_text(b, r->payload);
     if (!later || r->no_end)
         return;
     buf_u32le(b, 0x08074B50);
     buf_u32le(b, crc);
     for (int i = 0; i < 2; i++) {
-        uint32_t size = n + (i ? 0 : (uint32_t)r->csize_off);
+        uint32_t size = i ? n : stored + (uint32_t)r->csize_off;
         buf_u32le(b, size);
         if (r->wide)
             buf_u32le(b, 0);
@@ -119,6 +125,10 @@ static void finds_what_is_whole(void)
         {.name = "a/marks", .payload = "PK\7\10 in the payload, and P alone, PK\3", .flags = LATER},
         {.name = "a/unsummed", .payload = "no CRC-32", .crc_none = true},
         {.name = "a/empty", .payload = ""},
+        {.name = "a/packed", .payload = "deflated", .packed = true},
+        {.name = "a/packed2", .payload = "and PK\7\10 again", .packed = true, .flags = LATER},
+        {.name = "a/packed3", .payload = "wide", .packed = true, .flags = LATER, .wide = true},
+        {.name = "a/hidden", .payload = "not encrypted", .flags = LATER | 1},
     };
     struct saved s = save_all(r, sizeof r / sizeof *r);
     CU_ASSERT_EQUAL(s.z->n, sizeof r / sizeof *r);
@@ -131,7 +141,11 @@ static void finds_what_is_whole(void)
 static void names_what_is_not(void)
 {
     static const struct record r[] = {
-        {.name = "packed", .payload = "x", .method = 8},
+        {.name = "broken", .payload = "x", .method = 8},
+        {.name = "method", .payload = "x", .method = 9},
+        {.name = "packed", .payload = "xyz", .packed = true, .crc_off = 1},
+        {.name = "packed2", .payload = "xyz", .packed = true, .csize_off = -1},
+        {.name = "packed3", .payload = "xyz", .packed = true, .flags = LATER, .csize_off = 1},
         {.name = "wrong", .payload = "other bytes", .crc_off = 1},
         {.name = "sizes", .payload = "two sizes ", .csize_off = -1},
         {.name = "endless", .payload = "no descriptor", .flags = LATER, .no_end = true},
@@ -139,13 +153,36 @@ static void names_what_is_not(void)
         {.name = "cut", .payload = "x", .csize_off = 100000},
     };
     struct saved s = save_all(r, sizeof r / sizeof *r);
-    CU_ASSERT(lost(&s, "packed", "it is compressed"));
+    CU_ASSERT(lost(&s, "broken", "its deflated bytes are broken"));
+    CU_ASSERT(lost(&s, "method", "a method that is not known"));
+    CU_ASSERT(lost(&s, "packed", "do not have the checksum"));
+    CU_ASSERT(lost(&s, "packed2", "its deflated bytes are broken"));
+    CU_ASSERT(lost(&s, "packed3", "where it ends cannot be told"));
     CU_ASSERT(lost(&s, "wrong", "do not have the checksum"));
     CU_ASSERT(lost(&s, "sizes", "its two sizes differ"));
     CU_ASSERT(lost(&s, "endless", "where it ends cannot be told"));
     CU_ASSERT(lost(&s, "full", "cut off, or its size is damaged")); /* 2^32 - 1: says zip64, which is gone */
     CU_ASSERT(lost(&s, "cut", "cut off, or its size is damaged"));
     drop(&s);
+}
+
+/* Deflated bytes tell their own end, which is all that is needed of the last record of a cut file. */
+static void knows_where_deflated_bytes_end(void)
+{
+    buf b;
+    buf_init(&b, 1 << 16);
+    for (size_t less = 0; less < 10; less++) {
+        b.len = 0;
+        put(&b, &(struct record){.name = "last", .payload = "12345678", .flags = LATER, .packed = true});
+        b.len -= 16 - 2; /* of the descriptor two bytes are left */
+        b.len -= less;
+        struct saved s = save(&b);
+        CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
+        CU_ASSERT(less <= 2 ? holds(&s, "last", "12345678") && s.z->entries[0].crc_unknown
+                            : lost(&s, "last", "its deflated bytes"));
+        drop(&s);
+    }
+    buf_free(&b);
 }
 
 /* The last record of a cut file goes on to its end: nobody knows how long it was. */
@@ -259,13 +296,31 @@ static void looks_ahead_so_far(void)
     }
 }
 
+/* Records that all claim the rest of the file, none of them whole: what is read of them has a limit. */
+static void does_not_look_in_vain_for_ever(void)
+{
+    enum { MANY = 20000 };
+    buf b;
+    buf_init(&b, 1 << 24);
+    for (int i = 0; i < MANY; i++)
+        put(&b, &(struct record){
+                    .name = "claims", .payload = "", .crc_off = 1, .csize_off = (MANY - i - 1) * 36});
+    struct saved s = save(&b);
+    CU_ASSERT_FATAL(s.st == CKPT_OK && s.z->n == 1);
+    CU_ASSERT(lost(&s, "claims", "two sizes differ"));
+    drop(&s);
+    buf_free(&b);
+}
+
 void suite_zip_salvage(void)
 {
     UNIT(finds_what_is_whole);
     UNIT(names_what_is_not);
+    UNIT(knows_where_deflated_bytes_end);
     UNIT(keeps_the_last_one_open);
     UNIT(takes_none_of_two_that_differ);
     UNIT(leaves_archives_in_payloads_alone);
     UNIT(passes_false_marks);
     UNIT(looks_ahead_so_far);
+    UNIT(does_not_look_in_vain_for_ever);
 }

@@ -30,3 +30,6 @@ for g in $f corpus/torch/t215/nocrc.pt; do
     done
     echo "$whole of $n"
 done
+# deflated records need no directory either
+g=corpus/torch/exp/06_deflate_all.pt
+for n in 600 350 310 200; do head -c $n $g >j.pt; ckpt salvage -f j.pt -o k.pt; echo $?; ckpt diff $g k.pt; done
