@@ -67,7 +67,7 @@ static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsign
 bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
 {
     struct search s = {0, out};
-    const ckpt_value *root = ckpt_file_root(f);
+    const ckpt_value *root = ckpt_file_root(f); /* first: rows have no nodes before */
     uint32_t row = ckpt_tensor_find(f, name);
     ckpt_tensor t;
     if (ckpt_tensor_at(f, row, &t)) {

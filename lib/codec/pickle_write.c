@@ -530,8 +530,8 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     size_t end = out->len - 1; /* bounded: where STOP is */
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    while (out->len < size && buf_ok(out))
-        buf_byte(out, 0);
-    *fits = buf_ok(out) && pickle_fill(out->data + end, size - end); /* bounded: end < size */
-    return buf_ok(out) ? CKPT_OK : fail_memory(err);
+    if (!buf_room(out, size - out->len)) /* bounded: looked at just now */
+        return fail_memory(err);
+    *fits = pickle_fill(out->data + end, size - end); /* bounded: end < size */
+    return CKPT_OK;
 }

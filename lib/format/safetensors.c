@@ -35,12 +35,11 @@
 struct header {
     ckpt_file *f;
     json_scan j;
-    char *text;           /* of the header; … */
-    size_t kept;          /* … so much of its beginning are records, and texts with a NUL each, that stay */
-    uint64_t data, ndata; /* where the data begin, and how many they are */
-    uint64_t wanted;      /* as many as the entries describe */
-    struct compact *p;    /* what was read so far: records where the header was, in front of what follows */
-    ckpt_str name;        /* of the one that is being read */
+    struct compact *p; /* what was read so far: records where the header was, in front of what follows */
+    size_t kept;       /* so much of its beginning are records, and texts with a NUL each, that stay */
+    uint64_t ndata;    /* how many bytes the data are */
+    uint64_t wanted;   /* as many as the entries describe */
+    ckpt_str name;     /* of the one that is being read */
     map *names;
     ckpt_str last_dtype; /* as the format spells it: what it stands for is */
     ckpt_dtype dtype;
@@ -189,7 +188,7 @@ static uint64_t header_pos(const struct header *h)
  * around it make room for a NUL. A header of very many names takes half of itself then. */
 static ckpt_str keep(struct header *h)
 {
-    char *at = h->text + h->kept; /* bounded: in front of what is read next */
+    char *at = (char *)h->p->bytes + h->kept; /* bounded: in front of what is read next */
     size_t n = h->j.str.len;
     if (n)
         memmove(at, h->j.str.ptr, n);
@@ -232,18 +231,12 @@ static ckpt_status read_entry(struct header *h, struct compact_row *x)
                                  "an object with dtype, shape and data_offsets"));
 }
 
-/* entry_pos - where X is in the file. */
-static uint64_t entry_pos(const struct header *h, const struct compact_row *x)
-{
-    return source_pos(h->f->src, 8 + (uint64_t)x->at); /* bounded: by the header's length */
-}
-
 static ckpt_status given_twice(struct header *h, const struct compact_row *x)
 {
     file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
     if (!h->f->check)
         return CKPT_OK;
-    (void)fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
+    (void)fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
                "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
                STR_ARG(x->name));
     return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
@@ -383,10 +376,10 @@ static ckpt_status in_order(struct header *h)
 static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
 {
     uint64_t want = h->wanted;
-    (void)fail(h->err, CKPT_ETRUNCATED, entry_pos(h, x),
+    (void)fail(h->err, CKPT_ETRUNCATED, safetensors_place(h->f, x),
                "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
                LL(x->begin), LL(x->end), LL(h->ndata));
-    if (checked_add(want, h->data, &want))
+    if (checked_add(want, h->p->data, &want))
         fail_hint(
             h->err,
             "the download stopped early: the header describes %llu bytes, this file has %llu; get it again",
@@ -404,15 +397,15 @@ static ckpt_status check_size(const struct header *h, const struct compact_row *
         ok = checked_mul(bits, h->p->sizes[x->shape + k], &bits); /* bounded: it has so many */
     unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
     if (!ok || !checked_mul(bits, width, &bits))
-        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
                     "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
     if (bits % 8)
-        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
                     "tensor \"%.*s\" has {%llu bits}, which is not {=a whole number of bytes}",
                     STR_ARG(x->name), LL(bits));
     if (bits / 8 != x->end - x->begin)
         return fail(
-            h->err, CKPT_EFORMAT, entry_pos(h, x),
+            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
             "tensor \"%.*s\" needs {=%llu bytes} for its shape, its data_offsets %llu..%llu hold {%llu}",
             STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
     return CKPT_OK;
@@ -423,12 +416,12 @@ static ckpt_status check_begin(const struct header *h, const struct compact_row 
                                uint64_t start)
 {
     if (x->begin < start)
-        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
                     "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" uses them {=up to %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
     if (x->begin > start && !h->lost)
         return fail(
-            h->err, CKPT_EFORMAT, entry_pos(h, x),
+            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
             "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
             STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
     return CKPT_OK;
@@ -437,7 +430,7 @@ static ckpt_status check_begin(const struct header *h, const struct compact_row 
 static ckpt_status check_end(const struct header *h, const struct compact_row *x)
 {
     if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, entry_pos(h, x),
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
                     "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
     return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
@@ -480,7 +473,7 @@ static ckpt_status check_entries(struct header *h)
     if (end >= h->ndata || h->lost || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < ndata */
-    uint64_t at = h->f->check ? source_pos(h->f->src, h->data + end) : CKPT_NO_OFFSET;
+    uint64_t at = h->f->check ? source_pos(h->f->src, h->p->data + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu bytes} behind {=the last tensor} belong to none",
                LL(h->ndata - end));
     return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
@@ -557,10 +550,8 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
                             .src = f->src,
                             .data = 8 + n};
     f->flat = true;
-    h.data = 8 + n;
-    h.ndata = f->src->size - h.data;
+    h.ndata = f->src->size - h.p->data;
     json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
-    h.text = text;
     h.names = map_index((size_t)n / 96, name_of, &h); /* as long as an entry mostly is */
     ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
     map_free(h.names);

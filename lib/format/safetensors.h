@@ -10,6 +10,11 @@
 /* Beyond this the Hub's own clients refuse to parse a header. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
+/* safetensors_place - where the entry of X is in F's file. */
+static inline uint64_t safetensors_place(const ckpt_file *f, const struct compact_row *x)
+{
+    return source_pos(f->src, 8 + (uint64_t)x->at); /* bounded: by the header's length */
+}
 /* safetensors_expand - safetensors_rows.c: ckpt_file's expand. */
 ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err);
 /* safetensors_write - safetensors_write.c: the format's write. */

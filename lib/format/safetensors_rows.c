@@ -22,11 +22,6 @@ struct rows {
     ckpt_error *err;
 };
 
-static uint64_t entry_pos(const struct rows *r, const struct compact_row *x)
-{
-    return source_pos(r->f->src, 8 + (uint64_t)x->at); /* bounded: by the header's length */
-}
-
 /* torch's float4 tensor counts bytes, the header counts values: two a byte. */
 static ckpt_status halve_last(const struct rows *r, const struct compact_row *x, const uint64_t **shape)
 {
@@ -34,7 +29,7 @@ static ckpt_status halve_last(const struct rows *r, const struct compact_row *x,
     if (!copy)
         return fail_memory(r->err);
     if (x->ndim == 0 || (*shape)[x->ndim - 1] % 2)
-        return fail(r->err, CKPT_EUNSUPPORTED, entry_pos(r, x),
+        return fail(r->err, CKPT_EUNSUPPORTED, safetensors_place(r->f, x),
                     "tensor \"%.*s\" has a last dimension that splits a byte of two F4 values",
                     STR_ARG(x->name));
     memcpy(copy, *shape, x->ndim * sizeof *copy); /* bounded: the copy was just allocated */
@@ -73,7 +68,8 @@ static ckpt_status add_row(const struct rows *r, const struct compact_row *x, st
     ckpt_file *f = r->f;
     ckpt_value *root = f->root;
     to->key = (ckpt_value){.type = CKPT_V_STR, .row = CKPT_NO_TENSOR, .u.str = x->name};
-    to->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = entry_pos(r, x)};
+    to->val =
+        (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = safetensors_place(f, x)};
     to->path = (ckpt_path_elem){.str = x->name};
     to->step = (struct step){.node = root, .index = root->u.dict.n};
     root->u.dict.pairs[root->u.dict.n++] = (value_pair){&to->key, &to->val};

@@ -9,7 +9,7 @@
  * noted in the index, and so is metadata that is not `format`.
  *
  * A set and the one file STEM.EXT take each other's place: transformers loads
- * the file where both are (utils/hub.py), others the set.
+ * the file where both are (see shards.c), others the set.
  */
 #include <errno.h>
 #include <fcntl.h>

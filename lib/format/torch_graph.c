@@ -405,7 +405,8 @@ static ckpt_status submodules(struct walk *w, struct submodule of, struct submod
     const value_pair *pairs;
     CKPT_TRY(module_dict(w, of.module, "_modules", &pairs, &count));
     if (of.depth >= w->g.f->limits.max_depth)
-        return fail(w->g.err, CKPT_ELIMIT, of.module->offset, "modules nested {deeper} than {=%u}", of.depth);
+        return fail(w->g.err, CKPT_ELIMIT, graph_at(&w->g, of.module), "modules nested {deeper} than {=%u}",
+                    of.depth);
     for (uint32_t i = count; i-- > 0;) {
         ckpt_str name;
         if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))

@@ -201,6 +201,13 @@ static bool is_tensor(const ckpt_value *v)
            value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
 }
 
+/* place_of - where in the file V was made. */
+static uint64_t place_of(const struct script *s, const ckpt_value *v)
+{
+    struct torch_storages st = torch_archive_storages(s->ta);
+    return st.stream ? source_pos(st.stream, v->offset) : CKPT_NO_OFFSET;
+}
+
 static bool is_object(const ckpt_value *v)
 {
     return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call.callable), STR_LIT("__torch__")) &&
@@ -276,7 +283,8 @@ static ckpt_status push_submodules(struct script *s, struct submodule m, struct 
     ckpt_str name;
     const value_pair *pairs = value_pairs(value_state(m.object), &count);
     if (m.depth >= s->f->limits.max_depth)
-        return fail(s->err, CKPT_ELIMIT, m.object->offset, "modules nested {deeper} than {=%u}", m.depth);
+        return fail(s->err, CKPT_ELIMIT, place_of(s, m.object), "modules nested {deeper} than {=%u}",
+                    m.depth);
     for (uint32_t i = count; i-- > 0;) {
         if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
             continue;
@@ -359,7 +367,7 @@ static ckpt_status not_module(const struct script *s, const ckpt_value *root)
 {
     char type[64];
     struct torch_storages st = torch_archive_storages(s->ta);
-    (void)fail(s->err, CKPT_EFORMAT, source_pos(st.stream, root->offset),
+    (void)fail(s->err, CKPT_EFORMAT, place_of(s, root),
                "the root of a TorchScript archive must be {=a module}, this is {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
     fail_near(s->err, st.packed_at, st.part);

@@ -685,7 +685,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
     for (size_t i = 0; i < w->n; i++)
         w->items[i]->number = 0;
     if (st == CKPT_OK && w->no_tuple)
-        return fail(err, CKPT_ELOSSY, w->no_tuple->offset,
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, /* of which of its pickles, is not known here */
                     "a persistent id stands where a call has its arguments; that cannot be written");
     return st == CKPT_OK && w->failed ? fail_memory(err) : st;
 }

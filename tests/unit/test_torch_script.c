@@ -113,6 +113,9 @@ static void limits_and_roots(void)
     made_close(&m);
     fails(NET("'a':" NET("'b':" NET(""))), &(ckpt_limits){.max_depth = 2}, CKPT_ELIMIT,
           "modules nested deeper than 2");
+    m = scripted(NET("'a':" NET("'b':^" NET(""))), CODE, "()", &(ckpt_limits){.max_depth = 2});
+    CU_ASSERT_EQUAL(m.err.offset, 64 + pickled_mark);
+    made_close(&m);
     fails(NET("'a':" NET("") ",'b':" NET("") ","
         "'c':" NET("")), &(ckpt_limits){.max_tensors = 2}, CKPT_ELIMIT,
           "more than 2 modules");
