@@ -301,20 +301,24 @@ static void measure(size_t *width, const char *p, size_t n)
     *width = wide > *width ? wide : *width;
 }
 
+static void collect_cell(struct table *t)
+{
+    if (t->ncells == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 64;
+        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
+    }
+    t->bytes[t->ncells++] = (uint32_t)(t->text.len - t->begun);
+}
+
 void table_cell(struct table *t)
 {
-    size_t n = t->text.len - t->begun;
     unsigned c = t->column++;
     if (t->pass == TABLE_PRINTS)
         line_cell(t, c);
     else
-        measure(&t->width[c], t->text.ptr + t->begun, n);
-    if (t->pass == TABLE_COLLECTS && t->ncells == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
-        t->bytes = mem_grow(t->bytes, t->cap, sizeof *t->bytes);
-    }
+        measure(&t->width[c], t->text.ptr + t->begun, t->text.len - t->begun);
     if (t->pass == TABLE_COLLECTS)
-        t->bytes[t->ncells++] = (uint32_t)n;
+        collect_cell(t);
     t->begun = t->text.len;
 }
 

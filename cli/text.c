@@ -151,13 +151,12 @@ void text_value(struct text *t, const ckpt_value *v, size_t nodes)
 /* put_uint - N's digits at OUT, which has room for UINT_DIGITS; returns where they end. */
 static char *put_uint(char *out, uint64_t n)
 {
-    char digits[UINT_DIGITS];
-    size_t i = UINT_DIGITS;
-    do
-        digits[--i] = (char)('0' + n % 10);
-    while (n /= 10);
-    memcpy(out, digits + i, UINT_DIGITS - i);
-    return out + UINT_DIGITS - i;
+    size_t digits = 1;
+    for (uint64_t rest = n; rest >= 10; rest /= 10)
+        digits++;
+    for (size_t i = digits; i-- > 0; n /= 10)
+        out[i] = (char)('0' + n % 10);
+    return out + digits;
 }
 
 /* ended - what was put behind the text up to END is part of it. */
@@ -236,13 +235,17 @@ void text_noun(struct text *t, uint64_t n, const char *one, const char *many)
 
 void text_dims(struct text *t, const uint64_t *dims, uint32_t n, const char *between)
 {
-    text_byte(t, '[');
+    size_t gap = strlen(between);
+    room(t, 2 + n * (gap + UINT_DIGITS));
+    char *end = t->ptr + t->len;
+    *end++ = '[';
     for (uint32_t i = 0; i < n; i++) {
         if (i)
-            text_add(t, between);
-        text_uint(t, dims[i]);
+            end = (char *)memcpy(end, between, gap) + gap;
+        end = put_uint(end, dims[i]);
     }
-    text_byte(t, ']');
+    *end++ = ']';
+    ended(t, end);
 }
 
 void text_shape(struct text *t, const ckpt_tensor *x)

@@ -126,7 +126,7 @@ static struct chunk *chunk_new(size_t size)
     size_t bytes;
     if (!checked_add(size, sizeof(struct chunk), &total) || !checked_size(total, &bytes))
         return NULL;
-    struct chunk *c = bytes < HUGE ? calloc(1, bytes) : chunk_map(bytes);
+    struct chunk *c = bytes <= HUGE / 2 ? calloc(1, bytes) : chunk_map(bytes);
     if (c)
         c->size = size;
     return c;
@@ -174,30 +174,39 @@ static void *refuse(arena *a)
     return NULL;
 }
 
-/* N bytes, which may GROW, at a multiple of ALIGN, a power of two. */
-static void *take(arena *a, size_t n, size_t align, bool grow)
+/* cut - the next N bytes of C behind PAD, which it has. */
+static void *cut(arena *a, struct chunk *c, size_t pad, size_t n)
 {
-    if (a->fail_in && --a->fail_in == 0)
-        return NULL;
-    if (n == 0)
-        n = 1;
-    struct chunk *c = a->head;
-    size_t pad = c ? (size_t)-c->used & (align - 1) : 0;
-    bool alone = grow && n > LAST_SMALL;
-    if (!c || alone || pad > c->size - c->used || n > c->size - c->used - pad) {
-        if (n > a->max || a->used > a->max - n)
-            return refuse(a);
-        c = chunk_for(a, n, grow);
-        if (!c)
-            return NULL;
-        pad = 0;
-    }
-    if (n > a->max || a->used > a->max - n || pad > a->max - n - a->used)
+    uint64_t left = a->max - a->used;
+    if (n > left || pad > left - n)
         return refuse(a);
     unsigned char *at = c->data + c->used + pad;
     c->used += pad + n;
     a->used += pad + n;
     return at;
+}
+
+static void *take_new(arena *a, size_t n, bool grow)
+{
+    if (n > a->max - a->used)
+        return refuse(a);
+    struct chunk *c = chunk_for(a, n, grow);
+    return c ? cut(a, c, 0, n) : NULL;
+}
+
+/* N bytes, which may GROW, at a multiple of ALIGN, a power of two. */
+static void *take(arena *a, size_t n, size_t align, bool grow)
+{
+    struct chunk *c = a->head;
+    n = n ? n : 1;
+    if (a->fail_in && --a->fail_in == 0)
+        return NULL;
+    if (!c || (grow && n > LAST_SMALL))
+        return take_new(a, n, grow);
+    size_t pad = (size_t)-c->used & (align - 1), left = c->size - c->used;
+    if (pad > left || n > left - pad)
+        return take_new(a, n, grow);
+    return cut(a, c, pad, n);
 }
 
 void *arena_alloc(arena *a, size_t n) { return take(a, n, alignof(max_align_t), false); }

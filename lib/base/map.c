@@ -209,10 +209,11 @@ static bool grow(map *m)
     return true;
 }
 
+/* room - for one key more, of TEXT or a number. */
 static bool room(map *m, bool text)
 {
     if (m->slots)
-        return m->count < m->nslots / 4 * 3 || grow(m);
+        return grow(m);
     m->slot_size = m->text_of ? INDEX_SLOT : text ? TEXT_SLOT : NUMBER_SLOT;
     m->slots = slots_new(m->nslots, m->slot_size);
     return m->slots != NULL;
@@ -220,14 +221,19 @@ static bool room(map *m, bool text)
 
 static bool put(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
 {
-    if (!room(m, ptr != NULL))
+    if ((!m->slots || m->count >= m->nslots / 4 * 3) && !room(m, ptr != NULL))
         return false;
     struct slot *s = find(m, ptr, key, hash);
     if (old)
         *old = s->hash ? s->value : MAP_NONE;
     if (s->hash)
         return true;
-    memcpy(s, &(struct slot){hash, value, key, ptr}, m->slot_size);
+    s->hash = hash;
+    s->value = value;
+    if (m->slot_size > INDEX_SLOT)
+        s->key = key;
+    if (m->slot_size > NUMBER_SLOT)
+        s->ptr = ptr;
     m->count++;
     return true;
 }

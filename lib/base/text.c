@@ -171,14 +171,13 @@ static ckpt_str number(ckpt_str s, size_t *pos)
 static size_t shared(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
-    uint64_t differ = 0;
-    for (; n - i >= 8; i += 8)
-        if ((differ = load_u64le((const unsigned char *)a.ptr + i) ^
-                      load_u64le((const unsigned char *)b.ptr + i)))
-            break;
-    for (; differ && !(differ & 0xff); differ >>= 8)
-        i++;
-    while (i < n && a.ptr[i] == b.ptr[i])
+    const unsigned char *p = (const unsigned char *)a.ptr, *q = (const unsigned char *)b.ptr;
+    for (; n - i >= 8; i += 8) {
+        uint64_t differ = load_u64le(p + i) ^ load_u64le(q + i);
+        if (differ)
+            return i + (size_t)__builtin_ctzll(differ) / 8;
+    }
+    while (i < n && p[i] == q[i])
         i++;
     return i;
 }

@@ -42,16 +42,23 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     return cp;
 }
 
+static bool eight_ascii(const char *p)
+{
+    uint64_t word;
+    memcpy(&word, p, sizeof word);
+    return !(word & 0x8080808080808080u);
+}
+
 /* How many bytes from POS are ASCII. */
 static size_t ascii_run(ckpt_str s, size_t pos)
 {
-    size_t n = 0;
-    for (uint64_t word; s.len - pos - n >= sizeof word; n += sizeof word) {
-        memcpy(&word, s.ptr + pos + n, sizeof word);
-        if (word & 0x8080808080808080u)
-            break;
-    }
-    while (n < s.len - pos && (unsigned char)s.ptr[pos + n] < 0x80)
+    size_t n = 0, left = s.len - pos;
+    const char *p = s.ptr + pos;
+    while (left - n >= 8 && eight_ascii(p + n))
+        n += 8;
+    if (left >= 8 && left - n < 8 && eight_ascii(p + left - 8))
+        return left;
+    while (n < left && (unsigned char)p[n] < 0x80)
         n++;
     return n;
 }

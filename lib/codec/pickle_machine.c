@@ -18,6 +18,7 @@
 #define FREE_SCRATCH ((uint64_t)64 << 20)
 #define BYTES_A_PUT  16u /* of a pickle, about */
 #define BYTES_A_CALL 64u
+#define FEW          4u
 #define LIKELY_MOST  ((size_t)1 << 19)
 #define DENSE_MEMO   1024u /* indexes below this, or below twice the puts so far, are an array */
 
@@ -149,19 +150,12 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     return true;
 }
 
-/* machine_begin - a malloc'ed array for one thing in EACH bytes of what is left to read: memory
- * that is not touched costs nothing, an array that grows is copied. */
-static bool machine_begin(struct machine *m, void *array, size_t *cap, size_t size, unsigned each)
+/* likely - how many things there are that take EACH bytes of what is left to read: room that
+ * is not touched costs nothing, an array that grows is copied. */
+static size_t likely(const struct machine *m, unsigned each)
 {
-    uint64_t likely = machine_left(m) / each + 64;
-    size_t n = likely < LIKELY_MOST ? (size_t)likely : LIKELY_MOST;
-    void *at = malloc(n * size); /* bounded: by LIKELY_MOST */
-    if (!at)
-        m->status = fail_memory(m->err);
-    else
-        *cap = n;
-    memcpy(array, &at, sizeof at);
-    return at != NULL;
+    uint64_t n = machine_left(m) / each + FEW;
+    return n < LIKELY_MOST ? (size_t)n : LIKELY_MOST;
 }
 
 bool machine_mark(struct machine *m)
@@ -199,8 +193,11 @@ static bool memo_reach(struct machine *m, uint64_t index)
     uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
     if (index >= worth)
         return true;
-    if (!m->memo && !machine_begin(m, &m->memo, &m->memo_cap, sizeof *m->memo, BYTES_A_PUT))
-        return false;
+    if (!m->memo) {
+        size_t n = likely(m, BYTES_A_PUT);
+        m->memo = malloc(n * sizeof *m->memo); /* bounded: by LIKELY_MOST */
+        m->memo_cap = m->memo ? n : 0;
+    }
     while (index >= m->memo_cap)
         if (!machine_grow(m, &m->memo, &m->memo_cap, sizeof *m->memo))
             return false;
@@ -392,17 +389,16 @@ ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value
 
 /* ------------------------------------------------------------------ facts */
 
-bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap, ckpt_value *v)
+bool machine_note_more(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {
-    if (!m->noting)
-        return true;
-    if (!*cap && list != &m->facts->globals && /* those are few */
-        !machine_begin(m, list, cap, sizeof **list, BYTES_A_CALL))
-        return false;
-    if (*n == *cap && !machine_grow(m, list, cap, sizeof **list))
-        return false;
-    (*list)[(*n)++] = v;
-    return true;
+    bool few = n || list == &m->facts->globals;
+    size_t want = few ? n + FEW : likely(m, BYTES_A_CALL); /* bounded: n is in memory */
+    ckpt_value **grown = arena_grow(m->a, *list, n, cap, want, sizeof *grown);
+    if (grown)
+        *list = grown;
+    else
+        machine_memory(m);
+    return grown != NULL;
 }
 
 bool machine_mutates(struct machine *m, const ckpt_value *target)
@@ -411,28 +407,15 @@ bool machine_mutates(struct machine *m, const ckpt_value *target)
     bool plain = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT || target->type == CKPT_V_SET;
     if (!m->noting || (plain && m->op != PICKLE_BUILD))
         return true;
-    if (f->nmutations == f->cap_mutations &&
-        !machine_grow(m, &f->mutations, &f->cap_mutations, sizeof *f->mutations))
+    struct pickle_mutation *grown = arena_grow(m->a, f->mutations, f->nmutations, &f->cap_mutations,
+                                               f->nmutations + FEW, sizeof *grown);
+    if (!grown) {
+        machine_memory(m);
         return false;
+    }
+    f->mutations = grown;
     f->mutations[f->nmutations++] = (struct pickle_mutation){m->at, m->op, target};
     return true;
-}
-
-/* settle - moves a malloc'ed array of N to the arena, where it has its exact
- * size; it is empty if that fails. */
-static void settle(struct machine *m, void *array, size_t *n, size_t *cap, size_t size)
-{
-    void *old, *at = NULL;
-    memcpy(&old, array, sizeof old);
-    if (*n && (at = arena_array(m->a, *n, size)))
-        memcpy(at, old, *n * size); /* bounded: as many were allocated */
-    if (*n && !at && m->status == CKPT_OK)
-        machine_memory(m);
-    if (!at)
-        *n = 0;
-    *cap = *n;
-    memcpy(array, &at, sizeof at);
-    free(old);
 }
 
 ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
@@ -455,10 +438,8 @@ ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos,
 void machine_free(struct machine *m)
 {
     struct pickle_facts *f = m->facts;
-    settle(m, &f->globals, &f->nglobals, &f->cap_globals, sizeof *f->globals);
-    settle(m, &f->calls, &f->ncalls, &f->cap_calls, sizeof *f->calls);
-    settle(m, &f->persids, &f->npersids, &f->cap_persids, sizeof *f->persids);
-    settle(m, &f->mutations, &f->nmutations, &f->cap_mutations, sizeof *f->mutations);
+    arena_shrink(m->a, f->calls, f->ncalls * sizeof *f->calls);       /* bounded: they are … */
+    arena_shrink(m->a, f->persids, f->npersids * sizeof *f->persids); /* … in memory */
     reader_free(&m->r);
     map_free(m->sparse);
     free(m->far);

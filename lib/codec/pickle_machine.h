@@ -91,12 +91,13 @@ bool push_text1(struct machine *m, ckpt_value_type type); /* a length of 1, 4, 8
 bool push_text4(struct machine *m, ckpt_value_type type);
 bool push_text8(struct machine *m, ckpt_value_type type);
 
-bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap, ckpt_value *v);
+/* machine_note_more - room in a list of facts for more than its N. */
+bool machine_note_more(struct machine *m, ckpt_value ***list, size_t n, size_t *cap);
 bool machine_mutates(struct machine *m, const ckpt_value *target);
 
 ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos, uint64_t end,
                          struct pickle_facts *facts, ckpt_error *err);
-/* machine_free - frees the machine; the facts move to the arena. */
+/* machine_free - all but the nodes and the facts, which are in the arena. */
 void machine_free(struct machine *m);
 
 static inline uint64_t machine_here(const struct machine *m)
@@ -131,6 +132,15 @@ static inline bool put(struct machine *m, uint64_t index)
         return machine_put(m, index);
     m->memo[m->memo_len++] = m->stack[m->top - 1];
     m->memo_count++;
+    return true;
+}
+/* machine_note - V is one more of a list of facts. */
+static inline bool machine_note(struct machine *m, ckpt_value ***list, size_t *n, size_t *cap, ckpt_value *v)
+{
+    if (m->noting && *n == *cap && !machine_note_more(m, list, *n, cap))
+        return false;
+    if (m->noting)
+        (*list)[(*n)++] = v;
     return true;
 }
 /* grab - N zeroed bytes of the arena, N a multiple of 8. */

@@ -373,12 +373,6 @@ static bool dup(struct machine *m)
     return push(m, m->stack[m->top - 1]);
 }
 
-static bool op_get(struct machine *m, size_t width)
-{
-    const unsigned char *b = take(m, width);
-    return b && machine_get(m, width == 1 ? b[0] : load_u32le(b));
-}
-
 static bool op_proto(struct machine *m)
 {
     const unsigned char *b = take(m, 1);
@@ -450,9 +444,9 @@ static bool step(struct machine *m)
     case PICKLE_ADDITEMS: return above_mark(m, add_items);
     case PICKLE_GET:
     case PICKLE_PUT: return memo_line(m);
-    case PICKLE_BINGET: return op_get(m, 1);
+    case PICKLE_BINGET: return (b = take(m, 1)) && machine_get(m, b[0]);
     case PICKLE_INST: return op_inst(m);
-    case PICKLE_LONG_BINGET: return op_get(m, 4);
+    case PICKLE_LONG_BINGET: return (b = take(m, 4)) && machine_get(m, load_u32le(b));
     case PICKLE_LIST: return gather(m, CKPT_V_LIST);
     case PICKLE_EMPTY_LIST: return push(m, node(m, CKPT_V_LIST));
     case PICKLE_OBJ: return op_obj(m);

@@ -113,20 +113,17 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     uint16_t name = load_u16le(h + 28), extra = load_u16le(h + 30), comment = load_u16le(h + 32);
     uint16_t disk = load_u16le(h + 34);
     e->header = load_u32le(h + 42);
-    /* bounded: three times 16 bits */
+    /* bounded: three times 16 bits, less than a window */
     uint64_t rest = (uint64_t)name + extra + comment;
     if (left - CENTRAL < rest)
         return past_end(z, at, CENTRAL + rest, left, err);
-    (void)reader_take(r, CENTRAL);
-    h = reader_take(r, name);
-    e->name = h ? arena_str(z->a, str_of((const char *)h, name)) : str_of(NULL, 0);
-    h = reader_take(r, extra);
-    if (!reader_skip(r, comment))
+    h = reader_take(r, CENTRAL + (size_t)rest);
+    if (!h)
         return r->status;
+    e->name = arena_str(z->a, str_of((const char *)h + CENTRAL, name));
     if (!e->name.ptr)
         return fail_memory(err);
-    cursor ex = cursor_of(h, extra, 0);
-    if (!wide_fields(e, ex))
+    if (!wide_fields(e, cursor_of(h + CENTRAL + name, extra, 0)))
         return bad_entry(z, at, e, "its extra fields have a length of", extra,
                          "enough for the zip64 sizes that they stand for", err);
     if (disk != 0 && disk != 0xFFFF)

@@ -65,9 +65,14 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
 {
     const struct dtype_info *d = dtype_info(dt);
-    if (d->block_bytes == 0 || elems % d->block_elems != 0)
+    if (d->block_bytes == 0)
         return false;
-    return checked_mul(elems / d->block_elems, d->block_bytes, out);
+    if (d->block_elems > 1) { /* few have: a division takes longer than all the rest */
+        if (elems % d->block_elems != 0)
+            return false;
+        elems /= d->block_elems;
+    }
+    return checked_mul(elems, d->block_bytes, out);
 }
 
 const char *ckpt_dtype_name(ckpt_dtype dtype) { return dtype_info(dtype)->name; }

@@ -169,11 +169,45 @@ static ckpt_str key_of(const void *user, uint32_t i)
     return f->table.storages[i].s.key;
 }
 
-map *file_storage_keys(ckpt_file *f, size_t expected)
+map *file_storage_keys(ckpt_file *f)
 {
+    bool ok = true;
     if (!f->storage_keys)
-        f->storage_keys = map_index(expected, key_of, f);
-    return f->storage_keys;
+        f->storage_keys = map_index(f->table.nstorages, key_of, f);
+    for (; f->storage_keys && ok && f->nkeyed < f->table.nstorages; f->nkeyed += ok) {
+        const struct storage *s = &f->table.storages[f->nkeyed];
+        ok = !s->keyed || map_put(f->storage_keys, s->s.key, (uint32_t)f->nkeyed, NULL);
+    }
+    return ok ? f->storage_keys : NULL;
+}
+
+/* comes_after - "10" after "9" after "8". */
+static bool comes_after(ckpt_str key, ckpt_str other)
+{
+    return key.len != other.len ? key.len > other.len : str_compare(key, other) > 0;
+}
+
+/* torch numbers its storages: what comes after all others is not among them, and mostly no
+ * key is ever looked up. */
+ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err)
+{
+    *index = CKPT_NO_STORAGE;
+    if (comes_after(key, f->last_key))
+        return CKPT_OK;
+    const map *keys = file_storage_keys(f);
+    if (!keys)
+        return fail_memory(err);
+    *index = map_get(keys, key); /* MAP_NONE is CKPT_NO_STORAGE */
+    return CKPT_OK;
+}
+
+ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err)
+{
+    s->keyed = true;
+    CKPT_TRY(table_storage(&f->table, s, index, err));
+    if (comes_after(s->s.key, f->last_key))
+        f->last_key = s->s.key;
+    return CKPT_OK;
 }
 
 uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v)

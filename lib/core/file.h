@@ -59,7 +59,9 @@ struct ckpt_file {
     ckpt_file **parts; /* shards, checkpoints inside it: opened, closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */
-    map *storage_keys;   /* torch: storage key -> storage */
+    map *storage_keys;   /* torch: storage key -> storage, of the first NKEYED; file_storage_keys */
+    size_t nkeyed;
+    ckpt_str last_key;   /* the greatest of those keys, file_storage_add */
     map *node_storages;  /* node that holds bytes itself (numpy array, stream in a bytes object) -> storage */
     void *container;     /* the format's own, such as its archive */
     void (*container_free)(void *);
@@ -97,9 +99,12 @@ struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no mem
 /* file_replacement - the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);
-/* file_storage_keys - storage_keys, made on first use for about EXPECTED storages,
- * each of which it finds by its key in the table; NULL: no memory. */
-map *file_storage_keys(ckpt_file *f, size_t expected);
+/* file_storage_keys - storage_keys of all storages that there are; NULL: no memory. */
+map *file_storage_keys(ckpt_file *f);
+/* file_storage_find - *INDEX is the storage that file_storage_add added under KEY, or CKPT_NO_STORAGE. */
+ckpt_status file_storage_find(ckpt_file *f, ckpt_str key, uint32_t *index, ckpt_error *err);
+/* file_storage_add - table_storage for one that is to be found by its key. */
+ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, ckpt_error *err);
 /* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
  * a whole stream for an argument; CKPT_NO_STORAGE: none. */
 uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);

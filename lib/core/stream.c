@@ -113,7 +113,7 @@ static ckpt_status look_read(struct look *l, uint64_t first, uint64_t count, uns
 
 ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_options *o, ckpt_error *err)
 {
-    if (!st->s.has_crc || crc == st->crc) {
+    if (!st->has_crc || crc == st->crc) {
         st->crc_checked = true;
         return CKPT_OK;
     }
@@ -132,7 +132,7 @@ ckpt_status storage_crc(struct storage *st, uint32_t crc, const struct stream_op
     return CKPT_OK;
 }
 
-static bool crc_open(const struct storage *st) { return st->s.has_crc && !st->crc_checked && st->src; }
+static bool crc_open(const struct storage *st) { return st->has_crc && !st->crc_checked && st->src; }
 
 static ckpt_status read_through(struct storage *st, unsigned char *block, uint32_t *crc, ckpt_error *err)
 {

@@ -82,7 +82,7 @@ static void join(struct joins *j, uint32_t *owner, uint32_t i, const ckpt_file *
     if (at == CKPT_NO_STORAGE || at >= f->table.nstorages)
         return;
     const struct storage *st = &f->table.storages[at];
-    if (!st->s.has_crc || st->crc_checked)
+    if (!st->has_crc || st->crc_checked)
         return;
     if (owner[at] == UINT32_MAX) {
         owner[at] = i;
@@ -290,7 +290,7 @@ static ckpt_status check_side(const struct sweep_item *x, const struct sweep_par
     ckpt_file *f = side ? x->other : x->file;
     struct storage *st = &f->table.storages[f->table.rows[side ? x->other_row : x->row].t.storage];
     struct stream_options o = tensor_reading(f);
-    if (!st->s.has_crc || st->crc_checked)
+    if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
     ckpt_status status = storage_crc(st, sweep_crc(x, parts, n, side), &o, err);
     if (status != CKPT_OK)

@@ -77,6 +77,16 @@ bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out)
     return i < t->nrows;
 }
 
+static void show_storage(const struct storage *s, ckpt_storage *out)
+{
+    *out = (ckpt_storage){.nbytes = s->s.nbytes,
+                          .file_offset = s->s.file_offset,
+                          .key = s->s.key,
+                          .location = s->s.location,
+                          .file = storage_file(s),
+                          .has_crc = s->has_crc};
+}
+
 bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 {
     if (i >= t->nstorages)
@@ -84,7 +94,7 @@ bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
     else if (t->compact)
         compact_show_storage(t->compact, i, out);
     else
-        *out = t->storages[i].s;
+        show_storage(&t->storages[i], out);
     return i < t->nstorages;
 }
 
@@ -239,14 +249,17 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
 
 ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
 {
+    struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
     ckpt_str text = arena_printf(t->a, "%s%s%s", why->where, why->where[0] ? ": " : "", why->what);
     source_unref(s->src);
     s->src = NULL;
     s->s.nbytes = 0;
-    s->s.has_crc = false;
-    s->lost = text.ptr;
-    s->lost_at = why->offset;
-    return text.ptr ? CKPT_OK : fail_memory(err);
+    s->has_crc = false;
+    if (!more || !text.ptr)
+        return fail_memory(err);
+    *more = (struct storage_more){.lost = text.ptr, .lost_at = why->offset};
+    s->more = more;
+    return CKPT_OK;
 }
 
 ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckpt_error *err)
@@ -254,8 +267,12 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
     if (t->nrows >= t->max_rows)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu tensors}",
                     (unsigned long long)t->max_rows);
-    struct row row = *r;
-    ckpt_tensor *v = &row.t;
+    struct row *rows = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + 1, sizeof *rows);
+    if (!rows)
+        return fail_memory(err);
+    t->rows = rows;
+    rows[t->nrows] = *r;
+    ckpt_tensor *v = &rows[t->nrows].t;
     v->alias_of = CKPT_NO_TENSOR;
     if (!v->name.ptr)
         v->name = path_join(t->a, v->path, v->npath);
@@ -264,7 +281,7 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
     ckpt_status st = count_elements(v, err);
     if (st == CKPT_OK && v->has_data)
         st = check_view(t, v, err);
-    if (st == CKPT_OK && ckpt_dtype_bits((ckpt_dtype)v->dtype) && v->has_shape &&
+    if (st == CKPT_OK && dtype_info((ckpt_dtype)v->dtype)->block_bytes && v->has_shape &&
         !dtype_bytes((ckpt_dtype)v->dtype, v->elements, &v->nbytes))
         st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
                   "{%llu elements of %s} are no {=whole number of bytes that fits 64 bits}",
@@ -276,13 +293,9 @@ ckpt_status table_row(struct table *t, const struct row *r, uint32_t *index, ckp
     locate(t, v);
     if (row_expands(t, v) && !checked_add(t->expanded, v->nbytes, &t->expanded))
         t->expanded = UINT64_MAX;
-    struct row *grown = arena_grow(t->a, t->rows, t->nrows, &t->cap_rows, t->nrows + 1, sizeof *grown);
-    if (!grown)
-        return fail_memory(err);
-    t->rows = grown;
     if (index)
         *index = (uint32_t)t->nrows;
-    grown[t->nrows++] = row;
+    t->nrows++;
     return CKPT_OK;
 }
 

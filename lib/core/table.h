@@ -19,20 +19,38 @@ struct row {
     const struct step *steps; /* t.npath of them */
 };
 
+/* What few storages have. */
+struct storage_more {
+    ckpt_str file;    /* the shard it lies in, or empty */
+    const char *lost; /* salvage: why its bytes are gone (then src is NULL), or NULL */
+    uint64_t lost_at; /* absolute, or CKPT_NO_OFFSET */
+};
+
 struct storage {
-    ckpt_storage s;
+    struct { /* as in ckpt_storage */
+        uint64_t nbytes, file_offset;
+        ckpt_str key, location;
+    } s;
     source *src;  /* whole storage = [off, off + s.nbytes) of it; owned reference; NULL: no bytes (meta) */
     uint64_t off;
-    uint8_t swap; /* width to byte-swap on reading; 0: little-endian already */
-    bool crc_checked;
-    uint32_t crc;    /* s.has_crc */
-    uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
-    uint32_t number; /* while a file is written: one more than its number there, 0: none */
     uint64_t numel;  /* as its persistent id states, in elements of dtype */
     const ckpt_value *pid; /* PERSID node, or NULL */
-    const char *lost;      /* salvage: why its bytes are gone (then src is NULL), or NULL */
-    uint64_t lost_at;      /* absolute, or CKPT_NO_OFFSET */
+    const struct storage_more *more; /* or NULL */
+    uint32_t crc;    /* has_crc */
+    uint32_t number; /* while a file is written: one more than its number there, 0: none */
+    uint32_t dtype;  /* ckpt_dtype of its storage class; U8: untyped */
+    uint8_t swap; /* width to byte-swap on reading; 0: little-endian already */
+    bool has_crc, crc_checked;
+    bool keyed; /* file_storage_add */
 };
+
+/* storage_file - the name of the shard that S lies in, or empty. */
+static inline ckpt_str storage_file(const struct storage *s)
+{
+    return s->more ? s->more->file : str_of("", 0);
+}
+/* storage_lost - why S is lost, or NULL. */
+static inline const char *storage_lost(const struct storage *s) { return s->more ? s->more->lost : NULL; }
 
 struct table {
     arena *a;

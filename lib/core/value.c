@@ -103,12 +103,6 @@ static void *one_more(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size
     return at;
 }
 
-bool value_is_sequence(const ckpt_value *v)
-{
-    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
-                 v->type == CKPT_V_FROZENSET);
-}
-
 static const struct value_call *call(const ckpt_value *v)
 {
     return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
@@ -182,26 +176,6 @@ bool value_calls(const ckpt_value *v, const char *module, const char *name, uint
     return c && value_is_global(c->callable, module, name) && value_nargs(v) >= nargs;
 }
 
-uint32_t value_nargs(const ckpt_value *v)
-{
-    const struct value_call *c = call(v);
-    return c && value_is_sequence(c->args) ? c->args->u.seq.n : 0;
-}
-
-ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
-{
-    const struct value_call *c = call(v);
-    return c ? value_item(c->args, i) : NULL;
-}
-
-ckpt_value *value_item(const ckpt_value *v, uint32_t i)
-{
-    if (value_is_sequence(v))
-        return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
-    const struct value_call *c = call(v);
-    return c && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
-}
-
 uint32_t value_count(const ckpt_value *v)
 {
     uint32_t n;
@@ -232,22 +206,6 @@ ckpt_value *value_get(const ckpt_value *mapping, const char *name)
         if (value_text(pairs[n].key, &key) && str_eq(key, want))
             return pairs[n].val;
     return NULL;
-}
-
-bool value_text(const ckpt_value *v, ckpt_str *out)
-{
-    if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
-        return false;
-    *out = v->u.str;
-    return true;
-}
-
-bool value_integer(const ckpt_value *v, int64_t *out)
-{
-    if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))
-        return false;
-    *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
-    return true;
 }
 
 ckpt_value *value_state(const ckpt_value *v)

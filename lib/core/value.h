@@ -98,23 +98,54 @@ bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *
 bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
 
 /* Reading. Each of these answers for any node. */
-bool value_is_sequence(const ckpt_value *v); /* LIST, TUPLE, SET, FROZENSET */
+/* LIST, TUPLE, SET, FROZENSET */
+static inline bool value_is_sequence(const ckpt_value *v)
+{
+    return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
+                 v->type == CKPT_V_FROZENSET);
+}
 ckpt_str value_module(const ckpt_value *v); /* of a GLOBAL, else empty */
 ckpt_str value_name(const ckpt_value *v);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
-uint32_t value_nargs(const ckpt_value *v);
-ckpt_value *value_arg(const ckpt_value *v, uint32_t i);  /* of a CALL; NULL past the end */
-ckpt_value *value_item(const ckpt_value *v, uint32_t i); /* of LIST, TUPLE …; NULL past the end */
+/* value_item - of LIST, TUPLE …; NULL past the end */
+static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)
+{
+    if (value_is_sequence(v))
+        return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
+    return v && v->type == CKPT_V_CALL && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
+}
+/* value_arg - of a CALL; NULL past the end */
+static inline ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
+{
+    return v && v->type == CKPT_V_CALL ? value_item(v->u.call.args, i) : NULL;
+}
+static inline uint32_t value_nargs(const ckpt_value *v)
+{
+    return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
+}
 uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
 /* value_pairs - pairs of a DICT, or those set on a CALL (OrderedDict); *N 0 and NULL else. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
 /* value_get - last value under the text key NAME (STR or STR8); NULL: none. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);
 /* value_text - text of a STR or STR8 held in memory; false else. */
-bool value_text(const ckpt_value *v, ckpt_str *out);
-bool value_integer(const ckpt_value *v, int64_t *out); /* INT, BOOL */
+static inline bool value_text(const ckpt_value *v, ckpt_str *out)
+{
+    if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
+        return false;
+    *out = v->u.str;
+    return true;
+}
+/* value_integer - INT, BOOL */
+static inline bool value_integer(const ckpt_value *v, int64_t *out)
+{
+    if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))
+        return false;
+    *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
+    return true;
+}
 /* value_state - the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);
 

@@ -474,7 +474,7 @@ static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *par
         const struct poured *out = parts[k].out;
         overflowed(g, i, &out->tally);
     }
-    if (!s->s.has_crc || s->crc_checked)
+    if (!s->has_crc || s->crc_checked)
         return CKPT_OK;
     return named(x, storage_crc(s, sweep_crc(&whole, parts, n, 0), &o, err), err);
 }

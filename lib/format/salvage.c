@@ -40,8 +40,8 @@ static ckpt_status add(ckpt_file *f, size_t row, ckpt_error *err)
     ckpt_lost *l = &grown[f->nlost++];
     *l = (ckpt_lost){
         .row = (uint32_t)row, .why = STR_LIT("a part of it is lost"), .offset = CKPT_NO_OFFSET};
-    if (s && s->lost)
-        *l = (ckpt_lost){(uint32_t)row, str_c(s->lost), s->lost_at, s->s.file};
+    if (s && storage_lost(s))
+        *l = (ckpt_lost){(uint32_t)row, str_c(s->more->lost), s->more->lost_at, s->more->file};
     return CKPT_OK;
 }
 
@@ -62,7 +62,7 @@ static ckpt_status keep_place(ckpt_file *f, size_t row, ckpt_error *err)
 void salvage_blind(ckpt_file *f)
 {
     for (size_t i = 0; i < f->table.nstorages; i++)
-        if (f->table.storages[i].s.has_crc)
+        if (f->table.storages[i].has_crc)
             return;
     file_notice(f,
                 "it records no checksums: bytes that are missing are seen, bytes that were changed are not");
@@ -74,7 +74,7 @@ static ckpt_status look(ckpt_file *f, ckpt_error *err)
     f->lost_row = arena_array(f->a, f->table.nrows, sizeof *f->lost_row);
     for (size_t i = 0; f->lost_row && i < f->table.nrows; i++) {
         const struct storage *s = storage_of(f, i);
-        f->lost_row[i] = s && s->lost;
+        f->lost_row[i] = s && storage_lost(s);
     }
     return f->lost_row ? CKPT_OK : fail_memory(err);
 }

@@ -26,6 +26,7 @@ struct shard {
     bool *own_row;      /* by row: its node points back at it */
     uint32_t *row_of;   /* by pair: its first row, or MAP_NONE; its rows follow one another */
     uint32_t *leaf_of;  /* likewise */
+    struct storage_more *beside; /* what its storages have: its name */
     uint32_t *storages; /* storage of the shard -> of the whole, MAP_NONE: not there yet */
 };
 

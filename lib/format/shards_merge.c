@@ -279,8 +279,11 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     s->leaf_of = arena_array(a, s->npairs, sizeof *s->leaf_of);
     s->own_row = arena_array(a, s->file->table.nrows, sizeof *s->own_row);
     s->storages = arena_array(a, s->file->table.nstorages, sizeof *s->storages);
-    if (!s->pair_of || !s->note_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row || !s->storages)
+    s->beside = ARENA_NEW(a, struct storage_more);
+    if (!s->pair_of || !s->note_of || !s->taken || !s->row_of || !s->leaf_of || !s->own_row || !s->storages ||
+        !s->beside)
         return fail_memory(x->err);
+    s->beside->file = s->name;
     memset(s->storages, 0xff, s->file->table.nstorages * sizeof *s->storages);
     memset(s->row_of, 0xff, s->npairs * sizeof *s->row_of);
     memset(s->leaf_of, 0xff, s->npairs * sizeof *s->leaf_of);
@@ -292,6 +295,23 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
 
 /* ------------------------------------------------------------------ merge */
 
+/* take_more - which shard a storage lies in, and what is lost of it. */
+static ckpt_status take_more(struct index *x, const struct shard *s, struct storage *to)
+{
+    if (!storage_lost(to)) {
+        to->more = s->beside;
+        return CKPT_OK;
+    }
+    struct storage_more *own = ARENA_NEW(x->f->a, struct storage_more);
+    if (!own)
+        return fail_memory(x->err);
+    *own = *to->more;
+    own->file = s->name;
+    to->more = own;
+    x->lost = true;
+    return CKPT_OK;
+}
+
 static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *storage)
 {
     if (*storage == CKPT_NO_STORAGE)
@@ -299,8 +319,8 @@ static ckpt_status take_storage(struct index *x, struct shard *s, uint32_t *stor
     uint32_t *to = &s->storages[*storage];
     if (*to == MAP_NONE) {
         struct storage copy = s->file->table.storages[*storage];
-        copy.s.file = s->name;
-        x->lost |= copy.lost != NULL;
+        CKPT_TRY(take_more(x, s, &copy));
+        copy.keyed = false; /* another pickle's */
         if (copy.src)
             source_ref(copy.src);
         CKPT_TRY(table_storage(&x->f->table, &copy, to, x->err));
@@ -372,8 +392,13 @@ static ckpt_status take_lost(struct index *x, const struct weight *w)
     struct shard *s = &x->shards[w->shard];
     x->lost = true;
     if (!s->gone) {
-        struct storage none = {.s.file = s->name, .s.file_offset = CKPT_NO_OFFSET, .lost_at = CKPT_NO_OFFSET};
-        none.lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing";
+        struct storage_more *more = ARENA_NEW(f->a, struct storage_more);
+        struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+        if (!more)
+            return fail_memory(x->err);
+        more->file = s->name;
+        more->lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing";
+        more->lost_at = CKPT_NO_OFFSET;
         CKPT_TRY(table_storage(&f->table, &none, &s->gone, x->err));
         s->gone++; /* bounded: by the number of storages */
     }

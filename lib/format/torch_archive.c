@@ -354,13 +354,13 @@ static ckpt_status from_record(struct torch_archive *ta, const struct torch_pid 
     uint64_t need;
     CKPT_TRY(torch_archive_member(ta, i, &s->src, err));
     s->s.nbytes = e->usize;
-    s->s.has_crc = !ta->crc_none && !e->crc_unknown;
+    s->has_crc = !ta->crc_none && !e->crc_unknown;
     s->crc = e->crc;
     s->s.file_offset = source_pos(s->src, 0);
     if (!stated_bytes(pid, &need) || need >= e->usize)
         return CKPT_OK;
     s->s.nbytes = need;
-    s->s.has_crc = false; /* it is one of the whole record */
+    s->has_crc = false; /* it is one of the whole record */
     if (e->crc_unknown) /* … which ends where the file was cut */
         return CKPT_OK;
     if (!checked_add(ta->f->unaccounted, e->usize - need, &ta->f->unaccounted))

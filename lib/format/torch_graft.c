@@ -26,6 +26,7 @@ static ckpt_status take_storages(const struct graft *g)
         struct storage s = g->part->table.storages[i];
         if (s.src)
             (void)source_ref(s.src);
+        s.keyed = false; /* another pickle's */
         CKPT_TRY(table_storage(&g->f->table, &s, &index, g->err));
     }
     return CKPT_OK;

@@ -264,18 +264,21 @@ static ckpt_status leaf(struct walk *w, const struct pending *p)
 
 static ckpt_status add_row(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
 {
-    struct step *steps = arena_array(w->g.f->a, p->depth, sizeof *steps);
     struct row *r = &m->row;
-    r->t.path = copy_path(w, p->depth);
+    ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path + sizeof *r->steps);
+    if (!path)
+        return fail_memory(w->g.err);
+    struct step *steps = (struct step *)(void *)(path + p->depth); /* bounded: that many, then the steps */
+    if (p->depth) {
+        memcpy(path, w->path, p->depth * sizeof *path);
+        memcpy(steps, w->steps, p->depth * sizeof *steps);
+    }
+    r->t.path = path;
     r->t.npath = p->depth;
+    r->steps = steps;
     if (p->depth == 1 && !w->path[0].is_int)
         r->t.name = w->path[0].str; /* text of a pickle has a NUL behind it */
     r->t.part_of = p->part_of;
-    if (!steps || !r->t.path)
-        return fail_memory(w->g.err);
-    if (p->depth)
-        memcpy(steps, w->steps, p->depth * sizeof *steps);
-    r->steps = steps;
     CKPT_TRY(file_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     if (v->row == CKPT_NO_TENSOR)

@@ -78,7 +78,7 @@ static uint32_t lost_storage(const ckpt_file *f, const ckpt_value *v)
 {
     struct torch_pid pid;
     uint32_t i = f->storage_keys && torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
-    return i != MAP_NONE && f->table.storages[i].lost ? i : MAP_NONE;
+    return i != MAP_NONE && storage_lost(&f->table.storages[i]) ? i : MAP_NONE;
 }
 
 static ckpt_status mark(struct search *x)
@@ -265,8 +265,8 @@ ckpt_status torch_lost_objects(ckpt_file *f, ckpt_error *err)
     struct search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
     bool any = false;
     for (size_t i = 0; i < f->table.nstorages; i++)
-        any = any || f->table.storages[i].lost;
-    ckpt_status st = x.a && x.number ? CKPT_OK : fail_memory(err);
+        any = any || storage_lost(&f->table.storages[i]);
+    ckpt_status st = x.a && x.number && file_storage_keys(f) ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && any && f->root)
         st = run(&x);
     map_free(x.number);

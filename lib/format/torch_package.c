@@ -18,9 +18,9 @@ static bool package_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name;
-        size_t slash = str_find(name, STR_LIT("/"), 0);
-        if (slash != SIZE_MAX && str_is(str_skip(name, slash + 1), ".data/extern_modules")) {
-            *top = str_of(name.ptr, slash + 1);
+        const ckpt_str modules = STR_LIT("/.data/extern_modules");
+        if (str_ends(name, modules) && str_find(name, STR_LIT("/"), 0) == name.len - modules.len) {
+            *top = str_of(name.ptr, name.len - modules.len + 1); /* bounded: it ends so */
             return true;
         }
     }

@@ -183,26 +183,19 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
         source_unref(s.src);
         return st;
     }
-    return table_storage(&g->f->table, &s, index, g->err);
+    return file_storage_add(g->f, &s, index, g->err);
 }
 
 static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
                                   uint32_t *index)
 {
     ckpt_file *f = g->f;
-    map *keys = file_storage_keys(f, torch_expected(f));
-    if (keys && !g->st->find && map_get(keys, pid->key) == MAP_NONE)
-        return graph_fail(g, v, "{storage \"%.*s\"} is none of {=those before}", STR_ARG(pid->key));
-    if (!keys || !map_put(keys, pid->key, (uint32_t)f->table.nstorages, index))
-        return fail_memory(g->err);
-    if (*index != MAP_NONE)
+    CKPT_TRY(file_storage_find(f, pid->key, index, g->err));
+    if (*index != CKPT_NO_STORAGE)
         return file_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
-    ckpt_status st = find_storage(g, v, pid, index);
-    if (st != CKPT_OK) { /* it is in the map, and not in the table */
-        map_free(keys);
-        f->storage_keys = NULL;
-    }
-    return st;
+    if (!g->st->find)
+        return graph_fail(g, v, "{storage \"%.*s\"} is none of {=those before}", STR_ARG(pid->key));
+    return find_storage(g, v, pid, index);
 }
 
 static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
@@ -265,8 +258,9 @@ ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index,
 
 ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index)
 {
-    struct storage s = {
-        .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET), .dtype = dtype, .numel = numel};
-    s.s = (ckpt_storage){.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET};
+    struct storage s = {.s = {.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET},
+                        .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
+                        .dtype = dtype,
+                        .numel = numel};
     return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
 }

@@ -46,6 +46,8 @@ static bool truth(const ckpt_value *v) { return v && v->type == CKPT_V_BOOL && v
 
 static void read_metadata(const ckpt_value *meta, ckpt_tensor *t)
 {
+    if (!meta) /* mostly */
+        return;
     t->conj = truth(value_get(meta, "conj"));
     t->neg = truth(value_get(meta, "neg"));
 }
@@ -559,6 +561,8 @@ static ckpt_status call_meaning(struct graph *g, const ckpt_value *v, struct mea
 {
     const ckpt_value *klass = value_class(v);
     const struct rebuild *r = rebuild_of(g, klass);
+    if (!r && torch_is_storage(v))
+        return bare_storage(g, v, m);
     if (r && value_nargs(v) < r->min_args)
         return graph_fail(g, v, "%s.%s is given {%u arguments}, it takes {=at least %u}", r->module, r->name,
                           value_nargs(v), r->min_args);
@@ -590,8 +594,6 @@ ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *
     }
     if (v->type != CKPT_V_CALL)
         return CKPT_OK;
-    if (torch_is_storage(v))
-        return bare_storage(g, v, m);
     g->depth++;
     ckpt_status st = call_meaning(g, v, m);
     g->depth--;

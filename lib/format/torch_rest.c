@@ -13,7 +13,8 @@ static ckpt_status resolve(struct graph *g, const ckpt_value *v)
     uint64_t numel, view;
     if (!torch_pid_parse(v, &pid) || pid.dtype == CKPT_DT_NONE)
         return CKPT_OK;
-    if (g->f->storage_keys && map_get(g->f->storage_keys, pid.key) != MAP_NONE)
+    CKPT_TRY(file_storage_find(g->f, pid.key, &index, g->err));
+    if (index != CKPT_NO_STORAGE)
         return CKPT_OK;
     return torch_storage(g, v, &index, &dtype, &numel, &view);
 }

@@ -50,10 +50,10 @@ bool script_json_top(const zip *z, ckpt_str *top)
 {
     for (size_t i = 0; i < z->n; i++) {
         ckpt_str name = z->entries[i].name;
-        size_t slash = str_find(name, STR_LIT("/"), 0);
-        if (slash == SIZE_MAX || !str_is(str_skip(name, slash + 1), "model.json"))
+        const ckpt_str model = STR_LIT("/model.json");
+        if (!str_ends(name, model) || str_find(name, STR_LIT("/"), 0) != name.len - model.len)
             continue;
-        *top = str_of(name.ptr, slash + 1);
+        *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends so */
         for (size_t k = 0; k < z->n; k++)
             if (str_starts(z->entries[k].name, *top) &&
                 str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))

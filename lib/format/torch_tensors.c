@@ -19,20 +19,17 @@ static ckpt_status storage_of(struct torch_archive *ta, const char *record, cons
     size_t i;
     CKPT_TRY(torch_archive_need(ta, record, &i, err));
     const struct zip_entry *e = &ta->z->entries[i];
-    if (!file_storage_keys(f, 64))
-        return fail_memory(err);
-    *index = map_get(f->storage_keys, e->name);
-    if (*index != MAP_NONE)
+    CKPT_TRY(file_storage_find(f, e->name, index, err));
+    if (*index != CKPT_NO_STORAGE)
         return CKPT_OK;
     struct storage s = {.crc = e->crc, .dtype = t->dtype};
     s.s.nbytes = e->usize;
     s.s.key = e->name;
     s.s.location = t->location;
-    s.s.has_crc = !ta->z->crc_none;
+    s.has_crc = !ta->z->crc_none;
     CKPT_TRY(torch_archive_member(ta, i, &s.src, err));
     s.s.file_offset = source_pos(s.src, 0);
-    CKPT_TRY(table_storage(&f->table, &s, index, err));
-    return map_put(f->storage_keys, e->name, *index, NULL) ? CKPT_OK : fail_memory(err);
+    return file_storage_add(f, &s, index, err);
 }
 
 ckpt_status tensors_put(struct torch_archive *ta, ckpt_value *mapping, const ckpt_path_elem *prefix,

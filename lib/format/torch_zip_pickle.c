@@ -92,9 +92,14 @@ static ckpt_status note_storages(struct torch_writer *w, ckpt_file *f, ckpt_erro
 {
     if (f->resolve)
         CKPT_TRY(f->resolve(f, err));
-    for (size_t k = 0; k < f->nparts; k++)
+    for (size_t k = 0; k < f->nparts; k++) {
         if (f->parts[k]->resolve)
             CKPT_TRY(f->parts[k]->resolve(f->parts[k], err));
+        if (!file_storage_keys(f->parts[k]))
+            return fail_memory(err);
+    }
+    if (!file_storage_keys(f))
+        return fail_memory(err);
     for (size_t i = 0; i < f->npickles; i++)
         CKPT_TRY(note_pickle(w, f, f->pickles[i], err));
     for (size_t k = 0; k < f->nparts; k++)
@@ -405,8 +410,8 @@ static ckpt_status put_pid(struct torch_writer *w, pickle_writer *pw, const ckpt
                            ckpt_error *err)
 {
     struct torch_pid pid = {.dtype = (ckpt_dtype)s->dtype};
-    if (s->lost) {
-        (void)fail(err, CKPT_ELOSSY, s->lost_at,
+    if (storage_lost(s)) {
+        (void)fail(err, CKPT_ELOSSY, s->more->lost_at,
                    "storage \"%.*s\" is lost, and an object that is no tensor holds it", STR_ARG(s->s.key));
         fail_hint(err, "--root PATH writes a part of the file without that object");
         return CKPT_ELOSSY;

@@ -283,7 +283,7 @@ static ckpt_status pick(struct copying *g, ckpt_error *err)
     g->n = 0;
     for (size_t i = 0; i < g->w->n; i++) {
         const struct storage *s = g->w->items[i];
-        if (torch_cast_of(g->w, s) || (s->s.has_crc && !s->crc_checked))
+        if (torch_cast_of(g->w, s) || (s->has_crc && !s->crc_checked))
             g->picked[g->n++] = (uint32_t)i;
     }
     return CKPT_OK;

@@ -225,13 +225,14 @@ static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *
     ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
-        if (!s->s.has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
+        if (!s->has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
             continue;
         uint64_t at = source_pos(s->src, s->off);
         if (at == CKPT_NO_OFFSET)
             continue;
-        ckpt_str key = s->s.file.len ? place(j->c->a, folder, s->s.file, at)
-                                     : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
+        ckpt_str shard = storage_file(s);
+        ckpt_str key = shard.len ? place(j->c->a, folder, shard, at)
+                                 : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
         if (!key.ptr || !map_put(places, key, 1, NULL))
             return fail_memory(err);
     }
@@ -377,7 +378,7 @@ static ckpt_status read_records(struct job *j)
 static bool all_covered(const struct table *t)
 {
     for (size_t i = 0; i < t->nstorages; i++)
-        if (t->storages[i].s.nbytes && t->storages[i].src && !t->storages[i].s.has_crc)
+        if (t->storages[i].s.nbytes && t->storages[i].src && !t->storages[i].has_crc)
             return false;
     return true;
 }

@@ -146,7 +146,7 @@ edits()
     edited "convert of 20,000 tensors, .$1 to .safetensors" convert "$from" "$tmp/out.safetensors"
 }
 
-# With $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000.
+# many KIND INSTRUCTIONS - with $tmp/many.pt of 20,000 tensors and $tmp/more.pt of 40,000
 many()
 {
     make_file -n 40000 -b 80M --sparse -p module. "$tmp/more.$1" || exit 2
@@ -162,6 +162,7 @@ many()
         return
     fi
     one=$(instructions "$ckpt" ls "$tmp/many.$1")
+    gate "ls of 20,000 tensors, .$1: instructions" "$one" "$2"
     two=$(instructions "$ckpt" ls "$tmp/more.$1")
     gate "ls of 40,000 tensors, .$1: instructions in percent of those for 20,000" $((two * 100 / one)) 220
     rm -f "$tmp"/many.* "$tmp"/more.*
@@ -278,8 +279,8 @@ huge safetensors 25000000
 in_place_of_many pt 4000 $((8192 + 4000 + 1024))
 in_place_of_many safetensors 4000 $((8192 + 4000 + 1024))
 in_place_of_many pt 20000 $((8192 + 20000 + 1024))
-many pt
-many safetensors
+many pt 200000000
+many safetensors 160000000
 long_headers
 opcodes
 make_file -n 291 -b 2G --sparse -p module. "$tmp/big.pt" || exit 2

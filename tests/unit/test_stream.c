@@ -363,7 +363,7 @@ static void checksums_are_held_against_the_bytes(void)
     for (size_t i = 0; i < 3; i++) {
         begin(CKPT_DT_F32, 100000);
         shape(1, sizes[i], one, 0);
-        storage.s.has_crc = true;
+        storage.has_crc = true;
         storage.crc = crc32_update(0, data, 100000);
         storage.swap = 4;
         CU_ASSERT(drain(NULL, &err) == CKPT_OK && storage.crc_checked);

@@ -382,12 +382,12 @@ static void dry_runs_check_and_write_nothing(void)
 static void tells_of_checksums_that_are_not_there(void)
 {
     ckpt_file *f = opened("torch/t26/nocrc.pt");
-    CU_ASSERT(f->table.nstorages > 0 && !f->table.storages[0].s.has_crc);
+    CU_ASSERT(f->table.nstorages > 0 && !f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_notice_at(f, 0));
     CU_ASSERT_PTR_NOT_NULL(strstr(ckpt_notice_at(f, 0), "without checksums"));
     ckpt_close(f);
     f = opened("torch/t26/tied.pt");
-    CU_ASSERT(f->table.nstorages > 0 && f->table.storages[0].s.has_crc);
+    CU_ASSERT(f->table.nstorages > 0 && f->table.storages[0].has_crc);
     CU_ASSERT_PTR_NULL(ckpt_notice_at(f, 0));
     ckpt_close(f);
 }
