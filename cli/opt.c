@@ -237,8 +237,8 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     if (*n < cmd->min)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     if (*n > cmd->max)
-        return usage_error(cmd->name, "%s takes %s, not '%s' too", cmd->name,
-                           *cmd->operands ? cmd->operands : "no operands", argv[cmd->max]);
+        return usage_error(cmd->name, "'%s' is one operand too many: %s takes %s", argv[cmd->max], cmd->name,
+                           *cmd->operands ? cmd->operands : "none");
     return -1;
 }
 

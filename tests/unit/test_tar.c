@@ -62,6 +62,32 @@ static void lists_every_dialect(void)
     buf_free(&b);
 }
 
+/* A name of 100 bytes and a prefix of 155 have no NUL behind them: what stands there is of other fields. */
+static void full_fields_end_where_they_end(void)
+{
+    unsigned char h[512] = {0};
+    buf b;
+    memset(h, 'n', 100);
+    memcpy(h + 100, "0000644", 8);
+    memcpy(h + 124, "00000000000", 12);
+    h[156] = '0';
+    memcpy(h + 257, "ustar\00000", 8);
+    memset(h + 345, 'p', 155);
+    memset(h + 500, 'x', 12);
+    tar_seal(h);
+    buf_init(&b, 1 << 20);
+    buf_put(&b, h, sizeof h);
+    tar_end(&b);
+    struct listed l = list(b.data, b.len);
+    CU_ASSERT_EQUAL_FATAL(l.st, CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(l.n, 1);
+    CU_ASSERT_EQUAL_FATAL(l.e[0].name.len, 155 + 1 + 100);
+    for (size_t i = 0; i < 256; i++)
+        CU_ASSERT_EQUAL(l.e[0].name.ptr[i], i < 155 ? 'p' : i == 155 ? '/' : 'n');
+    drop(&l);
+    buf_free(&b);
+}
+
 static void refused(const char *size, char type, ckpt_str payload, ckpt_status want)
 {
     buf b;
@@ -228,6 +254,7 @@ static void passes_sparse_maps(void)
 void suite_tar(void)
 {
     UNIT(lists_every_dialect);
+    UNIT(full_fields_end_where_they_end);
     UNIT(refuses_sizes_that_lie);
     UNIT(refuses_a_wrong_checksum);
     UNIT(survives_every_cut);
