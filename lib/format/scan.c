@@ -245,6 +245,7 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
 static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
 {
     ckpt_error why;
+    CKPT_TRY(scan_marks(x, src, where, err));
     struct probe *p = arena_alloc(x->a, sizeof *p);
     if (!p)
         return fail_memory(err);

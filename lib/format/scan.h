@@ -37,6 +37,8 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 /* scan_msgpack - *IS: it is that, from the first byte to the last. */
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known,
                          ckpt_error *err);
+/* scan_marks - what can be told by its letters of a format that is not taken apart. */
+ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);
