@@ -98,10 +98,11 @@ ckpt_str __wrap_arena_printf(arena *a, const char *fmt, ...)
     return __wrap_arena_str(a, (ckpt_str){text, (size_t)n});
 }
 
+/* Files that fail to be read remember it: of sets, their reads fail and not what is above them. */
 ckpt_status __wrap_source_read(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
-    return oom_fails() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
-                       : __real_source_read(s, off, out, n, err);
+    return !sets && oom_fails() ? fail(err, CKPT_EIO, source_pos(s, off), "a read that fails on request")
+                                : __real_source_read(s, off, out, n, err);
 }
 
 static ckpt_status refuse(ckpt_error *err)

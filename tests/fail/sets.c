@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -17,7 +18,8 @@
 #include "folder.h"
 #include "oom.h"
 
-enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, LOST, BEHIND, BROKEN, LINKED, ITSELF, READ };
+enum before { NOTHING, ABSENT, SAME, OTHER, ONE, BETWEEN, LOST, BEHIND, BROKEN, LINKED, ITSELF,
+              /* From here on the set is read. */ READ, LACKING, RENAMED, FEW };
 enum how {
     FORCE = 1,
     NO_LINKS = 2,
@@ -26,7 +28,10 @@ enum how {
     COPY_TIES = 16,
     SYNC = 32,
     TO_FILE = 64,
-    ODD = 128
+    ODD = 128,
+    ODDITIES = 3 * ODD,
+    NO_FOLDER_SYNC = 512,
+    UNLISTED = 1024
 };
 
 static const struct scene {
@@ -48,6 +53,9 @@ static const struct scene {
     {OTHER, FORCE, 3},
     {ONE, 0, 3},
     {ONE, FORCE | SYNC, 3},
+    {ONE, FORCE | SYNC | NO_FOLDER_SYNC, 3},
+    {ONE, FORCE | SYNC | UNLISTED, 3},
+    {SAME, FORCE | SYNC | UNLISTED, 1},
     {BETWEEN, FORCE, 3},
     {BETWEEN, FORCE | NO_LINKS, 3},
     {BETWEEN, FORCE, 1},
@@ -62,7 +70,11 @@ static const struct scene {
     {ITSELF, FORCE, 3},
     {ITSELF, 0, 3},
     {READ, 0, 3},
+    {LACKING, 0, 3},
+    {RENAMED, 0, 3},
+    {FEW, 0, 7},
 };
+#define FEW_FILES 20 /* five of seven shards stay open */
 #define NSCENES (sizeof scenes / sizeof *scenes)
 
 static struct {
@@ -76,6 +88,8 @@ static struct {
     struct folder was, new, now;
     ckpt_file *file;
     ckpt_status status;
+    uint64_t findings; /* of what is read, when nothing fails */
+    bool known;        /* and they were counted */
 } here;
 
 static void die(const char *what)
@@ -86,6 +100,8 @@ static void die(const char *what)
 
 /* ------------------------------------------------------------- calls that fail */
 
+bool __real_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
+bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got);
 int __real_fsync(int fd);
 int __real_link(const char *from, const char *to);
 int __real_linkat(int a, const char *from, int b, const char *to, int flags);
@@ -98,6 +114,8 @@ int __real_renameat2(int a, const char *from, int b, const char *to, unsigned fl
 int __real_unlink(const char *path);
 int __real_unlinkat(int dir, const char *path, int flags);
 char *__real_realpath(const char *path, char *out);
+int __real_open(const char *path, int flags, ...);
+int __wrap_open(const char *path, int flags, ...);
 int __wrap_fsync(int fd);
 int __wrap_link(const char *from, const char *to);
 int __wrap_linkat(int a, const char *from, int b, const char *to, int flags);
@@ -126,8 +144,35 @@ static bool stays(void)
     return yes;
 }
 
+bool __wrap_fd_pread(int fd, void *out, size_t n, uint64_t off, size_t *got)
+{
+    return !fails() && __real_fd_pread(fd, out, n, off, got);
+}
+
 /* Nothing here outlives the machine: where calls fail, no disk is waited for. */
-int __wrap_fsync(int fd) { return here.armed ? -fails() : __real_fsync(fd); }
+int __wrap_fsync(int fd)
+{
+    struct stat st;
+    if (!here.armed)
+        return __real_fsync(fd);
+    if (!(here.scene.how & NO_FOLDER_SYNC) || fstat(fd, &st) != 0 || !S_ISDIR(st.st_mode))
+        return -fails();
+    errno = here.number % 2 ? EROFS : EINVAL;
+    return -1;
+}
+
+int __wrap_open(const char *path, int flags, ...)
+{
+    va_list args;
+    va_start(args, flags);
+    mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;
+    va_end(args);
+    if (here.armed && here.scene.how & UNLISTED && flags & O_DIRECTORY && !(flags & O_PATH)) {
+        errno = EACCES;
+        return -1;
+    }
+    return fails() ? -1 : __real_open(path, flags, mode);
+}
 
 int __wrap_link(const char *from, const char *to) { return fails() ? -1 : __real_link(from, to); }
 
@@ -288,7 +333,7 @@ static void put_before(void)
         put_old(1000);
     if (what == BETWEEN || what == LOST || what == BEHIND)
         put_killed(what);
-    else if (what == BROKEN && here.scene.how < ODD)
+    else if (what == BROKEN && !(here.scene.how & ODDITIES))
         put_index(here.index, false, 20);
     else if (what == BROKEN)
         folder_write(here.index, odd[here.scene.how / ODD - 1], strlen(odd[here.scene.how / ODD - 1]));
@@ -330,14 +375,14 @@ static void open_input(const char *path)
         die(path);
 }
 
-/* choose - the least limit with which there are at most three shards. */
+/* choose - the least limit with which there are at most so many shards. */
 static void choose(void)
 {
     size_t files = 0;
     here.max = here.scene.shards > 1 ? 4 : here.scene.shards ? UINT64_C(1) << 40 : 0;
     if (here.scene.shards > 1)
         while (here.max < 1u << 20 && write_as(here.file, here.out, here.max, FORCE, &files) == CKPT_OK &&
-               files > 4)
+               files > here.scene.shards + 1)
             here.max += here.max / 2;
 }
 
@@ -348,13 +393,47 @@ static void take(struct folder *f)
         folder_take(f, here.folder);
 }
 
+/* ends - is END that of NAME? */
+static bool ends(const char *name, const char *end)
+{
+    size_t n = strlen(name), m = strlen(end);
+    return n >= m && strcmp(name + n - m, end) == 0;
+}
+
+/* spoil - the set that is to be read lacks a shard, or its index calls a tensor by another name, or it stays
+ * as it is; false: it is one file. */
+static bool spoil(struct folder *f)
+{
+    size_t json = 0, other = 0;
+    while (json < f->n && !ends(f->file[json].name, ".json"))
+        json++;
+    while (other < f->n && ends(f->file[other].name, ".json"))
+        other++;
+    if (json == f->n || other == f->n)
+        return false;
+    if (here.scene.before == LACKING) {
+        free(f->file[other].bytes);
+        memmove(&f->file[other], &f->file[other + 1], (--f->n - other) * sizeof *f->file);
+        return true;
+    }
+    if (here.scene.before != RENAMED)
+        return true;
+    char *text = f->file[json].bytes, *end = text + f->file[json].size;
+    char *map = memmem(text, (size_t)(end - text), "\"weight_map\"", 12);
+    char *name = map ? memchr(map + 12, '"', (size_t)(end - map) - 12) : NULL;
+    if (!name || end - name < 3)
+        die("no name in the index");
+    name[1] = '~';
+    return true;
+}
+
 size_t sets_scenes(void) { return 2 * NSCENES; }
 
 bool sets_scene(const char *path, size_t k)
 {
     struct stat st;
     bool set = stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-    if (set && scenes[k / 2].before != READ)
+    if (set && scenes[k / 2].before < READ)
         return false;
     here.scene = scenes[k / 2];
     here.number = k;
@@ -382,7 +461,7 @@ bool sets_scene(const char *path, size_t k)
         folder_free(&here.was);
         folder_take(&here.was, path);
         snprintf(here.in, sizeof here.in, "%s", here.folder);
-    } else if (here.scene.before == READ) {
+    } else if (here.scene.before >= READ) {
         if (write_as(here.file, here.out, here.max, 0, NULL) != CKPT_OK)
             return false;
         snprintf(here.in, sizeof here.in, "%s", here.folder);
@@ -390,8 +469,13 @@ bool sets_scene(const char *path, size_t k)
     } else {
         take(&here.was);
     }
+    if (here.scene.before > READ && !spoil(&here.was))
+        return false;
+    here.known = false;
     sets_ready();
     sets_run();
+    if (here.status == CKPT_EIO && (here.scene.how & (NO_FOLDER_SYNC | UNLISTED) || here.scene.before == FEW))
+        die("nothing failed, but the scene did");
     take(&here.new);
     return true;
 }
@@ -403,8 +487,31 @@ void sets_ready(void)
     folder_put(&here.was, here.folder);
     if (here.scene.before == ABSENT && rmdir(here.folder) != 0)
         die(here.folder);
-    if (here.scene.before != READ)
+    if (here.scene.before < READ)
         open_input(here.in);
+}
+
+static int hears(void *user, const ckpt_finding *f)
+{
+    (void)user;
+    exercise_error(f->error->status, f->error);
+    return oom_fails();
+}
+
+/* verify_set - whatever fails, what is said of a set that could be gone over is the same. */
+static void verify_set(void)
+{
+    ckpt_error err = {0};
+    ckpt_verify_result r = {0};
+    ckpt_status st = ckpt_verify(here.in, NULL, hears, NULL, &r, &err);
+    if (st != CKPT_OK)
+        exercise_error(st, &err);
+    else if (here.known && r.findings != here.findings)
+        exercise_broken("another number of findings");
+    else if (!r.findings && (here.scene.before == LACKING || here.scene.before == RENAMED))
+        exercise_broken("nothing is wrong with what was spoilt");
+    here.known |= st == CKPT_OK;
+    here.findings = st == CKPT_OK ? r.findings : here.findings;
 }
 
 static void read_set(void)
@@ -412,6 +519,7 @@ static void read_set(void)
     ckpt_file *file = NULL;
     ckpt_error err = {0};
     char one[160];
+    verify_set();
     here.status = ckpt_open(here.in, NULL, &file, &err);
     if (here.status != CKPT_OK) {
         exercise_error(here.status, &err);
@@ -426,15 +534,31 @@ static void read_set(void)
     ckpt_close(file);
 }
 
+/* limit_files - so many descriptors there may be; 0: as many as before. */
+static void limit_files(rlim_t n)
+{
+    static struct rlimit was;
+    if (n && getrlimit(RLIMIT_NOFILE, &was) != 0)
+        die("getrlimit");
+    struct rlimit now = {n ? n : was.rlim_cur, was.rlim_max};
+    if (setrlimit(RLIMIT_NOFILE, &now) != 0)
+        die("setrlimit");
+}
+
 void sets_run(void)
 {
+    bool few = here.scene.before == FEW;
     here.kept = false;
+    if (few)
+        limit_files(FEW_FILES);
     here.armed = true;
-    if (here.scene.before == READ)
+    if (here.scene.before >= READ)
         read_set();
     else
         here.status = write_as(here.file, here.out, here.max, here.scene.how, NULL);
     here.armed = false;
+    if (few)
+        limit_files(0);
 }
 
 /* told - what is there, for who looks into it. */
@@ -494,12 +618,12 @@ void sets_check(void)
 {
     bool old, done;
     take(&here.now);
-    old = here.scene.before == READ ? holds(&here.was) : folder_same(&here.now, &here.was, false);
+    old = here.scene.before >= READ ? holds(&here.was) : folder_same(&here.now, &here.was, false);
     done = folder_same(&here.now, &here.new, false);
     if (here.kept || here.scene.how & NO_LINKS || here.scene.before == LINKED) {
         if (torn())
             broken("an index whose shards are another's");
-    } else if (here.scene.before == READ) {
+    } else if (here.scene.before >= READ) {
         if (!old)
             broken("reading changed what is there");
     } else if (here.status == CKPT_OK) {
