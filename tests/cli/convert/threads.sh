@@ -1,4 +1,5 @@
 # The same bytes for any number of threads: one tensor that is cut, small ones around it, shards, standard output.
+[ "$(df -Pk . | awk 'END {print $4}')" -gt 700000 ] || { echo 'takes 700 MB of a disk'; exit 77; }
 n=$((18 << 20))
 head=$(printf '{"a":{"dtype":"F32","shape":[3],"data_offsets":[0,12]},'
     printf '"b":{"dtype":"F32","shape":[%d],"data_offsets":[12,%d]},' $n $((4 * n + 12))

@@ -15,7 +15,7 @@ each w.pt
 ls o.pt 2>/dev/null
 # what the file would do as it stands is told all the same, and that this may not be all
 ckpt scan w.pt; echo $?
-ckpt scan --json --sandbox=off w.pt; echo $?
+{ ckpt scan --json --sandbox=off w.pt; echo $?; } | sed 's/"lists":"[0-9a-f]*"/"lists":""/' # scan/json.sh has it
 # a shard
 ckpt convert -q --root state_dict data/train.pt w.safetensors
 mkdir set

@@ -38,7 +38,7 @@ for report in --json --sarif; do
     [ "$at" = lost ] || { echo 'the report was done before its process could be lost'; exit 77; }
     wait $!
     echo $?
-    sed 's/.*"results"://' lost.out
+    sed 's/.*"results"://; s/"lists":"[0-9a-f]*"/"lists":""/' lost.out
     cat lost.err
 done
 # Nor is half a report told when there is no room to keep it.
