@@ -10,6 +10,7 @@
 
 #include "base/crc32.h"
 #include "format/format.h"
+#include "codec/pickle_write.h"
 #include "io/journal.h"
 #include "op/weights_only.h"
 
@@ -223,6 +224,29 @@ static bool reads_as(const ckpt_plan *p, ckpt_file *f)
     return same;
 }
 
+static bool entry_of(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
+{
+    const struct edit *e = plan_edit_find(user, v);
+    if (!e || i >= e->n)
+        return true;
+    *text = e->names[i];
+    return !e->dropped[i];
+}
+
+/* writes_as - is the graph of F that of P with its edits: are both the same pickle when they are written? */
+static bool writes_as(const ckpt_plan *p, const ckpt_file *f)
+{
+    struct pickle_hooks edited = {.user = (void *)(uintptr_t)p, .entry = entry_of};
+    buf a, b;
+    buf_init(&a, 64u << 20);
+    buf_init(&b, 64u << 20);
+    ckpt_status x = pickle_write(p->root, &edited, &a, NULL), y = pickle_write(f->root, NULL, &b, NULL);
+    bool same = x == y && (x != CKPT_OK || str_eq(buf_view(&a), buf_view(&b)));
+    buf_free(&a);
+    buf_free(&b);
+    return same;
+}
+
 /* flow_in_place - patches lie in order inside the new file, and what it is then can be asked everything. */
 void flow_in_place(const uint8_t *data, size_t size)
 {
@@ -253,6 +277,8 @@ void flow_in_place(const uint8_t *data, size_t size)
         bool missed = st == CKPT_OK ? after && !reads_as(p, after) : !lacking(&err);
         if (list.reread && missed)
             exercise_broken("an edit that was proven does not read back");
+        if (list.reread && after && !writes_as(p, after))
+            exercise_broken("an edit that was proven is another graph");
     }
     ckpt_close(st == CKPT_OK ? after : NULL);
     ckpt_plan_free(p);
