@@ -227,7 +227,7 @@ static void an_odd_shard_is_refused_with_its_place(void)
         spill("2.bin", m.bytes, m.size);
         made_close(&m);
         REFUSED(index, odd[i].status, odd[i].says);
-        CU_ASSERT_EQUAL(err.offset, strstr(index, at[i]) - index);
+        CU_ASSERT_EQUAL(err.offset, (uint64_t)(strstr(index, at[i]) - index));
         CU_ASSERT(err.found[0] && err.allowed[0]);
     }
     drop_dir();
