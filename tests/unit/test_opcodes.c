@@ -38,9 +38,14 @@ enum { MARKED = 100 };
 #define NO_CALLABLE(args)                                                                                    \
     BYTES("N" args), BYTES("K\1" args), BYTES(TEXT args), BYTES(")" args), BYTES("]" args), BYTES("}" args), \
         BYTES("\x8f" args), BYTES("\x88" args)
-#define NO_TUPLE(callable, more)                                                                             \
-    BYTES(callable "N" more), BYTES(callable "K\1" more), BYTES(callable TEXT more),                         \
-        BYTES(callable "]" more), BYTES(callable "}" more), BYTES(callable "\x8f" more)
+#define NO_ARGUMENTS(callable, more)                                                                         \
+    BYTES(callable "N" more), BYTES(callable "K\1" more), BYTES(callable "\x88" more),                       \
+        BYTES(callable "I1\n" more), BYTES(callable "\x8a\1\5" more)
+/* no tuples, and yet pickle.py calls with what it finds in them */
+#define SPREAD(callable, more)                                                                               \
+    BYTES(callable TEXT more), BYTES(callable "S'a'\n" more), BYTES(callable "C\1a" more),                   \
+        BYTES(callable "]" more), BYTES(callable "}" more), BYTES(callable "\x8f" more),                     \
+        BYTES(callable "\x96\1\0\0\0\0\0\0\0a" more)
 
 static const struct row rows[] = {
     {'(', BYTES(""), BYTES(""), BYTES("1N."), 0, "", "", {{0}}, {{0}}},
@@ -66,7 +71,8 @@ static const struct row rows[] = {
     {'P', BYTES(""), BYTES("id\n"), BYTES("."), 0, "", "P ", {{0}}, {{0}}},
     {'Q', BYTES("N"), BYTES(""), BYTES("."), 1, "", "P ", {{0}}, {BYTES(")"), BYTES("K\1"), BYTES(TEXT)}},
     {'R', BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_CALLABLE(")")}, {{0}}},
-    {'R', BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_TUPLE(GLOBAL, "")}, {{0}}},
+    {'R', BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_ARGUMENTS(GLOBAL, "")},
+     {SPREAD(GLOBAL, "")}},
     {'S', BYTES(""), BYTES("'t'\n"), BYTES("."), 0, "", "", {{0}}, {{0}}},
     {'T', BYTES(""), BYTES("\3\0\0\0abc"), BYTES("."), 0, "", "", {{0}}, {{0}}},
     {'U', BYTES(""), BYTES("\3abc"), BYTES("."), 0, "", "", {{0}}, {{0}}},
@@ -177,7 +183,8 @@ static const struct row rows[] = {
     {'G', BYTES(""), BYTES("\0\0\0\0\0\0\0\0"), BYTES("."), 0, "", "", {{0}}, {{0}}},
     {0x80, BYTES(""), BYTES("\2"), BYTES("N."), 0, "", "", {{0}}, {{0}}},
     {0x81, BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_CALLABLE(")")}, {{0}}},
-    {0x81, BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_TUPLE(GLOBAL, "")}, {{0}}},
+    {0x81, BYTES(GLOBAL ")"), BYTES(""), BYTES("."), 2, "Ia.b ", "Ca.b ", {NO_ARGUMENTS(GLOBAL, "")},
+     {SPREAD(GLOBAL, "")}},
     {0x82, BYTES(""), BYTES("\1"), BYTES("."), 0, "", "X1 ", {{0}}, {{0}}},
     {0x83, BYTES(""), BYTES("\1\2"), BYTES("."), 0, "", "X513 ", {{0}}, {{0}}},
     {0x84, BYTES(""), BYTES("\1\0\1\0"), BYTES("."), 0, "", "X65537 ", {{0}}, {{0}}},
@@ -205,7 +212,8 @@ static const struct row rows[] = {
      {BYTES("\x8f("), BYTES("\x8f(NN")}},
     {0x91, BYTES("(N"), BYTES(""), BYTES("."), MARKED, "", "", {{0}}, {BYTES("("), BYTES("(NN")}},
     {0x92, BYTES(GLOBAL ")}"), BYTES(""), BYTES("."), 3, "Ia.b ", "Ca.b ", {NO_CALLABLE(")}")}, {{0}}},
-    {0x92, BYTES(GLOBAL ")}"), BYTES(""), BYTES("."), 3, "Ia.b ", "Ca.b ", {NO_TUPLE(GLOBAL, "}")}, {{0}}},
+    {0x92, BYTES(GLOBAL ")}"), BYTES(""), BYTES("."), 3, "Ia.b ", "Ca.b ", {NO_ARGUMENTS(GLOBAL, "}")},
+     {SPREAD(GLOBAL, "}")}},
     {0x92,
      BYTES(GLOBAL ")}"),
      BYTES(""),
