@@ -48,7 +48,7 @@ static void texts_stay_when_the_header_goes(void)
 {
     buf b;
     ckpt_file *f;
-    ckpt_str note;
+    ckpt_str note = {0};
     static char data[N];
     make(&b);
     buf_put(&b, data, N);
