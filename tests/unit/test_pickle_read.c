@@ -44,6 +44,7 @@ static const struct program valid[] = {
     {BYTES("F-inf\n."), "-inf", 0, 0},
     {BYTES("G\x3f\xf8\x00\x00\x00\x00\x00\x00."), "1.5", 0, 0},
     {BYTES("S'a\\'\\x41\\n\\101\\q'\n."), "s'a'A\nA\\q'", 0, 0},
+    {BYTES("S'\\1012\\7b\\608'\n."), "s'A2\ab08'", 0, 0}, /* of at most three octal digits */
     {BYTES("S\"\"  \n."), "s''", 0, 0},
     {BYTES("T\x02\x00\x00\x00\xff!."), "s'\xff!'", 0, 0},
     {BYTES("U\x02hi."), "s'hi'", 0, 0},
