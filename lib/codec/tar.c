@@ -30,6 +30,7 @@ struct walk {
     bool has_size;
     struct tar_entry *list;
     size_t n, cap;
+    bool lenient; /* tar_salvage */
     ckpt_error *err;
 };
 
@@ -169,12 +170,31 @@ static ckpt_status sparse_map(struct walk *w, const unsigned char *b, uint64_t *
     return CKPT_OK;
 }
 
+/* damaged - a member whose header is, under its name, up to the next that is not. */
+static ckpt_status damaged(struct walk *w, const unsigned char *b)
+{
+    unsigned char block[BLOCK];
+    uint64_t data = w->pos + BLOCK, next = data;
+    uint32_t sum;
+    for (; range_within(next, BLOCK, w->src->size); next += BLOCK) {
+        CKPT_TRY(source_read(w->src, next, block, BLOCK, w->err));
+        if (memcmp(block + 257, "ustar", 5) == 0 && sum_right(block, &sum))
+            break;
+    }
+    if (!range_within(next, BLOCK, w->src->size))
+        next = w->src->size;
+    w->pos = next;
+    return add(w, b, data, next - data); /* bounded: NEXT is not before DATA */
+}
+
 static ckpt_status member(struct walk *w, const unsigned char *b)
 {
     uint64_t size, data = w->pos + BLOCK;
     uint32_t sum;
     char type = (char)b[156];
     ckpt_str stated = field(b + 148, 8), length = field(b + 124, 12);
+    if (w->lenient && (!sum_right(b, &sum) || !number(b + 124, 12, &size)))
+        return damaged(w, b);
     if (!sum_right(b, &sum))
         return bad(w, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
                    STR_ARG(stated), sum);
@@ -185,6 +205,8 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
     if (type >= '1' && type <= '6')
         size = 0; /* links, devices, folders: what the field says is not stored */
     CKPT_TRY(sparse_map(w, b, &data));
+    if (w->lenient && data <= w->src->size && size > w->src->size - data)
+        size = w->src->size - data;
     if (!range_within(data, size, w->src->size))
         return fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
                     "a member of {=%llu bytes}, of which the file has {%llu}", (unsigned long long)size,
@@ -197,21 +219,39 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
     return CKPT_OK;
 }
 
-ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
+static ckpt_status list_members(struct walk *w)
 {
     static const unsigned char zeros[BLOCK];
-    struct walk w = {.src = src, .a = a, .err = err};
     unsigned char block[BLOCK];
-    while (w.pos < src->size) {
-        if (!range_within(w.pos, BLOCK, src->size))
-            return fail(err, CKPT_ETRUNCATED, source_pos(src, w.pos),
-                        "the file {ends} inside {=a member's header}");
-        CKPT_TRY(source_read(src, w.pos, block, BLOCK, err));
+    while (w->pos < w->src->size) {
+        if (!range_within(w->pos, BLOCK, w->src->size))
+            return w->lenient ? CKPT_OK
+                              : fail(w->err, CKPT_ETRUNCATED, source_pos(w->src, w->pos),
+                                     "the file {ends} inside {=a member's header}");
+        CKPT_TRY(source_read(w->src, w->pos, block, BLOCK, w->err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;
-        CKPT_TRY(member(&w, block));
+        CKPT_TRY(member(w, block));
     }
-    *out = w.list;
-    *n = w.n;
     return CKPT_OK;
+}
+
+static ckpt_status list_of(struct walk *w, struct tar_entry **out, size_t *n)
+{
+    CKPT_TRY(list_members(w));
+    *out = w->list;
+    *n = w->n;
+    return CKPT_OK;
+}
+
+ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
+{
+    struct walk w = {.src = src, .a = a, .err = err};
+    return list_of(&w, out, n);
+}
+
+ckpt_status tar_salvage(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
+{
+    struct walk w = {.src = src, .a = a, .lenient = true, .err = err};
+    return list_of(&w, out, n);
 }

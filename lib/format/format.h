@@ -14,6 +14,7 @@
 struct probe {
     const char *path; /* for messages, never for decisions */
     bool directory;
+    bool salvage; /* it may be cut or damaged */
     source *src; /* NULL for a directory */
     uint64_t size;
     unsigned char head[PROBE_HEAD];

@@ -78,6 +78,7 @@ static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
     p->directory = f->src == NULL;
+    p->salvage = f->salvage;
     p->src = f->src;
     if (p->directory)
         return CKPT_OK;

@@ -9,9 +9,12 @@
  *             int or its decimal text
  *   sys_info  ignored
  *
- * Everything little-endian. Source: torch/serialization.py, legacy_load inside
+ * Everything little-endian. Of a file that is cut or damaged the storages up to there are whole; there
+ * are no checksums. Source: torch/serialization.py, legacy_load inside
  * _legacy_load.
  */
+#include <stdio.h>
+
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "codec/pickle_read.h"
@@ -35,15 +38,19 @@ struct tar_file {
     map *keys; /* number -> index into objects */
     struct tar_object *objects;
     size_t n, cap;
-    bool lost; /* of a file that is being checked: not all of it was understood, and that was told */
+    bool lost; /* of a file that is being checked or salvaged: not all of it was understood … */
+    bool no_memory; /* while rows were made */
+    bool has_gone;
+    uint32_t gone; /* salvage: the storage that stands for tensors without a description */
     ckpt_error *err;
 };
 
-/* told - ST, unless it is a fault of a file that is being checked: then it is told, and reading goes on. */
+/* told - ST, unless it is a fault of a file that is being checked or salvaged: then it is told, or names
+ * what is lost, and reading goes on. */
 static ckpt_status told(struct tar_file *t, ckpt_status st)
 {
-    t->lost |= t->f->check && check_is_fault(st);
-    return file_fault(t->f, st, t->err);
+    t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
+    return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_fault(t->f, st, t->err);
 }
 
 static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
@@ -65,8 +72,11 @@ static bool probe(const struct probe *p)
     if (p->directory || p->nhead < 512 || memcmp(p->head + 257, "ustar", 5) != 0)
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
-    bool mine = a && tar_list(p->src, a, &list, &n, NULL) == CKPT_OK && member(list, n, "pickle") &&
-                member(list, n, "storages") && member(list, n, "tensors");
+    ckpt_status st = !a           ? CKPT_ENOMEM
+                     : p->salvage ? tar_salvage(p->src, a, &list, &n, NULL)
+                                  : tar_list(p->src, a, &list, &n, NULL);
+    bool mine = st == CKPT_OK && member(list, n, "pickle") &&
+                (p->salvage || (member(list, n, "storages") && member(list, n, "tensors")));
     arena_free(a);
     return mine;
 }
@@ -132,6 +142,24 @@ static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint
     return CKPT_OK;
 }
 
+/* lost_storage - KEY is S, of which the error at hand says why it is lost, and stays an error. */
+static ckpt_status lost_storage(struct tar_file *t, int64_t key, struct storage *s)
+{
+    struct tar_object o = {.numel = s->numel};
+    ckpt_status st = t->err->status;
+    if (!t->f->salvage)
+        return st;
+    ckpt_error why = *t->err;
+    s->off = 0;
+    s->s.file_offset = CKPT_NO_OFFSET;
+    s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(table_lost(&t->f->table, s, &why, t->err));
+    CKPT_TRY(table_storage(&t->f->table, s, &o.storage, t->err));
+    CKPT_TRY(add(t, key, &o));
+    *t->err = why;
+    return st;
+}
+
 static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
 {
     ckpt_value *v;
@@ -154,7 +182,7 @@ static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
         (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
                    "storage %lld needs {=%llu elements}, the member has {%llu bytes} left", (long long)key,
                    (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
-        return CKPT_ETRUNCATED;
+        return lost_storage(t, key, &st);
     }
     *pos += st.s.nbytes; /* bounded: range_within */
     st.src = source_ref(s);
@@ -233,11 +261,33 @@ static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, s
     return st;
 }
 
+/* missing_storage - the storage that tensor V needs, whose key nothing before it has. */
+static ckpt_status missing_storage(struct tar_file *t, const ckpt_value *v)
+{
+    char name[64];
+    int64_t key;
+    struct storage s = {0};
+    ckpt_str klass = value_name(value_item(v, 2));
+    size_t n = str_find(klass, STR_LIT("Tensor"), 0);
+    if (!key_number(value_item(v, 1), &key) || n > 32)
+        return CKPT_OK;
+    (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
+    s.dtype = dtype_by_storage(str_c(name));
+    if (s.dtype == CKPT_DT_NONE)
+        return CKPT_OK;
+    (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{storage %lld} is not in {=the archive}",
+               (long long)key);
+    ckpt_status st = lost_storage(t, key, &s);
+    return st == CKPT_ETRUNCATED ? CKPT_OK : st;
+}
+
 static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
 {
     ckpt_value *v;
     int64_t key;
     CKPT_TRY(next_pickle(t, s, pos, &v));
+    if (t->lost && t->f->salvage && !lookup(t, value_item(v, 1)))
+        CKPT_TRY(missing_storage(t, v));
     const struct tar_object *of = lookup(t, value_item(v, 1));
     bool known = key_number(value_item(v, 0), &key) && of && !of->tensor;
     struct tar_object o = {.tensor = true};
@@ -254,7 +304,8 @@ static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
     o.row.t.part_of = CKPT_NO_TENSOR;
     o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
     o.row.t.location = t->f->table.storages[o.storage].s.location;
-    o.row.t.has_shape = o.row.t.has_data = true;
+    o.row.t.has_shape = true;
+    o.row.t.has_data = t->f->table.storages[o.storage].src != NULL;
     return add(t, key, &o);
 }
 
@@ -267,21 +318,60 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
     return CKPT_OK;
 }
 
+/* gone - *INDEX is a new storage that is lost because of WHY. */
+static void gone(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
+{
+    struct storage_more *more = ARENA_NEW(t->f->a, struct storage_more);
+    struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+    *index = CKPT_NO_STORAGE;
+    if (more)
+        *more = (struct storage_more){.lost = why, .lost_at = at};
+    t->no_memory |= !more || table_storage(&t->f->table, &none, index, t->err) != CKPT_OK;
+}
+
+/* unknown - ROW is a tensor or storage that is lost, description and all. */
+static bool unknown(struct tar_file *t, const ckpt_value *v, struct row *row)
+{
+    int64_t key;
+    if (!t->f->salvage || !t->lost || !key_number(v, &key))
+        return false;
+    if (!t->has_gone)
+        gone(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->gone);
+    t->has_gone = true;
+    row->t.kind = CKPT_UNINITIALIZED;
+    row->t.storage = t->gone;
+    return true;
+}
+
+/* too_short - salvage: ROW reaches beyond its storage, one of whose sizes is damaged: it is lost. */
+static void too_short(struct tar_file *t, struct row *row)
+{
+    uint64_t end, need;
+    const struct storage *s = &t->f->table.storages[row->t.storage];
+    if (!t->f->salvage || !row->t.has_data ||
+        (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &need) && need <= s->s.nbytes))
+        return;
+    gone(t, "it reaches beyond the end of its storage", s->s.file_offset, &row->t.storage);
+    row->t.has_data = false;
+}
+
 static bool object(void *user, const ckpt_value *v, struct row *row)
 {
     struct tar_file *t = user;
     const struct tar_object *o = lookup(t, v);
     if (!o)
-        return false;
+        return unknown(t, v, row);
     const ckpt_value *node = row->t.value;
     if (o->tensor) {
         *row = o->row;
+        too_short(t, row);
     } else {
         row->t.kind = CKPT_STORAGE;
         row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
         row->t.ndim = 1;
         row->t.shape = &o->numel; /* which lives in the arena */
-        row->t.has_shape = row->t.has_data = true;
+        row->t.has_shape = true;
+        row->t.has_data = t->f->table.storages[o->storage].src != NULL;
         row->t.storage = o->storage;
         row->t.storage_offset = o->offset;
     }
@@ -339,7 +429,8 @@ static ckpt_status read_object(struct tar_file *t, source *s)
     CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
     if (!t->lost) /* else it names what is lost */
         CKPT_TRY(all_known(t, facts, s));
-    return torch_graph(t->f, t->f->root, &st, t->err);
+    CKPT_TRY(torch_graph(t->f, t->f->root, &st, t->err));
+    return t->no_memory ? fail_memory(t->err) : CKPT_OK;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -347,7 +438,9 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     struct tar_entry *list;
     size_t n;
     struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
-    ckpt_status st = t.keys ? tar_list(f->src, f->a, &list, &n, err) : fail_memory(err);
+    ckpt_status st = !t.keys      ? fail_memory(err)
+                     : f->salvage ? tar_salvage(f->src, f->a, &list, &n, err)
+                                  : tar_list(f->src, f->a, &list, &n, err);
     file_budget(f, f->src->size);
     if (st == CKPT_OK)
         st = told(&t, with_member(&t, member(list, n, "storages"), "storages", read_storages));
