@@ -185,7 +185,11 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     }
     if (again && st == CKPT_OK)
         st = verify_records(path, again, before, c, err);
-    fail_file(st == CKPT_OK ? NULL : err, path);
+    if (st != CKPT_OK) {
+        file_free(*out);
+        *out = NULL;
+        fail_file(err, path);
+    }
     return st;
 }
 
