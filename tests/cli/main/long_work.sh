@@ -24,7 +24,7 @@ until_asked()
 }
 
 sparse hash.safetensors 2048
-sparse write.safetensors 2048 # so long that it is never done between the answer and the signal
+sparse write.safetensors 256
 mkdir out
 trap '' USR1 # what has not begun to listen yet
 
@@ -34,7 +34,8 @@ end()
     sig=$1
     shift
     : >err
-    env --default-signal=INT "$@" >o 2>err & # what a shell starts with & ignores Ctrl-C
+    # what a shell starts with & ignores Ctrl-C, and all that nohup started ignores the end of the terminal
+    env --default-signal=INT,HUP,TERM "$@" >o 2>err &
     pid=$!
     until_asked $pid || { echo "$1 $2 was done before it was asked"; exit 77; }
     kill -"$sig" $pid
