@@ -32,7 +32,7 @@ unsigned ui_jobs(void) { return ui.jobs < UINT_MAX ? (unsigned)ui.jobs : UINT_MA
 
 void ui_init(void)
 {
-    static char block[131072]; /* of its own accord stdout writes 4 KiB at a time */
+    static char block[262144]; /* of its own accord stdout writes 4 KiB at a time */
     const char *no = getenv("NO_COLOR"), *term = getenv("TERM");
     bool colors = !(no && *no) && term && strcmp(term, "dumb") != 0;
     ui.tty = isatty(STDOUT_FILENO);
