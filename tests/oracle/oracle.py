@@ -447,7 +447,7 @@ def plain(o, path, x):
 def made_plain(o, path, r):
     out = o.path("plain.pt")
     code, said = o.run("sanitize", path, "-o", out)
-    if code and ("a device that torch does not know" in said or "is no plain data" in said or
+    if code and ("a device that torch does not know" in said or "is not plain data" in said or
                  "no tensor is left" in said and not any("sha256" in t for t in r["tensors"])):
         raise NotForThis("refused, nothing lost")
     if code:
