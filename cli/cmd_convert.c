@@ -118,8 +118,6 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json *j = edit_report("ckpt.convert.v1", input, r);
     edit_losses_json(r, j);
     casts_json(r, j);
-    if (writing.dry_run)
-        json_bool(j, "dry_run", true);
     json_line(j, to);
 }
 

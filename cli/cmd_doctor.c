@@ -73,9 +73,9 @@ static void tell_json(const struct job *j, const ckpt_diagnosis *d)
 {
     json *row = json_add_object(j->list, NULL);
     struct text fix = {0};
-    json_text(row, "id", d->id);
+    json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
-    json_text(row, "text", d->text);
+    json_text(row, "message", d->text);
     if (can_run(d->fix)) {
         fix_text(&fix, j, d);
         json_text(row, "fix", fix.ptr);
@@ -125,12 +125,9 @@ static void print_text(const struct job *j, const ckpt_doctor_result *r)
 
 static void print_json(const struct job *j, const ckpt_doctor_result *r)
 {
-    if (r->format)
-        json_text(j->head, "format", r->format);
-    else
-        json_null(j->head, "format");
+    json_format(j->head, r->format);
     json_bool(j->head, "healthy", r->problems == 0);
-    json_u64(j->head, "tensors", r->tensors);
+    json_u64(json_add_object(j->head, "total"), "tensors", r->tensors);
     json_u64(j->head, "bytes", r->bytes);
     json_u64(j->head, "read", r->read);
     json_line(j->head, stdout);

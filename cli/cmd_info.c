@@ -306,7 +306,7 @@ static void wrappers_json(json *j, const ckpt_info *info)
         json_str(one, "prefix", w->prefix);
         json_str(one, "where", w->where);
         json_u64(one, "tensors", w->tensors);
-        json_u64(one, "of", w->of);
+        json_u64(one, "mapping_tensors", w->of);
         json_bool(one, "anywhere", w->anywhere);
         json_bool(one, "certain", w->certain);
     }
@@ -323,6 +323,17 @@ static void weights_json(json *j, const struct facts *x)
     json_totals(j, "weights", x->weights.tensors, x->weights.elements, x->weights.bytes);
 }
 
+static void aliases_json(json *j, const ckpt_file *f)
+{
+    json *list = json_add_array(j, "aliases");
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        const ckpt_tensor t = tensor_at(f, i);
+        if (t.alias_of == CKPT_NO_TENSOR)
+            continue;
+        json_alias(list, t.name, ckpt_tensor_name(f, t.alias_of));
+    }
+}
+
 static void optimizer_json(json *j, const ckpt_info *info)
 {
     if (!info->optimizer.len) {
@@ -330,8 +341,8 @@ static void optimizer_json(json *j, const ckpt_info *info)
         return;
     }
     json *one = json_add_object(j, "optimizer");
-    json_str(one, "path", info->optimizer_path);
-    json_str(one, "what", info->optimizer);
+    json_str(one, "where", info->optimizer_path);
+    json_str(one, "summary", info->optimizer);
 }
 
 static void values_json(json *j, const struct facts *x)
@@ -362,7 +373,7 @@ static void print_json(const struct facts *x)
     json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
     optimizer_json(j, info);
     values_json(j, x);
-    json_u64(j, "aliases", info->aliases);
+    aliases_json(j, x->f);
     json_u64(j, "unreferenced_bytes", info->unreferenced);
     json_bool(j, "executes_code", info->executes_code);
     if (info->weights_only < 0) {

@@ -58,8 +58,6 @@ static void report_json(const ckpt_file *f, const ckpt_write_result *r, const ch
             json_u64(one, "offset", l->offset);
     }
     edit_losses_json(r, j);
-    if (writing.dry_run)
-        json_bool(j, "dry_run", true);
     json_line(j, to);
 }
 

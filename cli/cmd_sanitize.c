@@ -24,7 +24,7 @@ const struct cmd cmd_sanitize = {
 
 static const char *why(const ckpt_sanitized *s)
 {
-    return !s->path.len      ? "a call that nothing uses"
+    return !s->path          ? "a call that nothing uses"
            : s->callable.len ? "not plain data"
                              : "no plain tensor";
 }
@@ -33,8 +33,8 @@ static void tell_one(const char *input, const ckpt_sanitized *s, bool would)
 {
     struct text t = {0};
     bool same = s->callable.len == s->type.len && memcmp(s->callable.ptr, s->type.ptr, s->type.len) == 0;
-    if (s->path.len)
-        text_name(&t, s->path);
+    if (s->name.len)
+        text_name(&t, s->name);
     else
         text_add(&t, s->lost ? "a call that nothing uses" : "the file");
     text_add(&t, " (");
@@ -66,7 +66,11 @@ static void tell(const ckpt_plan *p, const char *input, bool would)
 static json *change_json(json *list, const ckpt_sanitized *s)
 {
     json *one = json_add_object(list, NULL);
-    json_str(one, "path", s->path);
+    json_str(one, "name", s->name);
+    if (s->path)
+        json_path(one, "path", s->path, s->npath);
+    else
+        json_null(one, "path");
     json_str(one, "type", s->type);
     return one;
 }
@@ -82,12 +86,7 @@ static void dropped_json(const ckpt_plan *p, const ckpt_write_result *r, json *j
         json_text(one, "why", why(s));
         json_str(one, "callable", s->callable);
     }
-    for (size_t i = 0; i < r->ndropped; i++) {
-        one = json_add_object(list, NULL);
-        json_str(one, "path", r->dropped[i].path);
-        json_str(one, "type", r->dropped[i].type);
-        json_str(one, "why", r->dropped[i].why);
-    }
+    edit_dropped_json(r, list);
 }
 
 static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
@@ -101,8 +100,6 @@ static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const ch
             json_str(change_json(list, s), "to", s->instead);
     }
     edit_aliases_json(r, j);
-    if (writing.dry_run)
-        json_bool(j, "dry_run", true);
     json_line(j, to);
 }
 

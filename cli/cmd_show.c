@@ -101,7 +101,7 @@ static void tensor_head(const ckpt_file *f, const ckpt_tensor *t, const struct s
     for (uint32_t i = 0; i < s->naxes; i++)
         if (!s->axes[i].dropped)
             json_u64(here, NULL, s->axes[i].count);
-    json_open(j, "values", stdout);
+    json_open(j, "data", stdout);
 }
 
 static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
@@ -205,7 +205,7 @@ static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_val
     if (row != CKPT_NO_TENSOR)
         json_tensor(json_add_object(j, "tensor"), &it);
     else if (ckpt_value_count(v))
-        json_u64(j, "items", ckpt_value_count(v));
+        json_u64(j, "length", ckpt_value_count(v));
     else
         json_value(j, "value", v);
     return j;

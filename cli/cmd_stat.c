@@ -316,10 +316,10 @@ static json *row_json(const ckpt_tensor *t, const ckpt_stats *s)
     json *to = json_object();
     json_tensor(to, t);
     if (!s->numeric) {
-        json_null(to, "numbers");
+        json_null(to, "elements");
         return to;
     }
-    json_u64(to, "numbers", numbers(s));
+    json_u64(to, "elements", numbers(s));
     extreme_json(to, t, s, false);
     extreme_json(to, t, s, true);
     real_json_or_null(to, "mean", s->mean);

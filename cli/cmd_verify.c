@@ -40,13 +40,13 @@ static void tell_json(const struct job *j, const ckpt_finding *f)
 {
     const ckpt_error *e = f->error;
     json *row = json_add_object(j->findings, NULL);
-    json_text(row, "id", f->id);
+    json_text(row, "code", f->id);
     json_text(row, "file", e->file);
     if (e->offset != CKPT_NO_OFFSET)
         json_u64(row, "offset", e->offset);
     if (e->where[0])
         json_text(row, "where", e->where);
-    json_text(row, "text", e->what);
+    json_text(row, "message", e->what);
     json_values(row, e);
     if (e->hint[0])
         json_text(row, "hint", e->hint);
@@ -75,10 +75,11 @@ static int tell(void *user, const ckpt_finding *f)
 static void summary_json(const struct job *j, const ckpt_verify_result *r)
 {
     json *to = j->head;
-    json_text(to, "format", r->format ? r->format : "");
-    json_bool(to, "whole", r->findings == 0);
-    json_u64(to, "tensors", r->tensors);
-    json_u64(to, "records", r->records);
+    json_format(to, r->format);
+    json_bool(to, "intact", r->findings == 0);
+    json *total = json_add_object(to, "total");
+    json_u64(total, "tensors", r->tensors);
+    json_u64(total, "records", r->records);
     json_u64(to, "bytes", r->bytes);
     json_u64(to, "read", r->read);
     json_bool(to, "checksums", r->checksums);

@@ -332,12 +332,12 @@ static void prefix_json(json *j, const struct report *r)
     bool in_b = false;
     ckpt_str prefix = lone_prefix(r, &in_b);
     if (!prefix.len) {
-        json_null(j, "prefix");
+        json_null(j, "renamed_prefix");
         return;
     }
-    json *one = json_add_object(j, "prefix");
+    json *one = json_add_object(j, "renamed_prefix");
     json_text(one, "side", in_b ? "b" : "a");
-    json_str(one, "text", prefix);
+    json_str(one, "prefix", prefix);
 }
 
 void report_json(const struct report *r, bool equal)

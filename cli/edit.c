@@ -44,7 +44,7 @@ static void tell_dropped(const char *input, const ckpt_write_result *r)
     struct text t = {0};
     for (size_t i = 0; i < r->ndropped && (i < SHOWN || !ui.err_tty); i++) {
         text_clear(&t);
-        text_name(&t, r->dropped[i].path);
+        text_name(&t, r->dropped[i].name);
         text_add(&t, " (");
         text_name(&t, r->dropped[i].type);
         text_add(&t, writing.dry_run ? ") would be left out: " : ") left out: ");
@@ -128,34 +128,41 @@ json *edit_report(const char *schema, const char *input, const ckpt_write_result
     json *j = json_schema(schema);
     json_text(j, "input", input);
     json *list = json_add_array(j, "output");
-    for (size_t i = 0; i < r->noutputs; i++)
+    for (size_t i = 0; r && i < r->noutputs; i++)
         json_text(list, NULL, r->outputs[i]);
+    if (writing.dry_run)
+        json_bool(j, "dry_run", true);
+    if (!r)
+        return j;
     json_text(j, "format", r->format);
-    json_u64(j, "tensors", r->tensors);
+    json_u64(json_add_object(j, "total"), "tensors", r->tensors);
     json_u64(j, "bytes", r->bytes);
     return j;
 }
 
+void edit_dropped_json(const ckpt_write_result *r, json *list)
+{
+    for (size_t i = 0; i < r->ndropped; i++) {
+        const ckpt_dropped *d = &r->dropped[i];
+        json *one = json_add_object(list, NULL);
+        json_str(one, "name", d->name);
+        json_path(one, "path", d->path, d->npath);
+        json_str(one, "type", d->type);
+        json_str(one, "why", d->why);
+    }
+}
+
 void edit_losses_json(const ckpt_write_result *r, json *to)
 {
-    json *one, *list = json_add_array(to, "dropped");
-    for (size_t i = 0; i < r->ndropped; i++) {
-        one = json_add_object(list, NULL);
-        json_str(one, "path", r->dropped[i].path);
-        json_str(one, "type", r->dropped[i].type);
-        json_str(one, "why", r->dropped[i].why);
-    }
+    edit_dropped_json(r, json_add_array(to, "dropped"));
     edit_aliases_json(r, to);
 }
 
 void edit_aliases_json(const ckpt_write_result *r, json *to)
 {
-    json *one, *list = json_add_array(to, "aliases");
-    for (size_t i = 0; i < r->naliases; i++) {
-        one = json_add_object(list, NULL);
-        json_str(one, "name", r->aliases[i].name);
-        json_str(one, "of", r->aliases[i].of);
-    }
+    json *list = json_add_array(to, "aliases");
+    for (size_t i = 0; i < r->naliases; i++)
+        json_alias(list, r->aliases[i].name, r->aliases[i].of);
 }
 
 static void rename_json(json *list, const ckpt_rename *r)
@@ -168,12 +175,7 @@ static void rename_json(json *list, const ckpt_rename *r)
 static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     size_t n = ckpt_plan_rename_count(p), tensors = 0;
-    json *j = json_schema("ckpt.edit.v1");
-    json_text(j, "input", input);
-    if ((writing.in_place || writing.output) && !writing.check && !writing.dry_run)
-        json_text(j, "output", writing.in_place ? input : writing.output);
-    else
-        json_null(j, "output");
+    json *j = edit_report("ckpt.edit.v1", input, r);
     if (writing.in_place)
         json_bool(j, "in_place", true);
     json_bool(j, "changed", n != 0);
@@ -185,7 +187,7 @@ static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_
         tensors++;
         rename_json(list, one);
     }
-    json *meta = json_add_array(j, "metadata");
+    json *meta = json_add_array(j, "renamed_metadata");
     for (size_t i = 0; i < n; i++)
         if (ckpt_plan_rename_at(p, i)->metadata)
             rename_json(meta, ckpt_plan_rename_at(p, i));

@@ -248,12 +248,27 @@ void json_tensor(json *to, const ckpt_tensor *t)
         json_u64s(to, "shape", t->shape, t->ndim);
 }
 
+void json_alias(json *list, ckpt_str name, ckpt_str of)
+{
+    json *one = json_add_object(list, NULL);
+    json_str(one, "name", name);
+    json_str(one, "of", of);
+}
+
 void json_leaf(json *to, const ckpt_leaf *leaf)
 {
     char type[256];
     json_path(to, "path", leaf->path, leaf->npath);
     json_text(to, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
     json_value(to, "value", leaf->value);
+}
+
+void json_format(json *to, const char *format)
+{
+    if (format)
+        json_text(to, "format", format);
+    else
+        json_null(to, "format");
 }
 
 void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes)

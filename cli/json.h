@@ -34,12 +34,16 @@ void json_u64s(json *to, const char *key, const uint64_t *n, size_t count);
 void json_path(json *to, const char *key, const ckpt_path_elem *path, uint32_t n);
 /* json_tensor - name, path, dtype and shape of a row: how each of them opens. */
 void json_tensor(json *to, const ckpt_tensor *t);
+/* json_alias - {"name", "of"} at the end of LIST: NAME shows the same bytes as OF. */
+void json_alias(json *list, ckpt_str name, ckpt_str of);
 /* json_leaf - path, type and value of what is not a tensor. */
 void json_leaf(json *to, const ckpt_leaf *leaf);
 /* json_value - a value of the file: numbers, text, true, null as themselves,
  * everything else as the text that `ckpt show` prints. */
 void json_value(json *to, const char *key, const ckpt_value *v);
 
+/* json_format - "format", null where the file is of none that is known (FORMAT NULL). */
+void json_format(json *to, const char *format);
 void json_totals(json *to, const char *key, uint64_t tensors, uint64_t elements, uint64_t nbytes);
 
 /* json_values - what was found and what is allowed there, as far as ERR says. */

@@ -54,7 +54,7 @@ static void callable(json *to, const ckpt_scan_record *r)
     if (r->args)
         arguments(to, r->args);
     if (r->weights_only >= 0)
-        json_bool(to, "weights_only", r->weights_only == 1);
+        json_bool(json_add_object(to, "weights_only"), "ok", r->weights_only == 1);
     if (r->call && r->error_offset != CKPT_NO_OFFSET)
         json_u64(to, "before_error", r->error_offset);
 }
@@ -86,7 +86,7 @@ static void record(const ckpt_scan_record *r)
     json *row = json_object();
     json_text(row, "what", what[r->what]);
     if (r->rule) {
-        json_text(row, "id", r->rule->id);
+        json_text(row, "code", r->rule->id);
         json_text(row, "rule", r->rule->name);
         json_text(row, "level", ckpt_scan_level_name(r->level));
     }
@@ -109,7 +109,7 @@ static void record(const ckpt_scan_record *r)
     if (r->plain)
         json_bool(row, "plain", true);
     if (r->text.len)
-        json_str(row, "text", r->text);
+        json_str(row, "message", r->text);
     if (r->what == CKPT_SCAN_MEMBER)
         member(row, r);
     json_row(row, stdout);
@@ -139,11 +139,10 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     json *tail = json_object();
     (void)path;
     json_text(tail, "verdict", scan_verdict_name(scan_verdict(r, code)));
-    if (r->format)
-        json_text(tail, "format", r->format);
-    json *found = json_add_object(tail, "found");
+    json_format(tail, r->format);
+    json *levels = json_add_object(tail, "levels");
     for (int level = CKPT_SCAN_ERROR; level > CKPT_SCAN_NONE; level--)
-        json_u64(found, ckpt_scan_level_name((ckpt_scan_level)level), r->found[level]);
+        json_u64(levels, ckpt_scan_level_name((ckpt_scan_level)level), r->found[level]);
     json_u64(tail, "members", r->members);
     json_u64(tail, "pickles", r->pickles);
     json_u64(tail, "calls", r->calls);

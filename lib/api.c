@@ -140,7 +140,7 @@ static ckpt_status strict_refuses(const ckpt_plan *p, const ckpt_sanitized *firs
         others += p->sanitized[i].lost && &p->sanitized[i] != first;
     if (others)
         (void)snprintf(more, sizeof more, ", and %zu more", others);
-    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s", STR_ARG(first->path),
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s", STR_ARG(first->name),
                STR_ARG(first->type), more);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;

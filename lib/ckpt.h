@@ -494,8 +494,14 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_sanitize(ckpt_plan *plan, const char *format, ckpt_error *err);
 
 /* What it made into `instead` ("tensor", "float" …) or left out (lost: "None" in a list, else empty);
- * callable: what loading it needs; path empty: a call that nothing uses. */
-typedef struct { ckpt_str path, type, callable, instead; bool lost; } ckpt_sanitized;
+ * callable: what loading it needs. path NULL: a call whose result nothing uses. */
+typedef struct {
+    ckpt_str name; /* path joined with '.' */
+    const ckpt_path_elem *path;
+    uint32_t npath;
+    ckpt_str type, callable, instead;
+    bool lost;
+} ckpt_sanitized;
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
@@ -524,7 +530,12 @@ typedef struct {
     unsigned threads; /* as in ckpt_work */
 } ckpt_write_options;
 
-typedef struct { ckpt_str path, type, why; } ckpt_dropped;
+typedef struct {
+    ckpt_str name; /* path joined with '.' */
+    const ckpt_path_elem *path;
+    uint32_t npath;
+    ckpt_str type, why;
+} ckpt_dropped;
 typedef struct { ckpt_str name, of; } ckpt_alias;
 typedef struct {
     ckpt_str name;

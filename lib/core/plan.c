@@ -270,17 +270,23 @@ ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata
     return CKPT_OK;
 }
 
-ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err)
+ckpt_status plan_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err)
 {
+    char type[128] = "tensor";
+    if (leaf->value)
+        ckpt_value_type_name(leaf->value, type, sizeof type);
     ckpt_dropped *grown = arena_grow(p->a, p->dropped, p->ndropped, &p->cap_dropped, p->ndropped + 1,
                                      sizeof *grown);
     if (!grown)
         return fail_memory(err);
     p->dropped = grown;
     ckpt_dropped *d = &grown[p->ndropped];
-    *d = (ckpt_dropped){
-        .path = arena_str(p->a, path), .type = arena_str(p->a, type), .why = arena_str(p->a, str_c(why))};
-    if (!d->path.ptr || !d->type.ptr || !d->why.ptr)
+    *d = (ckpt_dropped){.name = arena_str(p->a, leaf->name),
+                        .path = path_copy(p->a, leaf->path, leaf->npath),
+                        .npath = leaf->npath,
+                        .type = arena_str(p->a, str_c(type)),
+                        .why = arena_str(p->a, str_c(why))};
+    if (!d->name.ptr || !d->path || !d->type.ptr || !d->why.ptr)
         return fail_memory(err);
     p->ndropped++;
     return CKPT_OK;
@@ -306,7 +312,7 @@ ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
     ckpt_sanitized *grown = arena_grow(p->a, p->sanitized, p->nsanitized, &p->cap_sanitized,
                                        p->nsanitized + 1, sizeof *grown);
     one.type = one.type.ptr ? arena_str(p->a, one.type) : one.type;
-    if (!grown || !one.path.ptr || !one.type.ptr || !one.callable.ptr)
+    if (!grown || !one.name.ptr || !one.type.ptr || !one.callable.ptr)
         return fail_memory(err);
     p->sanitized = grown;
     grown[p->nsanitized++] = one;

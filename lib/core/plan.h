@@ -87,9 +87,10 @@ size_t plan_count(const ckpt_plan *p);
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
 /* plan_renamed - notes a rename for the report; the texts must outlive the plan. */
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);
-ckpt_status plan_dropped(ckpt_plan *p, ckpt_str path, ckpt_str type, const char *why, ckpt_error *err);
+/* plan_dropped - notes that LEAF is left out; without a value it is a tensor. */
+ckpt_status plan_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);
-/* plan_sanitized - notes ONE, whose instead lives as long as the plan; path, type or callable
+/* plan_sanitized - notes ONE, whose instead lives as long as the plan; name, type or callable
  * without .ptr: out of memory. */
 ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err);
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err);

@@ -136,6 +136,14 @@ static void put_elem(buf *b, const ckpt_path_elem *e)
         buf_str(b, e->str);
 }
 
+ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n)
+{
+    ckpt_path_elem *copy = arena_array(a, n ? n : 1, sizeof *copy);
+    for (uint32_t i = 0; copy && i < n; i++)
+        copy[i] = path[i];
+    return copy;
+}
+
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)
 {
     if (n == 1 && !path[0].is_int)

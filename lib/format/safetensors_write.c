@@ -100,7 +100,9 @@ static ckpt_status orphan(const struct writer *w, const struct plan_entry *e, bo
     *is = t->part_of != CKPT_NO_TENSOR;
     if (!*is || w->p->keep[t->part_of])
         return CKPT_OK;
-    return plan_dropped(w->p, e->name, str_c("tensor"), "part of a tensor that is left out", err);
+    const ckpt_path_elem flat = {.str = e->name};
+    const ckpt_leaf part = {.name = e->name, .path = &flat, .npath = 1};
+    return plan_dropped(w->p, &part, "part of a tensor that is left out", err);
 }
 
 /* Entries that are to be written, in the items. A composite's parts follow it,
@@ -192,18 +194,16 @@ static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
     size_t before = p->ndropped;
     for (size_t i = 0; i < p->file->nleaves; i++) {
         const ckpt_leaf *leaf = &p->file->leaves[i];
-        char type[128];
         if (leaf->npath <= p->root_depth || !plan_below_root(p, leaf->path, leaf->npath))
             continue;
-        ckpt_value_type_name(leaf->value, type, sizeof type);
-        CKPT_TRY(plan_dropped(p, leaf->name, str_c(type), "not a tensor", err));
+        CKPT_TRY(plan_dropped(p, leaf, "not a tensor", err));
     }
     if (p->ndropped == before || !w->opts->strict)
         return CKPT_OK;
     const ckpt_dropped *d = &p->dropped[before];
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; safetensors holds tensors only",
-               STR_ARG(d->path), STR_ARG(d->type), p->ndropped - before - 1);
+               STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;
 }

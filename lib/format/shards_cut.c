@@ -128,23 +128,21 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
     if (!edit)
         return fail_memory(err);
     for (uint32_t i = 0; i < n; i++) {
-        char type[128];
         ckpt_path_elem key;
         if (unit_of[i] != MAP_NONE || edit->dropped[i])
             continue;
         edit->dropped[i] = true;
         CKPT_TRY(path_elem(p->a, pairs[i].key, &key, err));
-        ckpt_str name = path_join(p->a, &key, 1);
-        if (!name.ptr)
+        const ckpt_leaf pair = {path_join(p->a, &key, 1), &key, 1, pairs[i].val};
+        if (!pair.name.ptr)
             return fail_memory(err);
-        ckpt_value_type_name(pairs[i].val, type, sizeof type);
-        CKPT_TRY(plan_dropped(p, name, str_c(type), "not a tensor", err));
+        CKPT_TRY(plan_dropped(p, &pair, "not a tensor", err));
     }
     if (p->ndropped == before || !c->opts->strict)
         return CKPT_OK;
     (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
                "\"%.*s\" is not a tensor, nor are %zu others; shards hold named tensors only",
-               STR_ARG(p->dropped[before].path), p->ndropped - before - 1);
+               STR_ARG(p->dropped[before].name), p->ndropped - before - 1);
     fail_hint(err, "without --strict they are left out and listed");
     return CKPT_ELOSSY;
 }

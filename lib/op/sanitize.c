@@ -64,12 +64,13 @@ struct child {
 
 /* ------------------------------------------------------------------- notes */
 
-static ckpt_str place_of(struct sanitize *s, const ckpt_path_elem *last)
+/* locate - V with its path: that of the frames, and LAST (may be NULL). name.ptr NULL: no memory. */
+static ckpt_leaf locate(struct sanitize *s, const ckpt_path_elem *last, const ckpt_value *v)
 {
     size_t room = s->p->root_depth + s->nframes + 1, n = 0;
-    ckpt_path_elem *path = room <= UINT32_MAX ? calloc(room, sizeof *path) : NULL;
+    ckpt_path_elem *path = room <= UINT32_MAX ? arena_array(s->p->a, room, sizeof *path) : NULL;
     if (!path)
-        return str_of(NULL, 0);
+        return (ckpt_leaf){.value = v};
     for (; n < s->p->root_depth; n++)
         path[n] = s->p->root_path[n];
     for (size_t i = 0; i < s->nframes; i++)
@@ -77,9 +78,7 @@ static ckpt_str place_of(struct sanitize *s, const ckpt_path_elem *last)
             path[n++] = s->frames[i].elem;
     if (last)
         path[n++] = *last;
-    ckpt_str name = path_join(s->p->a, path, (uint32_t)n);
-    free(path);
-    return name;
+    return (ckpt_leaf){path_join(s->p->a, path, (uint32_t)n), path, (uint32_t)n, v};
 }
 
 static ckpt_str callable_of(arena *a, const ckpt_value *v)
@@ -93,13 +92,15 @@ static ckpt_str callable_of(arena *a, const ckpt_value *v)
     return arena_str(a, str_c(ckpt_value_type_name(k, text, sizeof text)));
 }
 
-static ckpt_status note(struct sanitize *s, ckpt_str path, const ckpt_value *v, const ckpt_value *blame,
+static ckpt_status note(struct sanitize *s, const ckpt_leaf *leaf, const ckpt_value *blame,
                         const char *instead, bool lost)
 {
     char type[256];
-    ckpt_sanitized one = {.path = path,
-                          .type = str_c(ckpt_value_type_name(v, type, sizeof type)),
-                          .callable = callable_of(s->p->a, blame ? blame : v),
+    ckpt_sanitized one = {.name = leaf->name,
+                          .path = leaf->path,
+                          .npath = leaf->npath,
+                          .type = str_c(ckpt_value_type_name(leaf->value, type, sizeof type)),
+                          .callable = callable_of(s->p->a, blame ? blame : leaf->value),
                           .instead = str_c(instead),
                           .lost = lost};
     return plan_sanitized(s->p, one, s->err);
@@ -107,12 +108,14 @@ static ckpt_status note(struct sanitize *s, ckpt_str path, const ckpt_value *v, 
 
 static ckpt_status changed(struct sanitize *s, const struct child *c, const char *to)
 {
-    return note(s, place_of(s, c->elem), c->v, s->blame, to, false);
+    const ckpt_leaf leaf = locate(s, c->elem, c->v);
+    return note(s, &leaf, s->blame, to, false);
 }
 
 static ckpt_status lost(struct sanitize *s, const struct child *c, const char *instead)
 {
-    return note(s, place_of(s, c->elem), c->v, s->blame, instead, true);
+    const ckpt_leaf leaf = locate(s, c->elem, c->v);
+    return note(s, &leaf, s->blame, instead, true);
 }
 
 /* ------------------------------------------------------------------- nodes */
@@ -243,10 +246,17 @@ static ckpt_status no_attributes(struct sanitize *s, const struct child *c)
     const ckpt_value *state = value_state(c->v);
     if (!state)
         return CKPT_OK;
-    ckpt_str place = place_of(s, c->elem);
-    ckpt_str path = place.ptr ? arena_printf(s->p->a, "%.*s%s__dict__", STR_ARG(place), place.len ? "." : "")
-                              : place;
-    return note(s, path, state, NULL, "", true);
+    const ckpt_path_elem attributes = {.str = STR_LIT("__dict__")};
+    ckpt_leaf leaf = locate(s, c->elem, state);
+    ckpt_path_elem *path = arena_array(s->p->a, (uint64_t)leaf.npath + 1, sizeof *path); /* bounded */
+    if (!leaf.name.ptr || !path)
+        return fail_memory(s->err);
+    for (uint32_t i = 0; i < leaf.npath; i++)
+        path[i] = leaf.path[i];
+    path[leaf.npath++] = attributes;
+    leaf.path = path;
+    leaf.name = path_join(s->p->a, path, leaf.npath);
+    return note(s, &leaf, NULL, "", true);
 }
 
 /* mapping - an OrderedDict or Counter stays one, any other mapping becomes a dict. */
@@ -563,7 +573,8 @@ static ckpt_status whole_root(struct sanitize *s)
     ckpt_plan *p = s->p;
     struct child c = {.v = p->root};
     if (!p->root_depth && p->root != p->file->root)
-        CKPT_TRY(note(s, STR_LIT(""), p->file->root, NULL, "state dict", false));
+        CKPT_TRY(note(s, &(ckpt_leaf){STR_LIT(""), path_copy(p->a, NULL, 0), 0, p->file->root}, NULL,
+                      "state dict", false));
     CKPT_TRY(convert(s, &c));
     if (!c.made) {
         char type[256];
@@ -588,7 +599,7 @@ static ckpt_status unused_of(struct sanitize *s, const struct reach *r, const ck
             const ckpt_value *v = f->pickles[i]->calls[k], *fn = v->u.call.callable;
             if (map_get_num(r->seen, map_ptr(v)) == MAP_NONE &&
                 (fn->type != CKPT_V_GLOBAL || !weights_only_lists(value_module(fn), value_name(fn))))
-                CKPT_TRY(note(s, STR_LIT(""), v, NULL, "", true));
+                CKPT_TRY(note(s, &(ckpt_leaf){.name = STR_LIT(""), .value = v}, NULL, "", true));
         }
     return CKPT_OK;
 }

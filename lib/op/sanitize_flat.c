@@ -12,7 +12,15 @@ static bool is_plain(const ckpt_tensor *t)
 static ckpt_status leave_out(ckpt_plan *p, const struct plan_entry *e, const ckpt_tensor *t, ckpt_error *err)
 {
     ckpt_str type = arena_printf(p->a, "%s tensor", ckpt_kind_name((ckpt_kind)t->kind));
-    ckpt_sanitized one = {.path = e->name, .type = type, .callable = STR_LIT(""), .lost = true};
+    const ckpt_path_elem flat = {.str = e->name};
+    ckpt_sanitized one = {.name = e->name,
+                          .path = path_copy(p->a, &flat, 1),
+                          .npath = 1,
+                          .type = type,
+                          .callable = STR_LIT(""),
+                          .lost = true};
+    if (!one.path)
+        return fail_memory(err);
     p->keep[e->row] = false;
     return plan_sanitized(p, one, err);
 }

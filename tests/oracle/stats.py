@@ -27,7 +27,7 @@ def wrong(row, t):
     x = numbers(t)
     if x is None:
         return None
-    if row["numbers"] != x.numel():
+    if row["elements"] != x.numel():
         return f"{row['numbers']} numbers, not {x.numel()}"
     finite = x[torch.isfinite(x)]
     counts = {"nan": torch.isnan(x), "inf": torch.isinf(x), "zeros": x == 0}
@@ -67,7 +67,7 @@ def rows(ckpt, path):
         return None
     out = {}
     for r in json.loads(p.stdout)["tensors"]:
-        out[r["name"]] = None if r["name"] in out or r["numbers"] is None else r
+        out[r["name"]] = None if r["name"] in out or r["elements"] is None else r
     return {name: r for name, r in out.items() if r}
 
 

@@ -11,8 +11,8 @@ for dir in corpus/torch/t[0-9]* corpus/torch/dist26 corpus/torch/misc2; do
             sub(/^.*"file":"/, "", file)
             sub(/".*/, "", file)
             ids = ""
-            for (rest = $0; match(rest, /"id":"[A-Z0-9]*"/); rest = substr(rest, RSTART + RLENGTH)) {
-                id = substr(rest, RSTART + 6, RLENGTH - 7)
+            for (rest = $0; match(rest, /"code":"[A-Z0-9]*"/); rest = substr(rest, RSTART + RLENGTH)) {
+                id = substr(rest, RSTART + 8, RLENGTH - 9)
                 if (index(ids, id) == 0)
                     ids = ids " " id
             }

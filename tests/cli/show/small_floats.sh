@@ -1,6 +1,6 @@
 # The ends of each small float's range: smallest, 1, largest, what stands above it.
 . "$TESTS/diff/make.inc"
-one() { st "$1.safetensors" "{\"x\":{\"dtype\":\"$1\",\"shape\":[$2],\"data_offsets\":[0,$3]}}" "$4"; ckpt show --json "$1.safetensors" x | grep -o '"values".*'; }
+one() { st "$1.safetensors" "{\"x\":{\"dtype\":\"$1\",\"shape\":[$2],\"data_offsets\":[0,$3]}}" "$4"; ckpt show --json "$1.safetensors" x | grep -o '"data".*'; }
 one F8_E4M3 8 8 '\000\001\070\176\177\200\376\377'
 one F8_E5M2 8 8 '\001\074\173\174\175\200\373\374'
 one F8_E4M3FNUZ 6 6 '\001\100\177\200\377\201'
