@@ -104,7 +104,7 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
-    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o
+    $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o $(B)/obj/tests/schema.o
 
 -include $(DEPS)
 
@@ -153,8 +153,13 @@ $(B)/tests/threats/names: $(B)/obj/tests/threats/names.o
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $<
 
+$(B)/tests/schema: $(B)/obj/tests/schema.o
+	$(say) LD $@
+	@mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $< $(LDFLAGS) -lcjson -lm
+
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom \
-    $(B)/tests/fail/in_turn $(B)/tests/truth $(BENCH_PROGRAMS)
+    $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
@@ -244,6 +249,7 @@ libdir  = $(DESTDIR)$(PREFIX)/lib
 incdir  = $(DESTDIR)$(PREFIX)/include
 pcdir   = $(libdir)/pkgconfig
 mandir  = $(DESTDIR)$(PREFIX)/share/man
+schemadir = $(DESTDIR)$(PREFIX)/share/ckpt/schema
 bashdir = $(DESTDIR)$(PREFIX)/share/bash-completion/completions
 zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
@@ -251,7 +257,7 @@ PAGES  := $(sort $(wildcard man/*.[1-9]))
 
 ## install: command, library, header, man pages, completions (PREFIX, DESTDIR)
 install: all
-	install -d $(bindir) $(pcdir) $(incdir) $(bashdir) $(zshdir) $(fishdir) $(addprefix $(mandir)/man,1 3 7)
+	install -d $(bindir) $(pcdir) $(incdir) $(bashdir) $(zshdir) $(fishdir) $(addprefix $(mandir)/man,1 3 7) $(schemadir)
 	install -m 755 $(B)/ckpt $(bindir)/ckpt
 	install -m 644 lib/ckpt.h $(incdir)/ckpt.h
 	install -m 644 $(B)/libckpt.a $(libdir)/libckpt.a
@@ -260,6 +266,7 @@ install: all
 	ln -sf $(SONAME) $(libdir)/libckpt.so
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' libckpt.pc.in > $(pcdir)/libckpt.pc
 	for p in $(PAGES); do install -m 644 $$p $(mandir)/man$${p##*.}/ || exit 1; done
+	install -m 644 man/schema/*.json $(schemadir)
 	$(B)/ckpt completion bash > $(bashdir)/ckpt
 	$(B)/ckpt completion zsh > $(zshdir)/_ckpt
 	$(B)/ckpt completion fish > $(fishdir)/ckpt.fish
@@ -269,6 +276,7 @@ uninstall:
 	rm -f $(bindir)/ckpt $(incdir)/ckpt.h $(libdir)/libckpt.a $(libdir)/libckpt.so $(libdir)/$(SONAME)
 	rm -f $(libdir)/libckpt.so.$(VERSION) $(pcdir)/libckpt.pc
 	rm -f $(foreach p,$(PAGES),$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
+	rm -f $(patsubst man/schema/%,$(schemadir)/%,$(wildcard man/schema/*.json))
 	rm -f $(bashdir)/ckpt $(zshdir)/_ckpt $(fishdir)/ckpt.fish
 
 ## format: lay out the sources with clang-format

@@ -47,6 +47,7 @@ links() { [ -e "$root$prefix/lib/libckpt.so.0" ] && [ -f "$root$prefix/lib/libck
 version() { [ "$(flags --modversion)" = "$VERSION" ]; }
 runs() { "$root$prefix/bin/ckpt" --version | grep -q "$VERSION"; }
 pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p##*/}" ] || return 1; done; }
+schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
 completions()
 {
     bash -n "$root$prefix/share/bash-completion/completions/ckpt" &&
@@ -60,6 +61,7 @@ check 'bin/ckpt runs' runs
 check 'soname' soname
 check 'links to the shared library' links
 check 'man pages' pages
+check 'schemas' schemas
 check 'completions' completions
 if command -v pkg-config >/dev/null 2>&1; then
     check 'pkg-config version' version

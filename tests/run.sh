@@ -14,8 +14,8 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header install example cli man faults readme git demo gates truth truth-asan rewrite
-       replay robust threats fuzz public oracle'
+parts='unit unit-asan warnings lint header install example cli man schema faults readme git demo gates truth
+       truth-asan rewrite replay robust threats fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -44,6 +44,7 @@ part_install() { sh tests/install.sh; }
 part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
+part_schema() { sh tests/schema.sh; }
 part_faults() { sh tests/fail/run.sh; }
 part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }

@@ -1,0 +1,48 @@
+#!/bin/sh
+# schema.sh - what --json prints, held against man/schema by schema.c: every golden output, every command
+# over samples of the corpus, and a case for each property that those do not have.
+set -u
+B=${B:-build}
+CKPT=${CKPT:-$PWD/$B/ckpt}
+top=$PWD
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+ckpt() { "$CKPT" "$@" --json 2>&1; }
+
+everything()
+{
+    cat "$top"/tests/cli/*/*.stdout "$top"/tests/cli/*/*.stderr
+    for command in ls info hash stat verify doctor scan; do
+        ckpt $command "$top"/tests/corpus/torch/t26/* "$top"/tests/corpus/torch/t215/*.pt "$top"/lib/ckpt.h
+    done
+    for f in "$top"/tests/corpus/torch/t26/*.pt; do
+        ckpt ls --values "$f"
+        ckpt show "$f"
+        for command in sanitize convert salvage 'strip --auto' 'add x.' 'rename -s e=>f'; do
+            # shellcheck disable=SC2086
+            ckpt $command -n "$f" -o out.pt
+        done
+        ckpt diff "$f" "$top/tests/corpus/torch/t26/state_dict.pt"
+    done
+    train=$top/tests/data/examples/train.pt
+    ckpt strip --auto "$train" -o bare.pt
+    ckpt diff "$train" bare.pt
+    ckpt show "$train" state_dict
+    ckpt scan --sha256 "$train"
+    head -c 20000 "$train" >cut.pt
+    ckpt ls cut.pt
+    printf '\200\004\225\003\0\0\0\0\0\0\0cos\nsystem\n(S"%02000d"\ntR.' 0 >long.pkl
+    ckpt scan long.pkl
+    printf '\200\004\225\002\0\0\0\0\0\0\0]X\010\0\0\0\0\0\0\0N.cos\nsystem\n(S"id"\ntR.' >frame.pkl
+    ckpt scan frame.pkl
+    {
+        printf '\200\002cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\201}(X\010\0\0\0subclasscnumpy\nndarray\n'
+        printf 'X\005\0\0\0shapeK\011\205X\005\0\0\0orderX\001\0\0\0CX\005\0\0\0dtypecnumpy\ndtype\n('
+        printf 'X\002\0\0\0u1\211\210tR(K\003X\001\0\0\0|NNNJ\377\377\377\377J\377\377\377\377K\0tbubcos\nevil\n.'
+    } >array.joblib
+    ckpt scan array.joblib
+}
+
+cd "$work" && everything | "$top/$B/tests/schema" "$top/man/schema"
