@@ -9,6 +9,7 @@
  *   another object                     a leaf; its attributes are walked unless
  *                                      its class is torch's or Python's own
  *   set                                a leaf
+ *   tensor                             a row; its Python attributes are walked
  *
  * The work list is explicit and a node that is being walked is marked, so depth
  * and loops in the file cost a check, not the stack. A container reached by two
@@ -79,20 +80,6 @@ ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must,
 }
 
 /* ------------------------------------------------------------ small readers */
-
-const ckpt_value *value_class(const ckpt_value *v)
-{
-    return v->type == CKPT_V_CALL ? v->u.call.callable : NULL;
-}
-
-const ckpt_value *object_attr(const ckpt_value *v, const char *name)
-{
-    const ckpt_value *state = v && v->type == CKPT_V_CALL ? value_state(v) : v;
-    const ckpt_value *found = value_get(state, name);
-    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < 2; i++)
-        found = value_get(value_item(state, i), name);
-    return found;
-}
 
 /* sizes_like - A, if it has the N integers of V; else NULL. */
 static const uint64_t *sizes_like(const ckpt_value *v, uint32_t n, const uint64_t *a)
@@ -298,6 +285,35 @@ static void row_again(struct walk *w, const struct pending *p, struct meaning *m
     w->g.like = t->n < w->g.f->table.nrows ? &w->g.f->table.rows[t->n].t : NULL;
 }
 
+/* state_children - the attributes that STATE sets; one that is no mapping is one child. */
+static ckpt_status state_children(struct walk *w, const struct pending *p, const ckpt_value *state)
+{
+    struct pending c = {
+        .v = state, .name = "__setstate__", .depth = p->depth + 1, .part_of = p->part_of, .quiet = p->quiet};
+    if (!state || state->type == CKPT_V_NONE)
+        return CKPT_OK;
+    return state->type == CKPT_V_DICT ? children_of_mapping(w, p, state, p->quiet) : child(w, &c);
+}
+
+/* state_is_parts - does the state of a tensor of KIND hold what it is made of? */
+static bool state_is_parts(uint32_t kind)
+{
+    return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
+}
+
+/* tensor_attributes - what Python code set on the tensor P, or on one that it wraps. */
+static ckpt_status tensor_attributes(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *state, *v = p->v;
+    while (v) {
+        v = torch_wrapped_tensor(&w->g, v, &state);
+        bool pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__ and slots */
+        CKPT_TRY(state_children(w, p, pair ? value_item(state, 0) : state));
+        CKPT_TRY(state_children(w, p, pair ? value_item(state, 1) : NULL));
+    }
+    return CKPT_OK;
+}
+
 static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
 {
     uint32_t index;
@@ -317,7 +333,9 @@ static ckpt_status tensor(struct walk *w, const struct pending *p, struct meanin
         if (self.v)
             CKPT_TRY(child(w, &self));
     }
-    return m->nparts ? enter(w, p) : CKPT_OK;
+    if (!p->part && !state_is_parts(m->row.t.kind))
+        CKPT_TRY(tensor_attributes(w, p));
+    return has_children(w) ? enter(w, p) : CKPT_OK;
 }
 
 /* ---------------------------------------------------------------- nn.Module */
@@ -345,18 +363,6 @@ static bool set_has(const ckpt_value *set, ckpt_str name)
         if (value_text(value_item(items, i), &s) && str_eq(s, name))
             return true;
     return false;
-}
-
-/* plain_tensor - what state_dict() shows of a Parameter: the tensor in it. */
-static ckpt_value *plain_tensor(ckpt_value *v)
-{
-    for (int i = 0; i < 4; i++) {
-        if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) &&
-            !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
-            break;
-        v = value_arg(v, 0);
-    }
-    return v;
 }
 
 static ckpt_status mapping_argument(struct walk *w, ckpt_value *v);
@@ -388,7 +394,7 @@ static ckpt_status module_entries(struct walk *w, const ckpt_value *module, cons
             continue;
         ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
         ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
-        if (!key || !value_put(a, out, key, plain_tensor(pairs[i].val)))
+        if (!key || !value_put(a, out, key, torch_parameter_data(pairs[i].val)))
             return fail_memory(w->g.err);
     }
     return CKPT_OK;

@@ -234,25 +234,48 @@ static bool has_module_ids(const struct pickle_facts *facts)
     return false;
 }
 
+static struct torch_storages storages_of(struct legacy *l)
+{
+    return (struct torch_storages){
+        .user = l, .find = find, .stream = l->src, .part = STR_LIT("main pickle")};
+}
+
+/* resolve - ckpt_file's: the storages that only objects without rows hold. */
+static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
+{
+    struct legacy *l = f->container;
+    l->f = f; /* a folder may have taken over the file that was read */
+    l->err = err;
+    struct torch_storages st = storages_of(l);
+    return torch_graph_rest(f, &st, err);
+}
+
+static void free_keys(void *container)
+{
+    struct legacy *l = container;
+    map_free(l->keys);
+}
+
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
-    struct legacy l = {.f = f, .src = f->src, .err = err};
-    struct torch_storages st = {.user = &l, .find = find, .stream = f->src, .part = STR_LIT("main pickle")};
+    struct legacy *l = ARENA_NEW(f->a, struct legacy);
     file_budget(f, f->src->size);
-    l.facts = file_pickle(f, str_of("", 0));
-    if (!l.facts)
+    if (!l)
         return fail_memory(err);
-    ckpt_status s = read_stream(&l);
-    if (s == CKPT_OK) {
-        f->root = l.root;
-        f->torch_load = true;
-        f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
-        if (has_module_ids(l.facts))
-            file_notice(f, "a whole model with the source text of its classes inside; nothing of it is run");
-        s = torch_graph(f, f->root, &st, err);
-    }
-    map_free(l.keys);
-    return s;
+    *l = (struct legacy){.f = f, .src = f->src, .err = err, .facts = file_pickle(f, str_of("", 0))};
+    if (!l->facts)
+        return fail_memory(err);
+    f->container = l;
+    f->container_free = free_keys;
+    CKPT_TRY(read_stream(l));
+    f->root = l->root;
+    f->torch_load = true;
+    f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
+    f->resolve = resolve;
+    if (has_module_ids(l->facts))
+        file_notice(f, "a whole model with the source text of its classes inside; nothing of it is run");
+    struct torch_storages st = storages_of(l);
+    return torch_graph(f, f->root, &st, err);
 }
 
 ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)

@@ -20,6 +20,31 @@
 #include "core/dtype.h"
 #include "format/torch_parts.h"
 
+const ckpt_value *value_class(const ckpt_value *v)
+{
+    return v->type == CKPT_V_CALL ? v->u.call.callable : NULL;
+}
+
+const ckpt_value *object_attr(const ckpt_value *v, const char *name)
+{
+    const ckpt_value *state = v && v->type == CKPT_V_CALL ? value_state(v) : v;
+    const ckpt_value *found = value_get(state, name);
+    for (uint32_t i = 0; !found && state && state->type == CKPT_V_TUPLE && i < 2; i++)
+        found = value_get(value_item(state, i), name);
+    return found;
+}
+
+ckpt_value *torch_parameter_data(ckpt_value *v)
+{
+    for (int i = 0; i < 4; i++) {
+        if (!value_calls(v, "torch._utils", "_rebuild_parameter", 1) &&
+            !value_calls(v, "torch._utils", "_rebuild_parameter_with_state", 1))
+            break;
+        v = value_arg(v, 0);
+    }
+    return v;
+}
+
 /* Reads offset, size and stride from argument FIRST on. */
 static ckpt_status read_view(struct graph *g, const ckpt_value *call, uint32_t first, ckpt_tensor *t)
 {
@@ -520,6 +545,24 @@ static const struct rebuild *rebuild_of(struct graph *g, const ckpt_value *globa
         if (str_is(name, rebuilds[i].name) && str_is(module, rebuilds[i].module))
             g->last_rebuild = &rebuilds[i];
     return g->last_rebuild;
+}
+
+const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, const ckpt_value **state)
+{
+    const ckpt_value *klass = value_class(v), *func;
+    const struct rebuild *r = klass ? rebuild_of(g, klass) : NULL;
+    *state = r ? value_state(v) : NULL;
+    if (r && r->build == parameter) {
+        *state = value_arg(v, 3); /* of _rebuild_parameter_with_state */
+        return value_arg(v, 0);
+    }
+    if (!r || r->build != from_type) {
+        *state = *state && (*state)->type == CKPT_V_DICT ? *state : NULL; /* a tuple is the tensor itself */
+        return NULL;
+    }
+    *state = value_arg(v, 3);
+    func = rebuild_of(g, value_arg(v, 0)) ? value_item(value_arg(v, 2), 0) : NULL;
+    return func && func->type == CKPT_V_CALL ? func : NULL;
 }
 
 /* Tensor.__setstate__ of 0.1-0.3: (storage, offset, size, stride). */

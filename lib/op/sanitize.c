@@ -554,16 +554,31 @@ static ckpt_status note_rows(struct sanitize *s)
     return CKPT_OK;
 }
 
-/* keep_rows - those that are in the new graph as tensors; parts go with their whole. */
+/* is_below - is ROW an attribute, or part of one, of the tensor OF? */
+static bool is_below(const struct row *row, const struct row *of)
+{
+    for (uint32_t k = 0; k < of->t.npath && k < row->t.npath; k++)
+        if (row->steps[k].node != of->steps[k].node || row->steps[k].index != of->steps[k].index)
+            return false;
+    return row->t.npath > of->t.npath;
+}
+
+/* keep_rows - those that are in the new graph as tensors; parts go with their whole, and the
+ * attributes of a tensor that stays as it is with that. */
 static void keep_rows(struct sanitize *s)
 {
     const struct table *t = &s->p->file->table;
+    const struct row *as_is = NULL; /* the last such tensor: its attributes follow it */
     for (size_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         uint32_t at = r->value ? map_get_num(s->done, map_ptr(r->value)) : MAP_NONE;
         const ckpt_value *made = at == MAP_NONE ? NULL : s->made[at];
         s->p->keep[i] = made ? made->type == CKPT_V_TENSOR || made == r->value
                              : at == MAP_NONE && r->part_of != CKPT_NO_TENSOR && s->p->keep[r->part_of];
+        if (made && made == r->value && t->rows[i].steps)
+            as_is = &t->rows[i];
+        else if (at == MAP_NONE && as_is && t->rows[i].steps && is_below(&t->rows[i], as_is))
+            s->p->keep[i] = true;
     }
     s->p->entries_stale = true;
 }

@@ -1,4 +1,6 @@
 /* Constructor calls that make tensors: each form that torch has ever written, and each of its lies. */
+#include <stdio.h>
+
 #include "pickled.h"
 
 #define OD                    "collections.OrderedDict()"
@@ -256,6 +258,51 @@ static void subclasses(void)
              "is given 0 arguments");
 }
 
+/* values_are - TEXT has the values WANT, "name=value;" each, and the tensors ROWS. */
+static void values_are(const char *text, const char *rows, const char *want)
+{
+    struct made m = made_zip(text);
+    char got[512] = "", value[64];
+    for (size_t i = 0; m.f && ckpt_leaf_at(m.f, i); i++) {
+        const ckpt_leaf *leaf = ckpt_leaf_at(m.f, i);
+        (void)ckpt_value_text(leaf->value, 32, value, sizeof value);
+        (void)snprintf(got + strlen(got), sizeof got - strlen(got), "%.*s=%s;", (int)leaf->name.len,
+                       leaf->name.ptr, value);
+    }
+    CU_ASSERT_STRING_EQUAL(got, want);
+    rows_are(&m, rows);
+    made_close(&m);
+}
+
+/* What Python code set on a tensor is a value below it, or a tensor. */
+static void attributes_of_tensors(void)
+{
+    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS,
+                                 "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}") "}",
+               "q dense float32[4]@0+0;q.t dense float32[4]@0+0;", "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
+    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "({'a':1},{'slot':2})") "}",
+               "q dense float32[4]@0+0 <my.Sub>;", "q.a=1;q.slot=2;");
+    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "(None,{'slot':2})") "}",
+               "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
+    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "5") "}",
+               "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
+    values_are("{'p':torch._utils._rebuild_parameter_with_state(" FROM_TYPE(
+                   "torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS,
+                   "{'in':1}") ",True," OD ",{'dim':0})}",
+               "p dense float32[4]@0+0 parameter grad;", "p.dim=0;p.in=1;");
+    values_are("{'p':torch._utils._rebuild_parameter(" FROM_TYPE("torch._utils._rebuild_tensor_v2",
+                                                                 "torch.Tensor", V2ARGS,
+                                                                 "{'in':1}") ",True," OD ")}",
+               "p dense float32[4]@0+0 parameter grad;", "p.in=1;");
+    values_are("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" FROM_TYPE(
+                   "torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}") ",True," OD ")",
+                                 "{'out':2}") "}",
+               "p dense float32[4]@0+0 parameter grad <my.P>;", "p.out=2;p.in=1;");
+    values_are("{'q':#1=" FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{}") ",'r':#1}",
+               "q dense float32[4]@0+0;r dense float32[4]@0+0;", "");
+}
+
+/* The state of these is what they are made of. */
 static void wrapper_subclasses(void)
 {
     opens_as(WRAPPED("my.Two", "{'a':" W ",'b':" W ",'c':1,'d':my.Odd(),5:" W ",'e':my.called()(1)}"),
@@ -346,6 +393,7 @@ void suite_torch_rebuild(void)
     UNIT(tensors_without_bytes);
     UNIT(tensors_of_other_devices);
     UNIT(subclasses);
+    UNIT(attributes_of_tensors);
     UNIT(wrapper_subclasses);
     UNIT(dtensors);
     UNIT(sharded_tensors);

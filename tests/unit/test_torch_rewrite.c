@@ -414,6 +414,33 @@ static void views_of_old_become_offsets(void)
     made_close(&back);
 }
 
+/* Nothing but an object of an unknown class holds the storage: it used to be refused as none. */
+static void storages_without_rows_of_a_legacy_stream_are_written(void)
+{
+    struct made m = legacy("{'g':my.Opaque(" W ")}"), back = rewritten(&m, as_it_is, NULL);
+    CU_ASSERT_EQUAL_FATAL(back.status, CKPT_OK);
+    rows_are(&back, "");
+    made_close(&back);
+}
+
+#define WITH_TENSOR                                                                                          \
+    "{'q':torch._tensor._rebuild_from_type_v2(torch._utils._rebuild_tensor_v2,torch.Tensor,(" FLOATS         \
+    ",0,(2,),(1,),False," OD "),{'t':" W ",'n':1})}"
+
+static void attributes_that_are_tensors_are_written(void)
+{
+    static const char want[] = "q dense float32[2]@0+0;q.t dense float32[4]@0+0;";
+    struct made m = legacy(WITH_TENSOR), back = rewritten(&m, as_it_is, NULL);
+    rows_are(&back, want);
+    CU_ASSERT_EQUAL(back.f ? ckpt_leaf_count(back.f) : 0, 1);
+    made_close(&back);
+    becomes(WITH_TENSOR, as_it_is, want, NULL);
+    becomes(WITH_TENSOR, safe, want, NULL);
+    becomes(WITH_TENSOR, (struct how){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
+    becomes(WITH_TENSOR, (struct how){.flat = true}, "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
+    refused(WITH_TENSOR, (struct how){.flat = true, .strict = true}, "\"q.n\" (int) is not a tensor");
+}
+
 #define MAGIC "\\80\\02\\8a\\0a\\6c\\fc\\9c\\46\\f9\\20\\6a\\a8\\50\\19.\\80\\02M\\e9\\03.\\80\\02}."
 #define WHOLE                                                                                                \
     "torch.storage._load_from_bytes(b'" MAGIC                                                                \
@@ -523,6 +550,8 @@ void suite_torch_rewrite(void)
     UNIT(packed_values_need_a_dimension);
     UNIT(entries_go_with_their_tensors);
     UNIT(views_of_old_become_offsets);
+    UNIT(storages_without_rows_of_a_legacy_stream_are_written);
+    UNIT(attributes_that_are_tensors_are_written);
     UNIT(streams_in_bytes_become_records);
     UNIT(safetensors_become_torch);
     UNIT(parts_are_cast_too);
