@@ -47,7 +47,7 @@ ckpt_status torch_meaning(struct graph *g, const ckpt_value *v, struct meaning *
 /* torch_wrapped_tensor - the tensor that V, a tensor, is made of, or NULL. *STATE holds the Python
  * attributes of V; NULL: it has none. */
 const ckpt_value *torch_wrapped_tensor(struct graph *g, const ckpt_value *v, const ckpt_value **state);
-/* torch_parameter_data - what state_dict() shows of V, a Parameter: the tensor in it. V itself: it is none. */
+/* torch_parameter_data - what state_dict() shows of V: the tensor in a Parameter, else V itself. */
 ckpt_value *torch_parameter_data(ckpt_value *v);
 /* numbers_meaning - a list of numbers as a 1-D tensor: what scales and zero
  * points were before torch 1.5. Leaves *M alone when V is none. */

@@ -277,29 +277,23 @@ static void values_are(const char *text, const char *rows, const char *want)
 /* What Python code set on a tensor is a value below it, or a tensor. */
 static void attributes_of_tensors(void)
 {
-    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS,
-                                 "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}") "}",
-               "q dense float32[4]@0+0;q.t dense float32[4]@0+0;", "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
-    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "({'a':1},{'slot':2})") "}",
-               "q dense float32[4]@0+0 <my.Sub>;", "q.a=1;q.slot=2;");
-    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "(None,{'slot':2})") "}",
-               "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
-    values_are("{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", "my.Sub", V2ARGS, "5") "}",
-               "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
-    values_are("{'p':torch._utils._rebuild_parameter_with_state(" FROM_TYPE(
-                   "torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS,
-                   "{'in':1}") ",True," OD ",{'dim':0})}",
+#define SET(class, state) "{'q':" FROM_TYPE("torch._utils._rebuild_tensor_v2", class, V2ARGS, state) "}"
+#define INNER             FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}")
+    values_are(SET("torch.Tensor", "{'tag':{'a':1,'b':[2]},'empty':{},'n':None,'t':" W "}"),
+               "q dense float32[4]@0+0;q.t dense float32[4]@0+0;",
+               "q.tag.a=1;q.tag.b.0=2;q.empty={};q.n=None;");
+    values_are(SET("my.Sub", "({'a':1},{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.a=1;q.slot=2;");
+    values_are(SET("my.Sub", "(None,{'slot':2})"), "q dense float32[4]@0+0 <my.Sub>;", "q.slot=2;");
+    values_are(SET("my.Sub", "5"), "q dense float32[4]@0+0 <my.Sub>;", "q.__setstate__=5;");
+    values_are("{'p':torch._utils._rebuild_parameter_with_state(" INNER ",True," OD ",{'dim':0})}",
                "p dense float32[4]@0+0 parameter grad;", "p.dim=0;p.in=1;");
-    values_are("{'p':torch._utils._rebuild_parameter(" FROM_TYPE("torch._utils._rebuild_tensor_v2",
-                                                                 "torch.Tensor", V2ARGS,
-                                                                 "{'in':1}") ",True," OD ")}",
+    values_are("{'p':torch._utils._rebuild_parameter(" INNER ",True," OD ")}",
                "p dense float32[4]@0+0 parameter grad;", "p.in=1;");
-    values_are("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" FROM_TYPE(
-                   "torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{'in':1}") ",True," OD ")",
+    values_are("{'p':" FROM_TYPE("torch._utils._rebuild_parameter", "my.P", "(" INNER ",True," OD ")",
                                  "{'out':2}") "}",
                "p dense float32[4]@0+0 parameter grad <my.P>;", "p.out=2;p.in=1;");
-    values_are("{'q':#1=" FROM_TYPE("torch._utils._rebuild_tensor_v2", "torch.Tensor", V2ARGS, "{}") ",'r':#1}",
-               "q dense float32[4]@0+0;r dense float32[4]@0+0;", "");
+    values_are("{'q':#1=" INNER ",'r':#1}", "q dense float32[4]@0+0;r dense float32[4]@0+0;",
+               "q.in=1;r.in=1;");
 }
 
 /* The state of these is what they are made of. */

@@ -437,7 +437,8 @@ static void attributes_that_are_tensors_are_written(void)
     becomes(WITH_TENSOR, as_it_is, want, NULL);
     becomes(WITH_TENSOR, safe, want, NULL);
     becomes(WITH_TENSOR, (struct how){.drop = "q.t"}, "q dense float32[2]@0+0;", NULL);
-    becomes(WITH_TENSOR, (struct how){.flat = true}, "q dense float32[2]@0+0;q.t dense float32[4]@1+0;", NULL);
+    becomes(WITH_TENSOR, (struct how){.flat = true}, "q dense float32[2]@0+0;q.t dense float32[4]@1+0;",
+            NULL);
     refused(WITH_TENSOR, (struct how){.flat = true, .strict = true}, "\"q.n\" (int) is not a tensor");
 }
 
