@@ -360,11 +360,20 @@ typedef struct {
     bool certain;     /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
+/* A mapping of names to one network's parameters and buffers, or an averaged copy (EMA, SWA) of one. */
+typedef struct {
+    ckpt_str name; /* joined name of the mapping, "" for the root */
+    bool averaged;
+    uint64_t tensors, elements, bytes; /* those of its own keys; tied ones count once */
+} ckpt_weights;
+
 typedef struct {
     ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
     ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
     ckpt_str weights_why;      /* why that one */
     bool has_weights;
+    const ckpt_weights *weights; /* all of them: what prefix work renames and a cast without a glob casts */
+    size_t nweights;
     const ckpt_wrapper *wrappers;
     size_t nwrappers;
     ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */

@@ -64,14 +64,61 @@ static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out
     return CKPT_OK;
 }
 
-static ckpt_status find_wrappers(const struct walk *w, ckpt_info *out, ckpt_error *err)
+static ckpt_status find_wrappers(const struct walk *w, const struct weights *weights, ckpt_info *out,
+                                 ckpt_error *err)
 {
     ckpt_wrapper *list = NULL;
     size_t cap = 0;
     for (uint32_t i = 0; i < w->n; i++)
-        if (w->places[i].state_dict)
+        if (weights->role[i])
             CKPT_TRY(wrappers_of(w, i, out, &list, &cap, err));
     out->wrappers = list;
+    return CKPT_OK;
+}
+
+/* ---- weights */
+
+/* count_rows - LIST, whose items are for the places that NUMBER gives, gets the rows of FILE. */
+static void count_rows(const ckpt_file *file, const uint32_t *place, const uint32_t *number,
+                       ckpt_weights *list)
+{
+    for (size_t i = 0; i < file->table.nrows; i++) {
+        const ckpt_tensor *t = &file->table.rows[i].t;
+        if (place[i] == NO_PLACE)
+            continue;
+        ckpt_weights *one = &list[number[place[i]]];
+        one->tensors += t->part_of == CKPT_NO_TENSOR;
+        if (!t->has_data || t->alias_of != CKPT_NO_TENSOR)
+            continue;
+        if (!checked_add(one->elements, t->elements, &one->elements))
+            one->elements = UINT64_MAX;
+        if (!checked_add(one->bytes, t->nbytes, &one->bytes))
+            one->bytes = UINT64_MAX;
+    }
+}
+
+static ckpt_status list_weights(const struct walk *w, const struct weights *weights, ckpt_info *out,
+                                ckpt_error *err)
+{
+    ckpt_weights *list = NULL;
+    size_t cap = 0;
+    uint32_t *place, *number = arena_array(w->a, w->n, sizeof *number);
+    if (!number)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < w->n; i++) {
+        if (!weights->role[i])
+            continue;
+        list = arena_grow(w->a, list, out->nweights, &cap, out->nweights + 1, sizeof *list);
+        ckpt_str name = list ? walk_name(w, i) : str_of(NULL, 0);
+        if (!name.ptr)
+            return fail_memory(err);
+        number[i] = (uint32_t)out->nweights;
+        list[out->nweights++] = (ckpt_weights){.name = name,
+                                               .averaged = weights->role[i] == WEIGHTS_AVERAGED};
+    }
+    out->weights = list;
+    CKPT_TRY(weights_rows(w, weights, &place, err));
+    count_rows(w->file, place, number, list);
     return CKPT_OK;
 }
 
@@ -229,7 +276,8 @@ static ckpt_status look_at_graph(const struct walk *w, ckpt_info *out, ckpt_erro
         if (!out->weights_root.ptr)
             return fail_memory(err);
     }
-    CKPT_TRY(find_wrappers(w, out, err));
+    CKPT_TRY(list_weights(w, &weights, out, err));
+    CKPT_TRY(find_wrappers(w, &weights, out, err));
     return find_optimizer(w, out, err);
 }
 

@@ -95,6 +95,7 @@ static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, con
     if (parent != NO_PLACE) {
         const struct place *up = &w->places[parent];
         p->in_optimizer = up->in_optimizer || up->optimizer || optimizer_word(elem);
+        p->extra_state = up->extra_state || (!elem->is_int && str_ends(elem->str, STR_LIT("_extra_state")));
     }
     return CKPT_OK;
 }
@@ -163,32 +164,44 @@ static ckpt_status expand(struct walk *w, uint32_t at, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* count_entry - E, an entry of P that is a tensor. */
+static void count_entry(const struct walk *w, struct place *p, const struct entry *e)
+{
+    ckpt_str key;
+    uint32_t row = file_replacement(w->file, e->val)->row;
+    p->direct++;
+    if (!value_text(e->key, &key))
+        return;
+    p->tensors++;
+    p->dotted += str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+    p->arrays += row < w->file->table.nrows && w->file->table.rows[row].t.ndim > 0;
+}
+
 /* What kind of container is it? Asked before its children are added, because
  * they inherit from it. */
 static void look(struct walk *w, struct place *p)
 {
     struct entry e;
-    ckpt_str key;
     p->mapping = p->node->type == CKPT_V_DICT || mapping_count(p->node) > 0 || ordered_dict(p->node);
     if (!p->mapping) {
         for (uint32_t i = 0; i < value_count(p->node); i++) {
             const ckpt_value *v = value_item(p->node, i);
-            p->below += v && walk_is_tensor(w, v);
+            p->direct += v && walk_is_tensor(w, v);
         }
+        p->below = p->direct;
         return;
     }
     p->entries = mapping_count(p->node);
-    for (uint32_t i = 0; i < p->entries; i++) {
-        if (!mapping_entry(p->node, i, &e) || !walk_is_tensor(w, e.val))
-            continue;
-        p->below++;
-        p->tensors += value_text(e.key, &key);
-    }
+    p->metadata = mapping_metadata(p->node) != NULL;
+    for (uint32_t i = 0; i < p->entries; i++)
+        if (mapping_entry(p->node, i, &e) && walk_is_tensor(w, e.val))
+            count_entry(w, p, &e);
+    p->below = p->direct;
     const ckpt_value *state = mapping_get(p->node, "state"), *groups = mapping_get(p->node, "param_groups");
     p->optimizer = state && groups && (state->type == CKPT_V_DICT || state->type == CKPT_V_CALL) &&
                    (groups->type == CKPT_V_LIST || groups->type == CKPT_V_DICT);
     p->state_dict = !p->in_optimizer && !p->optimizer &&
-                    ((p->tensors && p->tensors >= p->entries - p->tensors) || mapping_metadata(p->node));
+                    ((p->tensors && p->tensors >= p->entries - p->tensors) || p->metadata);
 }
 
 ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *root, arena *a,
@@ -204,7 +217,7 @@ ckpt_status walk_graph(struct walk *w, const ckpt_file *file, const ckpt_value *
     }
     for (size_t i = w->n; i-- > 1;) {
         const struct place *p = &w->places[i];
-        if (!p->in_optimizer && !p->optimizer)
+        if (!p->in_optimizer && !p->optimizer && !p->extra_state)
             w->places[p->parent].below += p->below;
     }
     return CKPT_OK;

@@ -16,11 +16,16 @@ struct place {
     uint32_t first, nchildren;
     uint32_t entries; /* of a mapping */
     uint32_t tensors; /* entries that are tensors under a text key */
-    uint64_t below;   /* tensors here and below, those inside optimizers apart */
+    uint32_t dotted;  /* of those, under a key with a dot, as parameters of modules have */
+    uint32_t arrays;  /* of those, with at least one dimension */
+    uint32_t direct;  /* entries or items that are tensors, under whatever key */
+    uint64_t below;   /* tensors here and below, but for those inside optimizers and extra states */
     bool mapping;
+    bool metadata;   /* carries _metadata, as torch.nn.Module.state_dict makes it */
     bool state_dict; /* text keys, at least half of them tensors; or carries _metadata */
     bool optimizer;  /* {state: …, param_groups: […]} */
     bool in_optimizer;
+    bool extra_state; /* what a module keeps under `_extra_state`, or below that */
 };
 
 struct walk {

@@ -1,0 +1,127 @@
+/* Which mappings of a file are the weights, and which are averaged copies: in files of real trainers, and
+ * in the shapes that trainers give to theirs. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "flat.h"
+#include "pickled.h"
+
+/* said - "name:tensors" of each mapping, with commas; `*` after the name of an averaged copy. */
+static const char *said(ckpt_file *f)
+{
+    static char text[1024];
+    ckpt_info info;
+    size_t len = 0;
+    CU_ASSERT_EQUAL(ckpt_inspect(f, &info, NULL), CKPT_OK);
+    text[0] = '\0';
+    for (size_t i = 0; i < info.nweights; i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s%s:%d", i ? "," : "",
+                                info.weights[i].name.ptr, info.weights[i].averaged ? "*" : "",
+                                (int)info.weights[i].tensors);
+    return text;
+}
+
+static void is(const char *got, const char *want, const char *of)
+{
+    CU_ASSERT_STRING_EQUAL(got, want);
+    if (strcmp(got, want) != 0)
+        fprintf(stderr, "%s\n  has weights %s\n     expected %s\n", of, got, want);
+}
+
+static void weights_are(const char *text, const char *want)
+{
+    struct made m = made_zip(text);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    is(said(m.f), want, text);
+    made_close(&m);
+}
+
+static void corpus_is(const char *file, const char *want)
+{
+    is(said(corpus_open(file)), want, file);
+    flat_close();
+}
+
+static void in_files_of_real_trainers(void)
+{
+    corpus_is("torch/t26/state_dict.pt", ":9");
+    corpus_is("torch/t26/general_checkpoint.tar", "model_state_dict:9");
+    corpus_is("torch/t10/general_checkpoint.pth.tar", "state_dict:9");
+    corpus_is("torch/t215/eco/lightning_2.6.6.ckpt", "state_dict:5");
+    corpus_is("torch/t215/eco/timm_last.pth.tar", "state_dict:7,state_dict_ema*:7");
+    corpus_is("torch/t215/eco/fabric.ckpt", "model:4");
+    corpus_is("torch/t215/many_models.pt", "netG:4,netD:9");
+    corpus_is("torch/t215/list_of_state_dicts.pt", "0:4,1:4");
+    corpus_is("torch/t26/whole_model.pt", ":2");
+    corpus_is("torch/t26/swa.pt", ":10");
+    corpus_is("torch/t26/opt_sgd.pt", "");
+    corpus_is("torch/t26/generator.pt", "");
+}
+
+#define S V2(FLOATS, 0, "()", "()") /* no dimension */
+#define NET "{'fc.weight':" W ",'fc.bias':" W "}"
+#define OPT "{'state':{0:{'step':" S ",'exp_avg':" W "}},'param_groups':[{'lr':1.5,'params':[0]}]}"
+
+/* Flat weights among much that is none of their business. */
+static void flat_next_to_other_values(void)
+{
+    weights_are("{'w':" W ",'b':" W "}", ":2");
+    weights_are("{'w':" W ",'epoch':1,'lr':1.5,'args':None,'best':2.5,'optimizer':" OPT "}", ":1");
+    weights_are("{'fc.weight':" W ",'fc.bias':" W ",'epoch':1,'lr':1.5,'a':1,'metrics':{'loss':" S ",'acc':" S
+                "},'optimizer':" OPT "}", ":2");
+    weights_are("{'fc.weight':" W ",'_extra_state':{'a':" W ",'b':" W "}}", ":1");
+    weights_are("{'fc.weight':" W ",'fc._extra_state':{'a.b':" W "},'ema._extra_state':{'a.b':" W "}}", ":1");
+}
+
+/* Dicts of tensors next to the weights that are none. */
+static void what_looks_like_weights_and_is_not(void)
+{
+#define REST                                                                                                 \
+    ",'metrics':{'loss':" S ",'acc':" S "},'scaler':{'scale':" W ",'growth':" W "},"                         \
+    "'hyper_parameters':{'pos.weight':" W "},'rng_state':{'cpu':" W "},'optimizer':" OPT "}"
+    weights_are("{'state_dict':" NET REST, "state_dict:2");
+    weights_are("{'my_thing':" NET REST, "my_thing:2");
+    weights_are("{'netG':" NET ",'netD':{'weight':" W "}" REST, "netG:2,netD:1");
+    weights_are("{'rng':" W ",'cuda_rng':" W ",'state_dict':{'weight':" W "}}", "state_dict:1");
+    weights_are("{'hyper_parameters':{'mean':" W ",'std':" W "},'epoch':3,'params':{'w':" W "}}", "params:1");
+    weights_are("{'metrics':{'loss':" S ",'acc':" S "},'epoch':3,'ema':{'w':" W "}}", "ema:1");
+    weights_are("{'optimizer':" OPT "}", "");
+}
+
+static void several_networks(void)
+{
+    weights_are("{'student':" NET ",'teacher':" NET ",'dino_loss':{'center':" W "}}", "student:2,teacher:2");
+    weights_are("{'models':{'G':" NET ",'D':" NET "},'opts':[" OPT "]}", "models.G:2,models.D:2");
+    weights_are("{'generator':{'w':" W "},'discriminator':{'w':" W "},'iteration':7}",
+                "generator:1,discriminator:1");
+    weights_are("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* no other candidates: these it must be */
+    weights_are("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
+    weights_are("[" W "," W "]", ":2");
+}
+
+static void averaged_copies(void)
+{
+    weights_are("{'model':" NET ",'ema':" NET "}", "model:2,ema*:2");
+    weights_are("{'model':" NET ",'ema':{'module':" NET ",'updates':3}}", "model:2,ema.module*:2");
+    weights_are("{'model':" NET ",'model_ema':{'module.fc.weight':" W ",'n_averaged':" S "}}",
+                "model:2,model_ema*:2");
+    weights_are("{'state_dict':" NET ",'ema_state_dict':{'w':" W "}}", "state_dict:2,ema_state_dict*:1");
+    weights_are("{'state_dict':" NET ",'state_dict_ema':" NET "}", "state_dict:2,state_dict_ema*:2");
+    weights_are("{'params':" NET ",'params_ema':" NET "}", "params:2,params_ema*:2");
+    weights_are("{'params_ema':" NET "}", "params_ema:2"); /* nothing else: these are the weights */
+    weights_are("{'model':" NET ",'ema':{'decay':0.5,'shadow_params':[" W "," W "]}}",
+                "model:2,ema.shadow_params*:2");
+    weights_are("{'fc.weight':" W ",'fc.bias':" W ",'ema':" NET "}", ":2,ema*:2");
+    weights_are("{'model':" NET ",'ema_loss':{'a':" S ",'b':" S "}}", "model:2");
+    weights_are("{'state_dict':" NET ",'callbacks':{'EMA':1},'extra_state':{'ema':" NET "}}",
+                "state_dict:2,extra_state.ema*:2");
+}
+
+void suite_weights(void)
+{
+    UNIT(in_files_of_real_trainers);
+    UNIT(flat_next_to_other_values);
+    UNIT(what_looks_like_weights_and_is_not);
+    UNIT(several_networks);
+    UNIT(averaged_copies);
+}
