@@ -217,6 +217,7 @@ static ckpt_status read_directory(struct zip_audit *z, const struct zip_end *end
     uint64_t last;
     z->directory = end->offset;
     z->end = end->end;
+    z->record = end->at;
     if (!checked_add(end->offset, end->size, &last))
         return CKPT_OK;
     ckpt_status st = reader_init(&r, z->src, end->offset, last, &why);

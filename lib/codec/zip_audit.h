@@ -37,7 +37,8 @@ struct zip_audit {
     void *user;
     struct zip_view *views; /* directory order, then those that no directory lists */
     size_t n, cap;
-    uint64_t first, directory, end; /* first member; directory; first byte behind the end record */
+    uint64_t first, directory, end; /* first member; directory; first byte after the end record */
+    uint64_t record;                /* the end record; 0: none */
 };
 
 /* zip_audit - fills in the views. CKPT_OK even if nothing fits anything: then there

@@ -266,3 +266,59 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
     free(t.bytes);
     return st;
 }
+
+/* ------------------------------------------------------------- lenient readers */
+
+static void claim(const struct tail *t, struct zip_claim *c, uint64_t directory)
+{
+    bool is = signed_as(t, directory, 0x02014B50);
+    for (size_t i = 0; is && i < c->n; i++)
+        is = c->directories[i] != directory;
+    if (is && c->n < ZIP_CLAIMS)
+        c->directories[c->n++] = directory;
+}
+
+/* claim_both - a directory at OFFSET, and the one of SIZE bytes that ends at STOP. */
+static void claim_both(const struct tail *t, struct zip_claim *c, uint64_t offset, uint64_t size,
+                       uint64_t stop)
+{
+    claim(t, c, offset);
+    if (size <= stop)
+        claim(t, c, stop - size);
+}
+
+/* claim_wide - the same by the zip64 record at AT. */
+static void claim_wide(const struct tail *t, struct zip_claim *c, uint64_t at)
+{
+    unsigned char rec[WIDE_SIZE];
+    if (signed_as(t, at, 0x06064B50) && peek(t, at, rec, sizeof rec))
+        claim_both(t, c, load_u64le(rec + 48), load_u64le(rec + 40), at);
+}
+
+static void claim_all(const struct tail *t, struct zip_claim *c, uint64_t at)
+{
+    unsigned char b[END_SIZE], locator[LOCATOR_SIZE];
+    *c = (struct zip_claim){.at = at};
+    if (!peek(t, at, b, sizeof b))
+        return;
+    claim_both(t, c, load_u32le(b + 16), load_u32le(b + 12), at);
+    if (at < LOCATOR_SIZE || !signed_as(t, at - LOCATOR_SIZE, 0x07064B50) ||
+        !peek(t, at - LOCATOR_SIZE, locator, sizeof locator))
+        return;
+    claim_wide(t, c, load_u64le(locator + 8));
+    if (at >= LOCATOR_SIZE + WIDE_SIZE)
+        claim_wide(t, c, at - LOCATOR_SIZE - WIDE_SIZE);
+}
+
+ckpt_status zip_end_claim(source *src, struct zip_claim *out, ckpt_error *err)
+{
+    struct tail t = {.src = src};
+    ckpt_status st = load_tail(&t, NEAR, err);
+    *out = (struct zip_claim){.at = 0};
+    for (size_t i = t.n < END_SIZE ? 0 : t.n - END_SIZE + 1; st == CKPT_OK && out->n == 0 && i-- > 0;)
+        /* bounded: i + 4 <= n, and inside the source */
+        if (t.bytes[i] == 'P' && load_u32le(t.bytes + i) == 0x06054B50)
+            claim_all(&t, out, t.at + i); /* bounded: inside the tail */
+    free(t.bytes);
+    return st;
+}

@@ -4,6 +4,8 @@
 
 #include "io/source.h"
 
+#define ZIP_CLAIMS 6
+
 struct zip_end {
     uint64_t at;     /* of the end record */
     uint64_t end;    /* behind its comment */
@@ -17,5 +19,17 @@ struct zip_end {
 /* zip_end_find - the last sound end record of SRC, at most 1 MiB before its
  * end. CKPT_ETRUNCATED when there is none. */
 ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err);
+
+/* Where the last end record is that some reader follows, and to which directories: readers go by its offset,
+ * or by its size backwards from the record, and by those of a zip64 record. */
+struct zip_claim {
+    uint64_t at;
+    uint64_t directories[ZIP_CLAIMS];
+    size_t n;
+};
+
+/* zip_end_claim - searches the last 65,557 bytes of SRC, as all readers do; n is 0 where no record leads to a
+ * directory. */
+ckpt_status zip_end_claim(source *src, struct zip_claim *out, ckpt_error *err);
 
 #endif

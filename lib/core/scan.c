@@ -40,8 +40,8 @@ bool scan_torch_stream(const unsigned char *head, size_t n)
 {
     static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
     const size_t m = sizeof magic - 1; /* behind the protocol, and the frame of protocol 4 on */
-    return n >= 11 + m && head[0] == 0x80 &&
-           (memcmp(head + 2, magic, m) == 0 || memcmp(head + 11, magic, m) == 0);
+    return n >= 2 + m && head[0] == 0x80 &&
+           (memcmp(head + 2, magic, m) == 0 || (n >= 11 + m && memcmp(head + 11, magic, m) == 0));
 }
 
 const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)

@@ -5,68 +5,38 @@
 #include <sys/stat.h>
 
 #include "base/cursor.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/safetensors.h"
 #include "io/reader.h"
 
 /* ------------------------------------------------------------- no checkpoint */
 
-static const struct {
-    const char *magic;
-    const char *id, *fix;
-} heads[] = {
-    {"version https://git-lfs", "lfs-pointer", "git lfs pull --include FILE"},
-    {"version https://hawser", "lfs-pointer", "git lfs pull --include FILE"},
-    {"\x1f\x8b", "compressed", "gzip -dc FILE >OUT"},
-    {"\x28\xb5\x2f\xfd", "compressed", "zstd -dc FILE >OUT"},
-    {"\xfd"
-     "7zXZ",
-     "compressed", "xz -dc FILE >OUT"},
-    {"BZh", "compressed", "bzip2 -dc FILE >OUT"},
-    {"\x04\x22\x4d\x18", "compressed", "lz4 -dc FILE >OUT"},
-    {"7z\xbc\xaf\x27\x1c", "compressed", "7z x FILE"},
-    {"Rar!", "compressed", "unrar x FILE"},
-};
-
-/* A server's answer is told by the words of foreign.c. */
-static const struct {
-    const char *begins, *id;
-} words[] = {
-    {"HTML page", "html-page"},
-    {"XML document", "server-answer"},
-    {"error message of a download server", "server-answer"},
-    {"JSON error of a download server", "server-answer"},
-    {"empty file", "empty"},
-    {"file that begins with nothing but zeros", "zeros"},
-};
-
 /* What holds no bytes at all is none of a file's problems: it cannot be read. */
 static const char *const unread[] = {"a device, ", "directory without a recognized checkpoint"};
 
-#define AGAIN "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
+/* name_of - what a file with this signature is called here. */
+static const char *name_of(const struct signature *s)
+{
+    if (s->kind == SIGN_PACKED || s->kind == SIGN_ZLIB)
+        return "compressed";
+    return s->id ? s->id : "foreign";
+}
 
 ckpt_status doctor_foreign(struct doctor *d, source *src, const ckpt_error *e, ckpt_error *err)
 {
-    unsigned char head[64] = {0};
-    size_t n = src && src->size < sizeof head ? (size_t)src->size : sizeof head;
+    struct probe p = {.size = 0};
     for (size_t i = 0; i < sizeof unread / sizeof *unread; i++)
         if (str_starts(str_c(e->what), str_c(unread[i]))) {
             *err = *e;
             return err->status;
         }
-    if (!src || source_read(src, 0, head, n, NULL) != CKPT_OK)
-        n = 0;
     if (str_starts(str_c(e->what), STR_LIT("PyTorch Distributed Checkpoint (DCP) directory, which")))
         return doctor_tell(d, "dcp-folder", true,
                            "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FILE OUT", ".pt",
                            err, "%s; torch's own tool does, and runs what its .metadata names", e->what);
-    for (size_t i = 0; i < sizeof heads / sizeof *heads; i++)
-        if (str_starts(str_of((const char *)head, n), str_c(heads[i].magic)))
-            return doctor_says(d, heads[i].id, heads[i].fix, e, err);
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-        if (str_starts(str_c(e->what), str_c(words[i].begins)))
-            return doctor_says(d, words[i].id, AGAIN, e, err);
-    return doctor_says(d, "foreign", NULL, e, err);
+    bool read = src && recognize_fill(&p, d->path, src, NULL) == CKPT_OK;
+    const struct signature *s = read ? recognize(&p) : NULL;
+    return doctor_says(d, s ? name_of(s) : "foreign", s ? s->fix : NULL, e, err);
 }
 
 /* ------------------------------------------------------------------- cut off */
@@ -181,10 +151,10 @@ ckpt_status doctor_truncated(struct doctor *d, source *src, const ckpt_file *f, 
 
 bool doctor_big_header(source *src, uint64_t *length)
 {
-    unsigned char head[9] = {0};
-    bool read = src && source_read(src, 0, head, sizeof head, NULL) == CKPT_OK;
-    *length = load_u64le(head);
-    return read && head[8] == '{' && *length > SAFETENSORS_MAX_HEADER;
+    struct probe p = {.size = 0};
+    bool is = src && recognize_fill(&p, "", src, NULL) == CKPT_OK && recognize_safetensors(&p);
+    *length = is ? load_u64le(p.head) : 0;
+    return *length > SAFETENSORS_MAX_HEADER;
 }
 
 /* ----------------------------------------------------------------- extensions */

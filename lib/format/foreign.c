@@ -9,29 +9,9 @@
 #include <unistd.h>
 
 #include "base/text.h"
-#include "format/format.h"
-
-#define READS "this version reads PyTorch and safetensors files"
+#include "format/recognize.h"
 
 static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
-
-/* Case-insensitive for the ASCII that markup is written in. */
-static bool starts_nocase(ckpt_str s, const char *z)
-{
-    for (size_t i = 0; z[i]; i++)
-        if (i >= s.len || (s.ptr[i] | 0x20) != (z[i] | 0x20))
-            return false;
-    return true;
-}
-
-static ckpt_str skip_space(ckpt_str s)
-{
-    if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
-        s = str_skip(s, 3);
-    while (s.len && (s.ptr[0] == ' ' || s.ptr[0] == '\t' || s.ptr[0] == '\r' || s.ptr[0] == '\n'))
-        s = str_skip(s, 1);
-    return s;
-}
 
 static ckpt_status refuse(ckpt_error *err, ckpt_status st, const char *what, const char *hint)
 {
@@ -64,48 +44,6 @@ static ckpt_status lfs_pointer(const struct probe *p, ckpt_error *err)
     char word[SHELL_MOST]; /* --include takes patterns */
     fail_hint(err, "git lfs pull --include %s", shell_word(str_c(p->path), "*?[]!\\,", "FILE", word));
     return CKPT_EUNKNOWN;
-}
-
-static bool all_zero(const struct probe *p)
-{
-    for (size_t i = 0; i < p->nhead; i++)
-        if (p->head[i])
-            return false;
-    return true;
-}
-
-/* Failed downloads: what the server said instead of the file. */
-static ckpt_status answer_page(const struct probe *p, ckpt_error *err)
-{
-    static const char *const bodies[] = {"entry not found",  "invalid username or password", "access denied",
-                                         "not found",        "repository not found",         "unauthorized",
-                                         "too many requests"};
-    ckpt_str s = skip_space(head_of(p));
-    const char *again = "the download failed: fetch the file again, with a login if its server asks for one";
-    if (starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") ||
-        starts_nocase(s, "<script"))
-        return refuse(err, CKPT_EUNKNOWN, "HTML page", again);
-    if (starts_nocase(s, "<?xml") || starts_nocase(s, "<error"))
-        return refuse(err, CKPT_EUNKNOWN, "XML document (usually a storage server's error)", again);
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++)
-        if (p->size < 512 && starts_nocase(s, bodies[i]))
-            return refuse(err, CKPT_EUNKNOWN, "error message of a download server", again);
-    return CKPT_OK;
-}
-
-static ckpt_status text_file(const struct probe *p, ckpt_error *err)
-{
-    ckpt_str s = skip_space(head_of(p));
-    if (starts_nocase(s, "model_checkpoint_path:"))
-        return refuse(err, CKPT_EUNSUPPORTED, "TensorFlow checkpoint state file",
-                      "it only names checkpoint files");
-    if (s.len && (s.ptr[0] == '{' || s.ptr[0] == '[')) {
-        if (starts_nocase(s, "{\"error\"") || starts_nocase(s, "{\"message\""))
-            return refuse(err, CKPT_EUNKNOWN, "JSON error of a download server", "fetch the file again");
-        return refuse(err, CKPT_EUNKNOWN, "JSON text without a weight_map",
-                      "for a sharded checkpoint name its *.index.json or its folder");
-    }
-    return CKPT_OK;
 }
 
 /* What kind of archive a zip is that no torch format claimed. */
@@ -181,6 +119,8 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
         {"latest", "DeepSpeed checkpoint directory"},
         {"latest_checkpointed_iteration.txt", "Megatron-LM checkpoint directory"},
         {"saved_model.pb", "TensorFlow SavedModel directory"},
+        {"Data/com.apple.CoreML", "Core ML package (.mlpackage)"},
+        {"coremldata.bin", "compiled Core ML model (.mlmodelc)"},
         {"manifest.ocdbt", "Orbax checkpoint directory"},
         {"_METADATA", "Orbax checkpoint directory"},
         {"checkpoint", "TensorFlow checkpoint directory"},
@@ -196,33 +136,10 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-static ckpt_status by_magic(const struct probe *p, ckpt_error *err)
-{
-    static const struct {
-        size_t offset;
-        const char *magic;
-        size_t nmagic;
-        ckpt_status status;
-        const char *what, *hint;
-    } known[] = {
-#define FOREIGN(offset, magic, status, what, hint) {offset, magic, sizeof(magic) - 1, status, what, hint},
-#include "format/foreign.def"
-#undef FOREIGN
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        ckpt_str at = str_skip(head_of(p), known[i].offset);
-        if (str_starts(at, str_of(known[i].magic, known[i].nmagic)))
-            return refuse(err, known[i].status, known[i].what, known[i].hint);
-    }
-    return CKPT_OK;
-}
-
 static ckpt_status unknown(const struct probe *p, ckpt_error *err)
 {
-    char hex[3 * 16 + 1] = "";
-    size_t n = p->nhead < 16 ? p->nhead : 16;
-    for (size_t i = 0; i < n; i++)
-        (void)snprintf(hex + 3 * i, 4, i + 1 < n ? "%02x " : "%02x", p->head[i]); /* bounded: 16 at most */
+    char hex[RECOGNIZE_HEX];
+    recognize_hex(p, hex);
     (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}", hex);
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
@@ -230,14 +147,10 @@ static ckpt_status unknown(const struct probe *p, ckpt_error *err)
 
 ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
 {
-    ckpt_str head = head_of(p);
     if (p->directory)
         return directory(p, err);
-    if (p->size == 0)
-        return refuse(err, CKPT_EUNKNOWN, "empty file",
-                      "the download or the save never wrote anything: get the file again");
-    if (str_starts(head, STR_LIT("version https://git-lfs")) ||
-        str_starts(head, STR_LIT("version https://hawser")))
+    const struct signature *s = recognize(p);
+    if (s && s->kind == SIGN_POINTER)
         return lfs_pointer(p, err);
     if (p->z)
         return other_zip(p, err);
@@ -245,11 +158,5 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
         *err = p->zip_err;
         return p->zip_err.status;
     }
-    if (all_zero(p))
-        return refuse(err, CKPT_EUNKNOWN, "file that begins with nothing but zeros",
-                      "the disk was full or the download was interrupted: get the file again");
-    CKPT_TRY(answer_page(p, err));
-    CKPT_TRY(by_magic(p, err));
-    CKPT_TRY(text_file(p, err));
-    return unknown(p, err);
+    return s ? refuse(err, s->status, s->what, s->hint) : unknown(p, err);
 }

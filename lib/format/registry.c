@@ -3,7 +3,7 @@
 
 #include "codec/zip_salvage.h"
 #include "core/check.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/salvage.h"
 #include "format/verify.h"
 
@@ -59,33 +59,15 @@ const struct format *format_by_suffix(const char *path)
 
 static void free_zip(void *z) { zip_close(z); }
 
-static bool looks_zipped(const struct probe *p)
-{
-    return p->nhead >= 4 && p->head[0] == 'P' && p->head[1] == 'K' &&
-           ((p->head[2] == 3 && p->head[3] == 4) || (p->head[2] == 5 && p->head[3] == 6));
-}
-
-/* An archive may hide behind leading junk; its end record still tells. */
-static bool ends_zipped(const struct probe *p)
-{
-    unsigned char tail[22];
-    return p->size >= sizeof tail &&
-           source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
-           memcmp(tail, "PK\5\6", 4) == 0;
-}
-
 static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)
 {
     p->path = f->path;
     p->directory = f->src == NULL;
     p->salvage = f->salvage;
-    p->src = f->src;
     if (p->directory)
         return CKPT_OK;
-    p->size = f->src->size;
-    p->nhead = p->size < PROBE_HEAD ? (size_t)p->size : PROBE_HEAD;
-    CKPT_TRY(source_read(f->src, 0, p->head, p->nhead, err));
-    if (looks_zipped(p) || ends_zipped(p)) {
+    CKPT_TRY(recognize_fill(p, f->path, f->src, err));
+    if (recognize_archive(p)) {
         ckpt_status st = f->salvage ? zip_salvage(f->src, f->a, &p->z, &p->zip_err)
                                     : zip_open(f->src, f->a, &p->z, &p->zip_err);
         if (st != CKPT_OK)
@@ -151,7 +133,7 @@ ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits
 }
 
 ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                               ckpt_error *err)
+                                ckpt_error *err)
 {
     ckpt_error own;
     return open_as(path, src, limits, NULL, NULL, MAY_COMPACT, out, err ? err : &own);

@@ -26,7 +26,7 @@
 #include "codec/json_scan.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/safetensors.h"
 
 #define DTYPES      "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
@@ -48,26 +48,6 @@ struct header {
     bool lost;   /* an entry was told to be bad: where its data are is not known */
     ckpt_error *err;
 };
-
-/* A header length with zeros above 32 bits and JSON behind it: nothing else
- * begins like that. Lengths beyond the file are a download cut off, and said to
- * be so by read. Asked before pickle and zip: a header of 640 bytes begins
- * with the bytes of a protocol 2 pickle, one of 67324752 with those of a zip. */
-static bool probe(const struct probe *p)
-{
-    if (p->directory || p->nhead < 10 || load_u32le(p->head + 4) != 0 || load_u32le(p->head) < 2)
-        return false;
-    size_t i = 8;
-    if (p->nhead > 11 && memcmp(p->head + 8, "\xef\xbb\xbf{", 4) == 0)
-        return true;
-    while (i < p->nhead && json_space(p->head[i]))
-        i++;
-    if (i >= p->nhead || p->head[i] != '{')
-        return false;
-    for (i++; i < p->nhead && json_space(p->head[i]);)
-        i++;
-    return i >= p->nhead || p->head[i] == '"' || p->head[i] == '}' || load_u32le(p->head) <= p->size - 8;
-}
 
 /* ------------------------------------------------------------- the header */
 
@@ -572,7 +552,7 @@ const struct format format_safetensors = {
     .title = "safetensors",
     .suffixes = ".safetensors",
     .flat = true,
-    .probe = probe,
+    .probe = recognize_safetensors,
     .read = read_file,
     .write = safetensors_write,
     .in_place = safetensors_in_place,

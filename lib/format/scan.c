@@ -14,6 +14,7 @@
 #include "base/cursor.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "format/recognize.h"
 
 #define CHUNK 65536u
 
@@ -95,39 +96,6 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
 
 /* ------------------------------------------------------------ what it may be */
 
-struct look {
-    unsigned char head[512];
-    size_t n;
-};
-
-static bool begins(const struct look *l, size_t at, const char *magic, size_t n)
-{
-    /* bounded: at is a constant of ours, and inside the head by now */
-    return l->n > at && l->n - at >= n && memcmp(l->head + at, magic, n) == 0;
-}
-#define BEGINS(l, magic) begins(l, 0, magic, sizeof(magic) - 1)
-
-static bool is_zip(struct scan *s, source *src, const struct look *l, enum scan_role role)
-{
-    unsigned char tail[22];
-    if (BEGINS(l, "PK\3\4") || BEGINS(l, "PK\5\6") || BEGINS(l, "PK00PK\3\4"))
-        return true;
-    return role == SCAN_FILE && src->size >= sizeof tail &&
-           scan_read(s, src, src->size - sizeof tail, tail, sizeof tail) && memcmp(tail, "PK\5\6", 4) == 0;
-}
-
-static bool is_legacy(const struct look *l)
-{
-    return BEGINS(l, "L119547037146038801333356L\n.") /* protocols 0 and 1 */ ||
-           scan_torch_stream(l->head, l->n);
-}
-
-static bool is_safetensors(source *src, const struct look *l)
-{
-    return l->n > 8 && l->head[8] == '{' && load_u64le(l->head) <= src->size - 8 &&
-           load_u64le(l->head) <= 100000000;
-}
-
 /* is_text - UTF-8 without characters that text has no use for. */
 static bool is_text(struct scan *s, source *src)
 {
@@ -153,34 +121,6 @@ static bool is_text(struct scan *s, source *src)
     }
     free(chunk);
     return ok;
-}
-
-static const char *packed(const struct look *l)
-{
-    static const struct {
-        size_t at;
-        const char *magic, *what;
-    } known[] = {
-        {0, "\x1f\x8b", "gzip"},
-        {0, "BZh", "bzip2"},
-        {0,
-         "\xfd"
-         "7zXZ",
-         "xz"},
-        {0, "\x28\xb5\x2f\xfd", "zstd"},
-        {0, "7z\xbc\xaf\x27\x1c", "7-Zip"},
-        {0, "Rar!", "RAR"},
-        {0, "\x04\x22\x4d\x18", "lz4"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (begins(l, known[i].at, known[i].magic, strlen(known[i].magic)))
-            return known[i].what;
-    /* LZMA alone: properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown */
-    if (begins(l, 0, "\x5d\0\0", 3) && l->n > 13 &&
-        (load_u64le(l->head + 5) == UINT64_MAX || load_u64le(l->head + 5) >> 40 == 0))
-        return "lzma";
-    bool zlib = l->n > 2 && (l->head[0] & 0x8f) == 8 && (l->head[0] * 256u + l->head[1]) % 31 == 0;
-    return zlib ? "zlib" : NULL;
 }
 
 static ckpt_status all_of(struct scanner *x, source *src, const char *format, uint64_t *known)
@@ -220,12 +160,11 @@ static ckpt_status data_end(struct scanner *x, source *src, uint64_t *end, ckpt_
     return CKPT_OK;
 }
 
-/* safetensors - its length may begin as a pickle does; a reader of pickles comes no further
- * than the header's first letters, unless that is no JSON. */
 static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
                                ckpt_error *err)
 {
     uint64_t before = x->s->result->found[CKPT_SCAN_WARNING];
+    x->format = x->depth ? x->format : "safetensors";
     CKPT_TRY(scan_strict(x, src, where, "safetensors", NULL, err));
     if (x->s->result->found[CKPT_SCAN_WARNING] == before) {
         unsigned char head[8];
@@ -236,83 +175,81 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
     }
     uint64_t end;
     CKPT_TRY(data_end(x, src, &end, err));
-    if (end && x->depth < x->s->opts->max_depth)
-        CKPT_TRY(scan_stray(x, src, where, end, src->size, err));
-    return scan_is_pickle(x, src, 0, src->size, false) ? scan_pickles(x, src, where, known, err) : CKPT_OK;
+    return end && x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, end, src->size, err) : CKPT_OK;
 }
 
 /* unknown - what it is instead, as far as someone knows. */
-static ckpt_status unknown(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+static ckpt_status unknown(struct scanner *x, const struct probe *p, const struct signature *s,
+                           ckpt_str where, ckpt_error *err)
 {
-    ckpt_error why;
-    CKPT_TRY(scan_marks(x, src, where, err));
-    struct probe *p = arena_alloc(x->a, sizeof *p);
-    if (!p)
-        return fail_memory(err);
-    p->path = x->path;
-    p->src = src;
-    p->size = src->size;
-    p->nhead = src->size < PROBE_HEAD ? (size_t)src->size : PROBE_HEAD;
-    CKPT_TRY(source_read(src, 0, p->head, p->nhead, err));
-    ckpt_status st = foreign_detect(p, &why);
-    if (scan_failed(x->s, st, &why)) {
-        *err = why;
-        return st;
-    }
-    ckpt_str what = str_c(why.what);
-    bool named = str_ends(what, STR_LIT(", not a checkpoint"));
-    what.len -= named ? strlen(", not a checkpoint") : 0;
-    return told(scan_found(x->s, st == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where, src, 0, "%.*s%s",
-                           (int)what.len, what.ptr, named ? ": no part of it was looked into" : ""));
+    char hex[RECOGNIZE_HEX];
+    CKPT_TRY(scan_marks(x, p->src, where, err));
+    if (s)
+        return told(scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
+                               p->src, 0, "%s: no part of it was looked into", s->what));
+    recognize_hex(p, hex);
+    return told(scan_found(x->s, SCAN_FMT001, where, p->src, 0,
+                           "not a recognized checkpoint format; it begins with %s", hex));
 }
 
 typedef ckpt_status scan_part(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
                               ckpt_error *err);
 
-static scan_part *container_of(struct scan *s, source *src, const struct look *l, enum scan_role role)
+/* container_of - what scans P and nothing else: its first bytes leave no doubt. */
+static scan_part *container_of(const struct probe *p, const struct signature *s, enum scan_role role)
 {
-    if (is_zip(s, src, l, role))
+    if (role == SCAN_FILE && recognize_archive(p)) /* it may have a beginning of its own */
         return scan_zip;
-    if (begins(l, 257, "ustar", 5))
-        return scan_tar;
-    if (BEGINS(l, "GGUF"))
-        return scan_gguf;
-    return BEGINS(l, "\x93NUMPY") && src->size >= 12 ? scan_npy : NULL;
-}
-
-/* also_pickle - a name in a tar, a number in GGUF can be opcodes, and what is loaded as a pickle is
- * one, whatever else it is. Not so an archive: "PK" asks a loader for a persistent object
- * first, and what stands before or between its members is scanned by itself. */
-static ckpt_status also_pickle(struct scanner *x, source *src, ckpt_str where, const struct look *l,
-                               ckpt_error *err)
-{
-    uint64_t known = 0;
-    if (!is_legacy(l) && !scan_is_pickle(x, src, 0, src->size, false))
-        return CKPT_OK;
-    CKPT_TRY(told(scan_found(x->s, SCAN_FMT004, where, src, 0, "it runs as a pickle, too")));
-    return scan_pickles(x, src, where, &known, err);
-}
-
-static ckpt_status by_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
-                              uint64_t *known, ckpt_error *err)
-{
-    struct look l = {.n = src->size < sizeof l.head ? (size_t)src->size : sizeof l.head};
-    CKPT_TRY(source_read(src, 0, l.head, l.n, err));
-    if (src->size == 0)
-        return role == SCAN_FILE
-                   ? told(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file"))
-                   : CKPT_OK;
-    scan_part *container = container_of(x->s, src, &l, role);
-    if (container) {
-        CKPT_TRY(container(x, src, where, known, err));
-        return container == scan_zip ? CKPT_OK : also_pickle(x, src, where, &l, err);
+    switch (s ? s->kind : SIGN_OTHER) {
+    case SIGN_ZIP: return scan_zip;
+    case SIGN_TAR: return scan_tar;
+    case SIGN_GGUF: return scan_gguf;
+    case SIGN_NPY: return p->size >= 12 ? scan_npy : NULL;
+    case SIGN_SAFETENSORS: return role != SCAN_STORAGE ? safetensors : NULL;
+    default: return NULL;
     }
-    if (is_legacy(&l)) {
+}
+
+/* also_pickle - the length of a header, a name in a tar, a number in GGUF can be opcodes, and what is loaded
+ * as a pickle is one, whatever else it is. Nothing is reported that comes to its end, or fails, before it
+ * calls. Not so an archive: "PK" asks a loader for a persistent object first, which pickle.load refuses, and
+ * what stands before or between its members is scanned by itself. */
+static ckpt_status also_pickle(struct scanner *x, const struct probe *p, ckpt_str where, ckpt_error *err)
+{
+    source *src = p->src;
+    uint64_t known = 0;
+    if (!recognize_legacy(p) && !scan_is_pickle(x, src, 0, src->size, false))
+        return CKPT_OK;
+    const char *format = x->format; /* stays what it was */
+    CKPT_TRY(told(scan_found(x->s, SCAN_FMT004, where, src, 0, "polyglot: also a valid pickle")));
+    ckpt_status st = scan_pickles(x, src, where, &known, err);
+    x->format = format;
+    return st;
+}
+
+/* is_packed - compressed, as S says or, of what zlib's two bytes begin, as inflating it shows: of text, where
+ * they are letters, only if a loader has something to run, wherever the stream breaks off. */
+static const char *is_packed(struct scanner *x, const struct probe *p, const struct signature *s,
+                             enum scan_role role)
+{
+    bool lzma = s && s->kind == SIGN_PACKED && strcmp(s->id, "lzma") == 0;
+    if (s && s->kind == SIGN_PACKED && !(lzma && role == SCAN_VALUE))
+        return s->id;
+    if (role == SCAN_VALUE || !recognize_zlib(p))
+        return NULL;
+    return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text(x->s, p->src)) ? "zlib" : NULL;
+}
+
+/* by_rest - what no first bytes tell for certain. */
+static ckpt_status by_rest(struct scanner *x, const struct probe *p, ckpt_str where, enum scan_role role,
+                           uint64_t *known, ckpt_error *err)
+{
+    source *src = p->src;
+    const struct signature *s = recognize(p);
+    if (s && s->kind == SIGN_LEGACY) {
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
     }
-    if (role != SCAN_STORAGE && is_safetensors(src, &l))
-        return safetensors(x, src, where, known, err);
     if (scan_is_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
@@ -321,10 +258,8 @@ static ckpt_status by_content(struct scanner *x, source *src, ckpt_str where, en
         scan_known(src, &x->s->result->in_tensors, src->size);
         return all_of(x, src, NULL, known);
     }
-    const char *kind = packed(&l); /* two bytes make zlib, and some letters do */
-    bool weak = kind && strcmp(kind, "zlib") == 0, lzma = kind && strcmp(kind, "lzma") == 0;
-    if (kind && !(lzma && role == SCAN_VALUE) &&
-        !(weak && (role == SCAN_VALUE || is_text(x->s, src) || !scan_is_zlib(x->s, src))))
+    const char *kind = is_packed(x, p, s, role);
+    if (kind)
         return scan_packed(x, src, where, kind, known, err);
     if (is_text(x->s, src)) {
         x->format = x->depth || x->format ? x->format : "text";
@@ -334,17 +269,39 @@ static ckpt_status by_content(struct scanner *x, source *src, ckpt_str where, en
         return all_of(x, src, NULL, known);
     bool msgpack;
     CKPT_TRY(scan_msgpack(x, src, where, &msgpack, known, err));
-    return msgpack ? CKPT_OK : unknown(x, src, where, err);
+    return msgpack ? CKPT_OK : unknown(x, p, s, where, err);
+}
+
+static ckpt_status by_content(struct scanner *x, source *src, ckpt_str where, enum scan_role role,
+                              uint64_t *known, ckpt_error *err)
+{
+    struct probe p = {.size = 0};
+    if (src->size == 0)
+        return role == SCAN_FILE
+                   ? told(scan_found(x->s, SCAN_FMT001, where, NULL, CKPT_NO_OFFSET, "an empty file"))
+                   : CKPT_OK;
+    CKPT_TRY(recognize_fill(&p, x->path, src, err));
+    scan_part *container = container_of(&p, recognize(&p), role);
+    CKPT_TRY(container ? container(x, src, where, known, err) : by_rest(x, &p, where, role, known, err));
+    if (container == scan_zip)
+        return CKPT_OK;
+    if (container)
+        CKPT_TRY(also_pickle(x, &p, where, err));
+    return role == SCAN_STORAGE ? CKPT_OK : scan_end_archive(x, src, where, err);
 }
 
 ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan_role role, uint64_t *known,
                        ckpt_error *err)
 {
+    uint64_t off;
+    size_t opened = x->nopened;
     bool outer = x->promised, unpacked = str_is(str_last(where, '!'), "contents");
     if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* which is called as what held it */
         x->promised = role == SCAN_MEMBER && scan_promised(where);
     ckpt_status st = by_content(x, src, where, role, known, err);
     x->promised = outer;
+    if (source_root(src, &off) == src) /* nothing else shares its bytes */
+        x->nopened = opened;
     return st;
 }
 
@@ -358,11 +315,14 @@ ckpt_status scan_stray(struct scanner *x, source *src, ckpt_str outer, uint64_t 
     ckpt_str where = scan_join(x, outer, arena_printf(x->a, "bytes@0x%" PRIx64, from));
     if (!where.ptr)
         return fail_memory(err);
+    bool outer_stray = x->stray;
     const char *format = x->format; /* that of the file, whatever else is in it */
     ckpt_status st = source_slice(src, from, to - from, &part, err);
     x->depth++;
+    x->stray = true;
     if (st == CKPT_OK)
         st = scan_bytes(x, part, where, SCAN_VALUE, &known, err);
+    x->stray = outer_stray;
     x->depth--;
     x->format = format;
     source_unref(part);

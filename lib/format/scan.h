@@ -13,6 +13,13 @@ enum scan_role {
     SCAN_VALUE    /* a text or bytes value of a pickle */
 };
 
+/* A zip archive by what readers go by: offsets in ROOT, see source_root. */
+struct opened_zip {
+    const source *root;
+    uint64_t record, directory; /* UINT64_MAX: it is being scanned, or has none */
+    bool stray;                 /* in bytes that belong to nothing in ROOT */
+};
+
 struct scanner {
     struct scan *s;
     arena *a;          /* names, archives */
@@ -20,6 +27,9 @@ struct scanner {
     uint32_t depth;    /* archives around what is scanned now */
     uint64_t unpacked; /* bytes that archives gave so far */
     const char *format;
+    struct opened_zip *opened; /* those scanned in sources that are still being scanned */
+    size_t nopened, cap_opened;
+    bool stray;    /* what is scanned now belongs to nothing in the file around it */
     bool promised; /* the name of the file or member at hand says that it is loaded as a pickle */
 };
 
@@ -42,12 +52,16 @@ ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, ckpt_erro
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);
-/* scan_is_zlib - does SRC, which begins as zlib's wrapper may, unpack to anything? */
-bool scan_is_zlib(struct scan *s, source *src);
+/* scan_is_zlib - does SRC, which begins as zlib's wrapper may, unpack to anything, or if it is TEXT, to a
+ * pickle? */
+bool scan_is_zlib(struct scanner *x, source *src, bool text);
 /* scan_one_pickle - the one at *POS in all its readings; *POS moves behind it. */
 ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint64_t *pos, bool *stopped,
                             ckpt_error *err);
 ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err);
+/* scan_end_archive - readers of zip go by the record at the end of a file: SRC, which is scanned as something
+ * else, as the archive that they open. */
+ckpt_status scan_end_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 
 /* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? By
  * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */

@@ -79,8 +79,7 @@ static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
 static ckpt_status numbers(struct scanner *x, source *src, ckpt_str where, uint64_t before, uint64_t size,
                            uint64_t *known, ckpt_error *err)
 {
-    uint64_t left = src->size - before, inside = 0; /* bounded: the header lies in the source */
-    source *rest;
+    uint64_t left = src->size - before; /* bounded: the header lies in the source */
     scan_known(src, &x->s->result->in_tensors, size < left ? size : left);
     if (size >= left) {
         *known += src->size; /* bounded: once */
@@ -94,12 +93,7 @@ static ckpt_status numbers(struct scanner *x, source *src, ckpt_str where, uint6
     if (!scan_found(x->s, SCAN_FMT002, where, src, before, "%" PRIu64 " bytes follow the elements",
                     src->size - before))
         return CKPT_ECANCELLED;
-    CKPT_TRY(source_slice(src, before, src->size - before, &rest, err));
-    const char *format = x->format; /* that of the file, whatever follows in it */
-    ckpt_status st = scan_bytes(x, rest, where, SCAN_VALUE, &inside, err);
-    x->format = format;
-    source_unref(rest);
-    return st;
+    return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, before, src->size, err) : CKPT_OK;
 }
 
 ckpt_status scan_npy(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)

@@ -48,17 +48,22 @@ static uint64_t allowed(const struct scanner *x, uint64_t size)
     return most < left ? most : left;
 }
 
-bool scan_is_zlib(struct scan *s, source *src)
+bool scan_is_zlib(struct scanner *x, source *src, bool text)
 {
     uint64_t used;
     ckpt_error why;
-    spool *some = spool_new(64);
+    spool *some = spool_new(text ? allowed(x, src->size) : 64);
     ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why)
                           : fail_memory(&why);
-    (void)scan_failed(s, st, &why);
-    bool any = some && spool_size(some) > 0;
-    spool_free(some);
-    return any;
+    (void)scan_failed(x->s, st, &why);
+    if (!some || spool_size(some) == 0) {
+        spool_free(some);
+        return false;
+    }
+    source *bytes = spool_source(some);
+    bool is = !text || scan_is_pickle(x, bytes, 0, bytes->size, true);
+    source_unref(bytes);
+    return is;
 }
 
 static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kind, ckpt_error *err)

@@ -9,6 +9,7 @@
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
+#include "codec/zip_end.h"
 #include "codec/zip_row.h"
 #include "format/scan.h"
 
@@ -327,9 +328,9 @@ static bool has_code(struct archive *r, const char *suffixes, const char *what)
         if (ends && n++ == 0)
             first = r->z.views[i].name;
     }
-    return n == 0 || scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
-                                "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what,
-                                STR_ARG(first));
+    return n == 0 ||
+           scan_found(r->x->s, SCAN_SRC001, r->where, NULL, CKPT_NO_OFFSET,
+                      "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what, STR_ARG(first));
 }
 
 /* members - each is scanned; *KNOWN is what is left of SIZE bytes without those that are not known. */
@@ -346,31 +347,85 @@ static ckpt_status members(struct archive *r, uint64_t size, uint64_t *known, ck
     return CKPT_OK;
 }
 
-static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, uint64_t *known,
+/* open_zip - SRC is about to be scanned as an archive; *AT is where it is listed. What lies in it up to its
+ * end record, such as a member without a size, is no archive of its own. */
+static ckpt_status open_zip(struct scanner *x, source *src, size_t *at, ckpt_error *err)
+{
+    struct zip_claim c;
+    uint64_t off;
+    const source *root = source_root(src, &off);
+    CKPT_TRY(zip_end_claim(src, &c, err));
+    struct opened_zip *grown = arena_grow(x->a, x->opened, x->nopened, &x->cap_opened, x->nopened + 1,
+                                          sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    x->opened = grown;
+    *at = x->nopened++;
+    /* bounded: the slice lies in its root */
+    grown[*at] = (struct opened_zip){root, c.n ? off + c.at : UINT64_MAX, UINT64_MAX, x->stray};
+    return CKPT_OK;
+}
+
+/* close_zip - Z was scanned: readers who find the same record in a source around it open nothing else. */
+static void close_zip(struct opened_zip *o, const struct zip_audit *z)
+{
+    uint64_t off;
+    (void)source_root(z->src, &off);
+    o->record = z->record ? off + z->record : UINT64_MAX; /* bounded: both lie in the root */
+    o->directory = off + z->directory;
+}
+
+/* find_opened - the archive that C claims, if it was scanned already, or is around it; NULL: neither. */
+static const struct opened_zip *find_opened(const struct scanner *x, const source *src,
+                                            const struct zip_claim *c)
+{
+    uint64_t off;
+    const source *root = source_root(src, &off);
+    for (size_t i = 0; i < x->nopened; i++) {
+        const struct opened_zip *z = &x->opened[i];
+        if (z->root == root && z->record == off + c->at && /* bounded: both lie in the root */
+            (z->directory == UINT64_MAX || (c->n == 1 && z->directory == off + c->directories[0])))
+            return z;
+    }
+    return NULL;
+}
+
+/* strays - what lies around the members of R and belongs to none; around the archive, too, unless it is a
+ * GUEST in a file that is scanned as something else. */
+static ckpt_status strays(struct archive *r, bool guest, ckpt_error *err)
+{
+    source *src = r->z.src;
+    ckpt_status st = guest ? CKPT_OK : scan_stray(r->x, src, r->where, 0, r->z.first, err);
+    if (st == CKPT_OK && r->z.end && !guest)
+        st = scan_stray(r->x, src, r->where, r->z.end, src->size, err);
+    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
+        const struct stray *s = &r->strays[i];
+        st = scan_stray(r->x, src, r->where, s->from, s->from + s->n, err); /* bounded: they are there */
+    }
+    return st;
+}
+
+static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, bool guest, uint64_t *known,
                                 ckpt_error *err)
 {
     struct archive *r = arena_alloc(x->a, sizeof *r);
     if (!r)
         return fail_memory(err);
     *r = (struct archive){.x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = flaw, .user = r}};
-    x->format = x->depth ? x->format : "zip";
+    x->format = x->depth || guest ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     uint64_t here = 0;
+    size_t at = 0;
+    CKPT_TRY(open_zip(x, src, &at, err));
     ckpt_status st = zip_audit(&r->z, err);
     r->torch = by_torch(&r->z);
     if (st == CKPT_OK)
         st = members(r, src->size, &here, err);
     if (st == CKPT_OK)
-        st = scan_stray(x, src, where, 0, r->z.first, err);
-    if (st == CKPT_OK && r->z.end)
-        st = scan_stray(x, src, where, r->z.end, src->size, err);
-    for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {
-        const struct stray *s = &r->strays[i];
-        st = scan_stray(x, src, where, s->from, s->from + s->n, err); /* bounded: they are there */
-    }
+        st = strays(r, guest, err);
     if (st == CKPT_OK && r->torch && !unlike_torch(r))
         st = CKPT_ECANCELLED;
     /* AOTInductor keeps a library beside the weights of a .pt2, which torch opens to run it */
@@ -378,7 +433,8 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
                            has_code(r, ".so .dylib .dll .pyd .pyc .cubin .hsaco", "machine or byte code")))
         st = CKPT_ECANCELLED;
     *known += here; /* bounded: archives of a row lie one behind the other */
-    return st == CKPT_OK && !r->told ? scan_strict(x, src, where, NULL, NULL, err) : st;
+    close_zip(&x->opened[at], &r->z);
+    return st == CKPT_OK && !r->told && !guest ? scan_strict(x, src, where, NULL, NULL, err) : st;
 }
 
 /* A source as archives one behind the other, to its first byte: where all but the first
@@ -412,7 +468,7 @@ static ckpt_status scan_piece(struct scanner *x, source *src, ckpt_str outer, ui
     if (!where.ptr)
         return fail_memory(err);
     CKPT_TRY(source_slice(src, from, to - from, &part, err));
-    ckpt_status st = scan_archive(x, part, where, known, err);
+    ckpt_status st = scan_archive(x, part, where, false, known, err);
     source_unref(part);
     return st;
 }
@@ -423,11 +479,40 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     uint64_t from = 0;
     CKPT_TRY(row_of(x, src, &r, err));
     if (r.n == 0)
-        return scan_archive(x, src, where, known, err);
+        return scan_archive(x, src, where, false, known, err);
     if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one behind the other", r.n + 1))
         return CKPT_ECANCELLED;
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
         CKPT_TRY(scan_piece(x, src, where, from, r.starts[i], known, err));
     CKPT_TRY(scan_piece(x, src, where, from, src->size, known, err));
     return CKPT_OK;
+}
+
+ckpt_status scan_end_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+{
+    struct zip_claim c;
+    uint64_t known = 0;
+    CKPT_TRY(zip_end_claim(src, &c, err));
+    if (c.n == 0)
+        return CKPT_OK;
+    const struct opened_zip *before = find_opened(x, src, &c);
+    if (before && before->directory == UINT64_MAX)
+        return CKPT_OK;
+    if (before && !before->stray)
+        return scan_found(
+                   x->s, SCAN_ZIP004, where, src, c.at,
+                   "the archive that ends here is a member, and scanned as that; readers of zip open it "
+                   "for the file")
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
+    if (!scan_found(x->s, SCAN_FMT004, where, src, c.at,
+                    "polyglot: also a zip archive, which readers of zip open by this end record"))
+        return CKPT_ECANCELLED;
+    if (before)
+        return CKPT_OK;
+    ckpt_str inside = scan_join(x, where, arena_printf(x->a, "archive@0x%" PRIx64, c.at));
+    const char *format = x->format; /* stays what it was */
+    ckpt_status st = inside.ptr ? scan_archive(x, src, inside, true, &known, err) : fail_memory(err);
+    x->format = format;
+    return st;
 }

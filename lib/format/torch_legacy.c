@@ -23,7 +23,7 @@
 #include "codec/pickle_read.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/torch_legacy.h"
 #include "io/reader.h"
 
@@ -48,20 +48,10 @@ struct legacy {
 
 /* ------------------------------------------------------------------- probe */
 
-static bool is_magic(ckpt_str head)
-{
-    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
-    ckpt_str m = str_of(magic, sizeof magic - 1);
-    if (head.len >= 2 && head.ptr[0] == '\x80' && str_starts(str_skip(head, 2), m))
-        return true; /* protocol 2 and 3 */
-    if (head.len >= 11 && head.ptr[0] == '\x80' && head.ptr[2] == '\x95' && str_starts(str_skip(head, 11), m))
-        return true; /* 4 and 5: a frame first */
-    return str_starts(head, STR_LIT("L119547037146038801333356L\n."));
-}
-
 static bool probe(const struct probe *p)
 {
-    return !p->directory && is_magic(str_of((const char *)p->head, p->nhead));
+    const struct signature *s = p->directory ? NULL : recognize(p);
+    return s && s->kind == SIGN_LEGACY;
 }
 
 /* ----------------------------------------------------------------- storages */

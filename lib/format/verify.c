@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 
 #include "codec/zip_audit.h"
-#include "format/format.h"
+#include "format/recognize.h"
 
 /* ------------------------------------------------------------------ archives */
 
@@ -133,18 +133,16 @@ static ckpt_status audit(source *src, const char *path, struct check *c, ckpt_er
     return t.status != CKPT_OK ? t.status : check_is_fault(st) ? CKPT_OK : st;
 }
 
-static bool like_archive(source *src)
+static bool like_archive(const char *path, source *src)
 {
-    unsigned char head[4], tail[22];
-    return src->size >= sizeof tail && source_read(src, 0, head, sizeof head, NULL) == CKPT_OK &&
-           source_read(src, src->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
-           (memcmp(head, "PK\3\4", 4) == 0 || memcmp(tail, "PK\5\6", 4) == 0);
+    struct probe p = {.size = 0};
+    return recognize_fill(&p, path, src, NULL) == CKPT_OK && recognize_archive(&p);
 }
 
 ckpt_status verify_records(const char *path, source *src, uint64_t before, struct check *c, ckpt_error *err)
 {
     zip *z;
-    if (!like_archive(src))
+    if (!like_archive(path, src))
         return CKPT_OK;
     ckpt_status st = zip_open(src, c->a, &z, err);
     const char *kept = arena_str(c->a, str_c(path)).ptr;

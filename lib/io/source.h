@@ -17,7 +17,7 @@ struct source_ops {
     /* locate - fills in base where that needs a look at the file (members of
      * an archive); NULL: base is right from the start. */
     ckpt_status (*locate)(source *s, ckpt_error *err);
-    void (*sequential)(source *s); /* see source_sequential; may be NULL */
+    void (*sequential)(source *s);                                  /* see source_sequential; may be NULL */
     bool (*extent)(source *s, uint64_t off, int *fd, uint64_t *at); /* see source_extent; may be NULL */
 };
 
@@ -62,6 +62,8 @@ ckpt_status source_file_changed(source *s, ckpt_error *err);
 source *source_mem(const void *data, size_t size, uint64_t base);
 /* source_slice - [OFF, OFF+SIZE) of PARENT, which it keeps alive; must lie inside. */
 ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **out, ckpt_error *err);
+/* source_root - what S is a slice of, S itself if it is none; *OFF is where S begins there. */
+const source *source_root(const source *s, uint64_t *off);
 /* source_patched - PARENT as it will be with these patches made; both must outlive it. */
 source *source_patched(source *parent, const struct patches *p);
 /* source_latin1 - UTF-8 text at [OFF, OFF+SIZE) of PARENT whose COUNT code

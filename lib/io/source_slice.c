@@ -63,3 +63,10 @@ ckpt_status source_slice(source *parent, uint64_t off, uint64_t size, source **o
     *out = &sl->s;
     return CKPT_OK;
 }
+
+const source *source_root(const source *s, uint64_t *off)
+{
+    const struct slice_source *sl = (const struct slice_source *)s;
+    *off = s->ops == &slice_ops ? sl->off : 0;
+    return s->ops == &slice_ops ? sl->parent : s;
+}

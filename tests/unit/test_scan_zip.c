@@ -2,10 +2,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "base/buf.h"
-#include "base/crc32.h"
 #include "codec/unpack_archive.h"
 #include "scanned.h"
+#include "zipped.h"
 
 #define PLAIN "just text\n"
 #define CRC   0x53e13012 /* of PLAIN */
@@ -20,61 +19,11 @@
     "\xba\0\0"
 #define ZSTD "\x28\xb5\x2f\xfd\x04\x58\x51\0\0just text\n\x13\x28\x82\x8f"
 
-struct member {
-    const char *name;
-    ckpt_str bytes; /* as they are stored */
-    unsigned method, flags;
-    uint32_t usize, crc; /* of a packed one */
-};
-
-static void put_header(buf *b, const struct member *m, bool local)
-{
-    buf_u32le(b, local ? 0x04034B50 : 0x02014B50);
-    if (!local)
-        buf_u16le(b, 10);
-    buf_u16le(b, 10);
-    buf_u16le(b, (uint16_t)m->flags);
-    buf_u16le(b, (uint16_t)m->method);
-    buf_u32le(b, 0);
-    buf_u32le(b, m->method || m->crc ? m->crc : crc32_update(0, m->bytes.ptr, m->bytes.len));
-    buf_u32le(b, (uint32_t)m->bytes.len);
-    buf_u32le(b, m->method ? m->usize : (uint32_t)m->bytes.len);
-    buf_u16le(b, (uint16_t)strlen(m->name));
-    buf_u16le(b, 0);
-}
-
-/* archive - of N members, behind what B holds already, whose first BEFORE bytes are none of it. */
-static void archive(buf *b, const struct member *m, size_t n, size_t before)
-{
-    uint32_t at[4];
-    for (size_t i = 0; i < n; i++) {
-        at[i] = (uint32_t)(b->len - before);
-        put_header(b, &m[i], true);
-        buf_text(b, m[i].name);
-        buf_str(b, m[i].bytes);
-    }
-    uint32_t dir = (uint32_t)(b->len - before);
-    for (size_t i = 0; i < n; i++) {
-        put_header(b, &m[i], false);
-        buf_put(b, "\0\0\0\0\0\0\0\0\0", 10);
-        buf_u32le(b, at[i]);
-        buf_text(b, m[i].name);
-    }
-    uint32_t end = (uint32_t)(b->len - before);
-    buf_u32le(b, 0x06054B50);
-    buf_u32le(b, 0);
-    buf_u16le(b, (uint16_t)n);
-    buf_u16le(b, (uint16_t)n);
-    buf_u32le(b, end - dir);
-    buf_u32le(b, dir);
-    buf_u16le(b, 0);
-}
-
 static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_options *opts)
 {
     buf b;
     buf_init(&b, 1 << 20);
-    archive(&b, m, n, 0);
+    zip_put(&b, m, n, 0);
     struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, opts, 0);
     buf_free(&b);
     return s;
@@ -82,7 +31,7 @@ static struct scanned scan(const struct member *m, size_t n, const ckpt_scan_opt
 
 static struct scanned one(ckpt_str bytes, unsigned method, unsigned flags, uint32_t usize, uint32_t crc)
 {
-    struct member m = {"a", bytes, method, flags, usize, crc};
+    struct member m = {"a", bytes, method, flags, usize, crc, false};
     return scan(&m, 1, NULL);
 }
 
@@ -128,7 +77,8 @@ static void sizes_that_are_wrong_are_told(void)
 static void no_more_is_unpacked_than_is_allowed(void)
 {
     ckpt_scan_options little = {.max_unpacked = 9};
-    struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC}, {"a", CONSTANT(BZIP2), 12, 0, 10, CRC}};
+    struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC, false},
+                         {"a", CONSTANT(BZIP2), 12, 0, 10, CRC, false}};
     SAYS(scan(m, 1, &little), 2, "ARC002", 0, "unpacks to more than 9 bytes in all");
     if (unpack_archive_ready())
         SAYS(scan(m + 1, 1, &little), 2, "ARC002", 0, "it is compressed by method 12: ");
@@ -151,11 +101,11 @@ static void what_cannot_be_unpacked_is_told(void)
 /* Two members over the same bytes, of no format: what is known is never less than nothing. */
 static void bytes_of_two_members_count_once(void)
 {
-    struct member m[] = {{"a", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0},
-                         {"b", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0}};
+    struct member m[] = {{"a", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0, false},
+                         {"b", CONSTANT("\x01\x02\x03 of no format"), 0, 0, 0, 0, false}};
     buf b;
     buf_init(&b, 1 << 20);
-    archive(&b, m, 2, 0);
+    zip_put(&b, m, 2, 0);
     struct scanned s = scan_these(b.data, b.len, 0);
     CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes - 32);
     for (int i = 0; i < 4; i++) /* a size that reaches over the second */
@@ -170,9 +120,9 @@ static void bytes_of_two_members_count_once(void)
 
 static void what_torch_never_writes_is_told(void)
 {
-    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0},
-                         {"u/version", CONSTANT("3\n"), 0, 0, 0, 0},
-                         {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC}};
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0, false},
+                         {"u/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
+                         {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC, false}};
     struct scanned s = scan(m, 3, NULL);
     SAYS(s, 2, "ZIP001", 191, "lies outside of the folder \"t\", where torch has all");
     SAYS(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
@@ -194,8 +144,8 @@ static void large_packed_storages_are_not_unpacked_whole(void)
         for (int k = 0; k < 60000; k++)
             buf_byte(&packed, 0);
     }
-    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0},
-                         {"t/data/0", {(const char *)packed.data, packed.len}, 8, 0, 180000, 0}};
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0, false},
+                         {"t/data/0", {(const char *)packed.data, packed.len}, 8, 0, 180000, 0, false}};
     struct scanned s = scan(m, 2, NULL);
     CU_ASSERT(s.status == CKPT_OK && s.findings == 1 && strstr(s.first.text, "compressed by method 8"));
     buf_free(&packed);
@@ -203,27 +153,33 @@ static void large_packed_storages_are_not_unpacked_whole(void)
 
 static void program_text_is_told(void)
 {
-    struct member m[] = {{"a.py", CONSTANT("x = 1\n"), 0, 0, 0, 0},
-                         {"b.py", CONSTANT("x = 1\n"), 0, 0, 0, 0}};
+    struct member m[] = {{"a.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false},
+                         {"b.py", CONSTANT("x = 1\n"), 0, 0, 0, 0, false}};
     SAYS(scan(m, 1, NULL), 1, "SRC001", CKPT_NO_OFFSET, "1 file of program text, the first is a.py");
     SAYS(scan(m, 2, NULL), 1, "SRC001", CKPT_NO_OFFSET, "2 files of program text, the first is a.py");
 }
 
 static void libraries_are_told(void)
 {
-    struct member m[] = {{"t/version", CONSTANT("3\n"), 0, 0, 0, 0},
-                         {"t/data/aotinductor/m/a.so", CONSTANT("\x7f" "ELF"), 0, 0, 0, 0},
-                         {"t/data/0", CONSTANT("\x7f" "ELF"), 0, 0, 0, 0}};
+    struct member m[] = {{"t/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
+                         {"t/data/aotinductor/m/a.so",
+                          CONSTANT("\x7f"
+                                   "ELF"),
+                          0, 0, 0, 0, false},
+                         {"t/data/0",
+                          CONSTANT("\x7f"
+                                   "ELF"),
+                          0, 0, 0, 0, false}};
     SAYS(scan(m, 3, NULL), 1, "SRC001", CKPT_NO_OFFSET,
          "1 file of machine or byte code, the first is t/data/aotinductor/m/a.so");
 }
 
 static void what_lies_between_is_scanned(void)
 {
-    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0};
+    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0, false};
     buf b;
     buf_init(&b, 1 << 20);
-    archive(&b, &m, 1, 0);
+    zip_put(&b, &m, 1, 0);
     size_t dir = 30 + 1 + sizeof(PLAIN) - 1, rest = b.len - dir;
     buf_put(&b, CALL, sizeof(CALL) - 1); /* room for it */
     memmove(b.data + dir + sizeof(CALL) - 1, b.data + dir, rest);
@@ -239,22 +195,22 @@ static void what_lies_between_is_scanned(void)
 
 static void what_stands_around_is_scanned(void)
 {
-    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0};
+    struct member m = {"a", CONSTANT(PLAIN), 0, 0, 0, 0, false};
     buf b;
     buf_init(&b, 1 << 20);
-    archive(&b, &m, 1, 0);
+    zip_put(&b, &m, 1, 0);
     buf_put(&b, CALL, sizeof(CALL) - 1);
     struct scanned s = scan_these(b.data, b.len, 0);
     SAYS(s, 2, "PKL002", 18, "");
     CU_ASSERT_STRING_EQUAL(s.all[1].where, "bytes@0x6e");
     b.len = 0;
     buf_put(&b, CALL, sizeof(CALL) - 1);
-    archive(&b, &m, 1, b.len); /* found by its end alone */
+    zip_put(&b, &m, 1, b.len); /* found by its end alone */
     s = scan_these(b.data, b.len, 0);
     CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && strcmp(s.result.format, "zip") == 0);
     b.len = 0;
     buf_text(&b, "PK00"); /* as a span of one disk begins */
-    archive(&b, &m, 1, 0);
+    zip_put(&b, &m, 1, 0);
     s = scan_these(b.data, b.len, 0);
     CU_ASSERT(s.status == CKPT_OK && strcmp(s.result.format, "zip") == 0);
     buf_free(&b);
@@ -262,15 +218,16 @@ static void what_stands_around_is_scanned(void)
 
 static void archives_in_archives_and_rows(void)
 {
-    struct member m = {"a", CONSTANT(CALL), 0, 0, 0, 0}, outer = {"in.zip", {NULL, 0}, 0, 0, 0, 0};
+    struct member m = {"a", CONSTANT(CALL), 0, 0, 0, 0, false},
+                  outer = {"in.zip", {NULL, 0}, 0, 0, 0, 0, false};
     ckpt_scan_options flat = {.max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
-    archive(&b, &m, 1, 0);
+    zip_put(&b, &m, 1, 0);
     outer.bytes = str_of((const char *)b.data, b.len);
     SAYS(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive that lies too deep");
     SAYS(scan(&outer, 1, NULL), 1, "PKL002", 18, "");
-    archive(&b, &m, 1, b.len);
+    zip_put(&b, &m, 1, b.len);
     struct scanned s = scan_these(b.data, b.len, 0);
     SAYS(s, 3, "ZIP003", 0, "2 archives one behind the other");
     CU_ASSERT(s.result.accounted == s.result.bytes && s.result.pickles == 2);

@@ -1,0 +1,317 @@
+/*
+ * recognize.c - see recognize.h. Most formats begin with bytes of their own, which signatures.def lists; the
+ * tests here are for those that do not:
+ *   safetensors  the length of its header (safetensors.c), zeros above 32 bits, then JSON
+ *   zlib, LZMA   a header of 2 or 13 bytes without a magic number (RFC 1950; the LZMA SDK's lzma.txt)
+ *   protobuf     a message has no beginning of its own: its fields are walked to the last byte of the file,
+ * and all                of them must be fields of ONNX's ModelProto (onnx.proto), Core ML's Model
+ * (Model.proto) or TensorFlow's                SavedModel (saved_model.proto)
+ */
+#include "format/recognize.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/cursor.h"
+#include "codec/inflate.h"
+#include "codec/json_scan.h"
+#include "core/scan.h"
+#include "format/safetensors.h"
+#include "io/reader.h"
+
+#define MOST_FIELDS 65536u
+#define ENOUGH      65536u /* inflated bytes that are no chance */
+
+static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
+
+ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err)
+{
+    p->path = path;
+    p->src = src;
+    p->size = src->size;
+    p->nhead = p->size < PROBE_HEAD ? (size_t)p->size : PROBE_HEAD;
+    return source_read(src, 0, p->head, p->nhead, err);
+}
+
+void recognize_hex(const struct probe *p, char out[RECOGNIZE_HEX])
+{
+    size_t n = p->nhead < 16 ? p->nhead : 16;
+    out[0] = '\0';
+    for (size_t i = 0; i < n; i++)
+        (void)snprintf(out + 3 * i, 4, i + 1 < n ? "%02x " : "%02x", p->head[i]); /* bounded: 16 at most */
+}
+
+/* ---------------------------------------------------------------- safetensors */
+
+/* after_space - the two characters of the header that follow its white space, or as many as there are. */
+static size_t after_space(const struct probe *p, uint64_t end, unsigned char two[2])
+{
+    reader r;
+    size_t n = 0, i;
+    if (reader_init(&r, p->src, 8, end, NULL) != CKPT_OK)
+        return 0;
+    while (n < 2 && reader_left(&r)) {
+        size_t some = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *c = reader_take(&r, some);
+        for (i = 0; c && i < some && n < 2; i++)
+            if (!json_space(c[i]))
+                two[n++] = c[i];
+        if (!c)
+            break;
+    }
+    reader_free(&r);
+    return n;
+}
+
+/* Lengths beyond the file are a download cut off, which the reader reports. Asked before pickle and zip: a
+ * header of 640 bytes begins with the bytes of a protocol 2 pickle, one of 67324752 with those of a zip. */
+bool recognize_safetensors(const struct probe *p)
+{
+    unsigned char two[2];
+    if (p->directory || p->nhead < 10 || load_u32le(p->head + 4) != 0 || load_u32le(p->head) < 2)
+        return false;
+    if (p->nhead > 11 && memcmp(p->head + 8, "\xef\xbb\xbf{", 4) == 0)
+        return true;
+    size_t i = 8, n = 0;
+    for (; i < p->nhead && n < 2; i++)
+        if (!json_space(p->head[i]))
+            two[n++] = p->head[i];
+    bool within = load_u32le(p->head) <= p->size - 8;
+    if (n < 2 && i < p->size && within && p->src && load_u32le(p->head) <= SAFETENSORS_MAX_HEADER)
+        n = after_space(p, 8 + (uint64_t)load_u32le(p->head), two);
+    return n && two[0] == '{' && (n < 2 || two[1] == '"' || two[1] == '}' || within);
+}
+
+/* ------------------------------------------------------- archives, compression */
+
+bool recognize_archive(const struct probe *p)
+{
+    unsigned char tail[22];
+    const struct signature *s = recognize(p);
+    return (s && s->kind == SIGN_ZIP) ||
+           (p->size >= sizeof tail &&
+            source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
+            memcmp(tail, "PK\5\6", 4) == 0);
+}
+
+bool recognize_zlib(const struct probe *p)
+{
+    return p->nhead > 2 && (p->head[0] & 0x8f) == 8 && (p->head[0] * 256u + p->head[1]) % 31 == 0;
+}
+
+/* zlib - it begins so, and can be inflated to its end, or far enough. */
+static bool zlib(const struct probe *p)
+{
+    uint64_t used;
+    if (!recognize_zlib(p) || !p->src)
+        return false;
+    spool *some = spool_new(ENOUGH);
+    ckpt_status st = some ? inflate_into(p->src, 0, p->size, INFLATE_ZLIB, some, &used, NULL) : CKPT_ENOMEM;
+    bool any = some && spool_size(some) > 0;
+    spool_free(some);
+    return any && (st == CKPT_OK || st == CKPT_ELIMIT);
+}
+
+/* lzma - properties 5d, a dictionary of at least 64 KiB, a size of 64 bits, all set: unknown. */
+static bool lzma(const struct probe *p)
+{
+    return str_starts(head_of(p), STR_LIT("\x5d\0\0")) && p->nhead > 13 &&
+           (load_u64le(p->head + 5) == UINT64_MAX || load_u64le(p->head + 5) >> 40 == 0);
+}
+
+/* -------------------------------------------------------------------- pickles */
+
+bool recognize_legacy(const struct probe *p)
+{
+    return str_starts(head_of(p), STR_LIT("L119547037146038801333356L\n.")) /* protocols 0 and 1 */ ||
+           scan_torch_stream(p->head, p->nhead);
+}
+
+/* joblib - a pickle that imports the class whose arrays follow its opcodes as they are. */
+static bool joblib(const struct probe *p)
+{
+    return p->nhead > 2 && p->head[0] == 0x80 &&
+           str_find(head_of(p), STR_LIT("joblib.numpy_pickle"), 0) != SIZE_MAX;
+}
+
+/* ------------------------------------------------------------------- protobuf */
+
+/* What the fields of a message are, by number and wire type; those of one submessage or text are LENGTH. */
+struct message {
+    uint64_t first_most;                         /* of field 1, a version */
+    bool (*may)(uint64_t number, unsigned wire); /* has it such a field? */
+    bool (*must)(uint64_t number);               /* is it one that each has? */
+};
+
+enum { VARINT = 0, LENGTH = 2 };
+
+static bool read_varint(reader *r, uint64_t *v)
+{
+    *v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const unsigned char *c = reader_take(r, 1);
+        if (!c)
+            return false;
+        *v |= (uint64_t)(*c & 0x7f) << shift;
+        if (!(*c & 0x80))
+            return true;
+    }
+    return false;
+}
+
+/* is_message - is all of P fields of M, the version first? */
+static bool is_message(const struct probe *p, const struct message *m)
+{
+    reader r;
+    uint64_t tag, v;
+    bool ok = true, has = false;
+    if (p->nhead < 4 || p->head[0] != 8 || p->head[1] > m->first_most || !p->src ||
+        reader_init(&r, p->src, 0, p->size, NULL) != CKPT_OK)
+        return false;
+    for (unsigned i = 0; ok && reader_left(&r) && i < MOST_FIELDS; i++) {
+        ok = read_varint(&r, &tag) && m->may(tag >> 3, tag & 7) && read_varint(&r, &v) &&
+             ((tag & 7) == VARINT || reader_skip(&r, v));
+        has = has || m->must(tag >> 3);
+    }
+    ok = ok && !reader_left(&r);
+    reader_free(&r);
+    return ok && has;
+}
+
+/* ModelProto: ir_version, producer_name, producer_version, domain, model_version, doc_string, graph,
+ * opset_import, metadata_props 14, training_info 20, functions 25, configuration 26. */
+static bool of_onnx(uint64_t n, unsigned wire)
+{
+    bool number = n == 1 || n == 5;
+    return wire == (number ? VARINT : LENGTH) &&
+           ((n >= 1 && n <= 8) || n == 14 || n == 20 || n == 25 || n == 26);
+}
+
+static bool of_onnx_graph(uint64_t n) { return n == 7; }
+
+static bool onnx(const struct probe *p)
+{
+    return is_message(p, &(struct message){64, of_onnx, of_onnx_graph});
+}
+
+/* Model: specificationVersion, description, functions 3, defaultFunctionName 4, isUpdatable 10, and one model
+ * of 200 on. */
+static bool of_core_ml(uint64_t n, unsigned wire)
+{
+    return n == 1 || n == 10 ? wire == VARINT
+                             : wire == LENGTH && ((n >= 2 && n <= 4) || (n >= 200 && n <= 3000));
+}
+
+static bool of_core_ml_kind(uint64_t n) { return n >= 200; }
+
+static bool core_ml(const struct probe *p)
+{
+    return is_message(p, &(struct message){64, of_core_ml, of_core_ml_kind});
+}
+
+/* SavedModel: saved_model_schema_version, meta_graphs. */
+static bool of_saved_model(uint64_t n, unsigned wire)
+{
+    return n == 1 ? wire == VARINT : n == 2 && wire == LENGTH;
+}
+
+static bool of_meta_graph(uint64_t n) { return n == 2; }
+
+static bool saved_model(const struct probe *p)
+{
+    return is_message(p, &(struct message){1, of_saved_model, of_meta_graph});
+}
+
+/* ----------------------------------------------------- text, failed downloads */
+
+/* Case-insensitive for the ASCII that markup is written in. */
+static bool starts_nocase(ckpt_str s, const char *z)
+{
+    for (size_t i = 0; z[i]; i++)
+        if (i >= s.len || (s.ptr[i] | 0x20) != (z[i] | 0x20))
+            return false;
+    return true;
+}
+
+static ckpt_str text_of(const struct probe *p)
+{
+    ckpt_str s = head_of(p);
+    if (str_starts(s, STR_LIT("\xef\xbb\xbf")))
+        s = str_skip(s, 3);
+    while (s.len && json_space((unsigned char)s.ptr[0]))
+        s = str_skip(s, 1);
+    return s;
+}
+
+static bool empty(const struct probe *p) { return p->size == 0; }
+
+static bool all_zero(const struct probe *p)
+{
+    for (size_t i = 0; i < p->nhead; i++)
+        if (p->head[i])
+            return false;
+    return true;
+}
+
+static bool html(const struct probe *p)
+{
+    ckpt_str s = text_of(p);
+    return starts_nocase(s, "<!doctype") || starts_nocase(s, "<html") || starts_nocase(s, "<head") ||
+           starts_nocase(s, "<script");
+}
+
+static bool xml(const struct probe *p)
+{
+    return starts_nocase(text_of(p), "<?xml") || starts_nocase(text_of(p), "<error");
+}
+
+static bool server_error(const struct probe *p)
+{
+    static const char *const bodies[] = {"entry not found",  "invalid username or password", "access denied",
+                                         "not found",        "repository not found",         "unauthorized",
+                                         "too many requests"};
+    bool found = false;
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies && !found; i++)
+        found = p->size < 512 && starts_nocase(text_of(p), bodies[i]);
+    return found;
+}
+
+static bool tf_state(const struct probe *p) { return starts_nocase(text_of(p), "model_checkpoint_path:"); }
+
+static bool json_error(const struct probe *p)
+{
+    return starts_nocase(text_of(p), "{\"error\"") || starts_nocase(text_of(p), "{\"message\"");
+}
+
+static bool json(const struct probe *p)
+{
+    ckpt_str s = text_of(p);
+    return s.len && (s.ptr[0] == '{' || s.ptr[0] == '[');
+}
+
+/* ---------------------------------------------------------------------- table */
+
+#define FAILED      "the download failed: fetch the file again, with a login if its server asks for one"
+#define AGAIN       "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
+#define JOBLIB_HINT "joblib.load reads it and runs what it names: see first what that is, `ckpt scan FILE`"
+
+static const struct signature table[] = {
+#define MAGIC(kind, id, offset, bytes, status, what, hint, fix)                                              \
+    {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, fix},
+#define LOOKS(kind, id, test, status, what, hint, fix)                                                       \
+    {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, fix},
+#include "format/signatures.def"
+#undef MAGIC
+#undef LOOKS
+};
+
+const struct signature *recognize(const struct probe *p)
+{
+    ckpt_str head = head_of(p);
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
+        const struct signature *s = &table[i];
+        if (s->magic ? str_starts(str_skip(head, s->offset), str_of(s->magic, s->nmagic)) : s->test(p))
+            return s;
+    }
+    return NULL;
+}

@@ -1,0 +1,49 @@
+/* zipped.c - see zipped.h. */
+#include "zipped.h"
+
+#include "base/crc32.h"
+
+static void put_header(buf *b, const struct member *m, bool local)
+{
+    buf_u32le(b, local ? 0x04034B50 : 0x02014B50);
+    if (!local)
+        buf_u16le(b, 10);
+    buf_u16le(b, 10);
+    buf_u16le(b, (uint16_t)m->flags);
+    buf_u16le(b, (uint16_t)m->method);
+    buf_u32le(b, 0);
+    buf_u32le(b, m->method || m->crc ? m->crc : crc32_update(0, m->bytes.ptr, m->bytes.len));
+    buf_u32le(b, (uint32_t)m->bytes.len);
+    buf_u32le(b, m->method ? m->usize : (uint32_t)m->bytes.len);
+    buf_u16le(b, (uint16_t)strlen(m->name));
+    buf_u16le(b, 0);
+}
+
+void zip_put(buf *b, const struct member *m, size_t n, size_t before)
+{
+    buf directory;
+    uint32_t at = 0;
+    buf_init(&directory, 1 << 20);
+    for (size_t i = 0; i < n; i++) {
+        if (!m[i].shares) {
+            at = (uint32_t)(b->len - before);
+            put_header(b, &m[i], true);
+            buf_text(b, m[i].name);
+            buf_str(b, m[i].bytes);
+        }
+        put_header(&directory, &m[i], false);
+        buf_put(&directory, "\0\0\0\0\0\0\0\0\0", 10);
+        buf_u32le(&directory, at);
+        buf_text(&directory, m[i].name);
+    }
+    uint32_t start = (uint32_t)(b->len - before);
+    buf_str(b, buf_view(&directory));
+    buf_u32le(b, 0x06054B50);
+    buf_u32le(b, 0);
+    buf_u16le(b, (uint16_t)n);
+    buf_u16le(b, (uint16_t)n);
+    buf_u32le(b, (uint32_t)directory.len);
+    buf_u32le(b, start);
+    buf_u16le(b, 0);
+    buf_free(&directory);
+}
