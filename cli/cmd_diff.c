@@ -1,3 +1,4 @@
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -8,7 +9,9 @@
 static int run(int n, char **operand);
 
 static struct list globs;
-static bool markdown, git, ignore_crc;
+static bool markdown, git, ignore_crc, wide;
+static uint64_t top;
+static int order = -1;
 static ckpt_diff_options how = {.progress = progress_step};
 
 static const struct opt options[] = {
@@ -16,10 +19,18 @@ static const struct opt options[] = {
     {0, "rtol", "R", OPT_REAL, &how.rtol, "same when |a-b| <= A + R*|b|"},
     {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
     {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "any NaN equals any other"},
-    {0, "keys-only", NULL, OPT_FLAG, &how.keys_only, "names, dtypes and shapes; reads no data"},
+    {0, "ignore-dtype", NULL, OPT_FLAG, &how.ignore_dtype, "compare numbers whatever their dtypes"},
+    {0, "keys-only", NULL, OPT_FLAG, &how.keys_only,
+     "names, dtypes and shapes; A or B may be a list of names"},
+    {0, "tensors-only", NULL, OPT_FLAG, &how.tensors_only, "no other values: epochs, options, …"},
     {0, "root", "PATH", OPT_TEXT, &how.root,
      "only what is at PATH, on the side that has it; auto: the weights"},
+    {0, "root-a", "PATH", OPT_TEXT, &how.root_a, "the same for A alone"},
+    {0, "root-b", "PATH", OPT_TEXT, &how.root_b, "the same for B alone"},
     {0, "ignore-prefix", "P", OPT_TEXT, &how.ignore_prefix, "remove P from the names on both sides first"},
+    {'l', "long", NULL, OPT_FLAG, &wide, "also the relative L2 distance and the cosine"},
+    {0, "sort", "name|rel-l2|max-abs", OPT_CHOICE, &order, "what changed most first (default: by name)"},
+    {0, "top", "N", OPT_COUNT, &top, "only the N tensors that changed most"},
     {0, "md", NULL, OPT_FLAG, &markdown, "a Markdown table, for a pull request's comment"},
     {0, "git", NULL, OPT_FLAG, &git, "act as git's external diff: seven arguments, always exit 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in a file"},
@@ -45,43 +56,81 @@ static int collect(void *user, const ckpt_diff_event *e)
     return 0;
 }
 
+static int collect_value(void *user, const ckpt_diff_value *e)
+{
+    struct report *r = user;
+    if (r->nvalues == r->cap_values) {
+        r->cap_values = r->cap_values ? r->cap_values * 2 : 64;
+        r->values = mem_grow(r->values, r->cap_values, sizeof *r->values);
+    }
+    r->values[r->nvalues++] = *e;
+    return 0;
+}
+
 static ckpt_status compare(struct report *r, ckpt_error *err)
 {
     how.globs = globs.at;
     how.nglobs = globs.n;
     how.threads = ui_jobs();
+    order = order >= 0 ? order : top ? BY_REL_L2 : BY_NAME;
+    how.norms = wide || ui.json || order == BY_REL_L2;
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &how, collect, r, &r->totals, err);
     progress_end();
+    if (s == CKPT_OK && !how.tensors_only && !how.keys_only)
+        s = ckpt_diff_values(r->a, r->b, &how, collect_value, r, &r->value_totals, err);
+    report_sort(r, (enum diff_order)order);
+    if (top)
+        report_cut(r, top);
     return s;
+}
+
+/* What one side alone has is not compared: to say "same" of it would be too much. */
+static void tell_not_compared(const struct report *r)
+{
+    const ckpt_diff_value_totals *v = &r->value_totals;
+    if (v->compared || v->in_a == v->in_b)
+        return;
+    struct text said = {0};
+    text_name(&said, str_of(v->in_a ? r->name_a : r->name_b));
+    notice(v->in_a ? r->name_b : r->name_a, "holds no values: those of %s (%llu) are not compared", said.ptr,
+           (unsigned long long)(v->in_a + v->in_b));
+    text_free(&said);
 }
 
 static int print(const struct report *r)
 {
-    bool equal = !r->totals.changed && !r->totals.only_a && !r->totals.only_b;
     if (ui.json)
-        report_json(r, equal);
+        report_json(r);
     else if (markdown)
         report_markdown(r);
     else if (!ui.quiet)
         report_text(r);
     if (!ui.json && !ui.quiet)
         report_hint(r);
-    return equal ? YES : NO;
+    tell_not_compared(r);
+    return report_equal(r) ? YES : NO;
+}
+
+static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
+{
+    free(r->events);
+    free(r->values);
+    close_side(r->a);
+    close_side(r->b);
 }
 
 static int diff(const char *a, const char *b)
 {
+    opener *open_side = how.keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
     ckpt_error err;
     int status = TROUBLE;
-    r.a = open_input(a, ignore_crc);
-    r.b = r.a ? open_input(b, ignore_crc) : NULL;
+    r.a = open_input_by(open_side, a, ignore_crc);
+    r.b = r.a ? open_input_by(open_side, b, ignore_crc) : NULL;
     if (r.b)
         status = compare(&r, &err) == CKPT_OK ? print(&r) : trouble(&err, NULL);
-    free(r.events);
-    close_input(r.a);
-    close_input(r.b);
+    close_report(&r, close_input);
     return status;
 }
 
@@ -130,9 +179,7 @@ static void git_both(const char *old, const char *new)
         report_text(&r);
     else if (r.a && r.b)
         printf("ckpt cannot compare these: %s\n", ckpt_error_text(&err, line, sizeof line));
-    free(r.events);
-    ckpt_close(r.a);
-    ckpt_close(r.b);
+    close_report(&r, ckpt_close);
 }
 
 /* path old-file old-hex old-mode new-file new-hex new-mode [new-path note];
@@ -140,6 +187,8 @@ static void git_both(const char *old, const char *new)
 static int git_diff(int n, char **operand)
 {
     struct text name = {0};
+    ui.pipe_may_close = true;
+    signal(SIGPIPE, SIG_IGN); /* a pager that quits is no fault; git dies of a driver that a signal ends */
     if (n != 1 && n < 7)
         return usage_error("diff",
                            "--git takes git's seven arguments, not %d: it goes into diff.NAME.command", n);
@@ -166,5 +215,7 @@ static int run(int n, char **operand)
         return git_diff(n, operand);
     if (n != 2)
         return usage_error("diff", "diff needs two files, A and B");
+    if (how.keys_only && (top || order > BY_NAME))
+        return usage_error("diff", "--keys-only reads no data: no --%s", top ? "top" : "sort");
     return diff(operand[0], operand[1]);
 }

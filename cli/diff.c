@@ -1,5 +1,6 @@
 #include "diff.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,6 +21,15 @@ static const ckpt_diff_event **renamed_to(const struct report *r)
 
 static void real(struct text *out, double d) { text_addf(out, "%.2g", d); }
 
+static void norms(struct text *out, const ckpt_diff_event *e)
+{
+    text_add(out, ", rel L2 ");
+    real(out, e->rel_l2);
+    if (isnan(e->cosine))
+        return;
+    text_addf(out, ", cos %.6f", e->cosine);
+}
+
 static void values(struct text *out, const ckpt_diff_event *e)
 {
     if (e->within_tolerance)
@@ -33,6 +43,8 @@ static void values(struct text *out, const ckpt_diff_event *e)
     real(out, e->max_abs);
     text_add(out, ", max rel ");
     real(out, e->max_rel);
+    if (!isnan(e->rel_l2))
+        norms(out, e);
 }
 
 static void pair(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, bool differs,
@@ -43,6 +55,12 @@ static void pair(struct text *out, const ckpt_tensor *a, const ckpt_tensor *b, b
         text_add(out, " → ");
         part(out, b);
     }
+}
+
+/* is_bare - is E a name in a list of names, of which nothing else is known? */
+static bool is_bare(const struct report *r, const ckpt_diff_event *e)
+{
+    return strcmp(ckpt_file_format(e->what == CKPT_DIFF_ONLY_B ? r->b : r->a), "names") == 0;
 }
 
 static void dtype_of(struct text *out, const ckpt_diff_event *e, const ckpt_tensor *a, const ckpt_tensor *b)
@@ -80,22 +98,90 @@ static void remark(struct text *out, const ckpt_diff_event *e, const ckpt_tensor
     }
 }
 
+static void count_of(struct text *out, const char *before, uint64_t n, const char *side)
+{
+    if (!n)
+        return;
+    text_addf(out, ", %llu %s", (unsigned long long)n, before);
+    if (side)
+        text_name(out, str_of(side));
+}
+
 static const char *total_words(const struct report *r, struct text *out)
 {
     const ckpt_diff_totals *t = &r->totals;
+    const ckpt_diff_value_totals *v = &r->value_totals;
     text_addf(out, "%llu same", (unsigned long long)t->same);
-    if (t->changed)
-        text_addf(out, ", %llu changed", (unsigned long long)t->changed);
-    if (t->only_a) {
-        text_addf(out, ", %llu only in ", (unsigned long long)t->only_a);
-        text_name(out, str_of(r->name_a));
-    }
-    if (t->only_b) {
-        text_addf(out, ", %llu only in ", (unsigned long long)t->only_b);
-        text_name(out, str_of(r->name_b));
-    }
+    count_of(out, "changed", t->changed, NULL);
+    count_of(out, "only in ", t->only_a, r->name_a);
+    count_of(out, "only in ", t->only_b, r->name_b);
+    if (!v->compared)
+        return out->ptr;
+    text_addf(out, "; values: %llu same", (unsigned long long)v->same);
+    count_of(out, "changed", v->changed, NULL);
+    count_of(out, "only in ", v->only_a, r->name_a);
+    count_of(out, "only in ", v->only_b, r->name_b);
     return out->ptr;
 }
+
+bool report_equal(const struct report *r)
+{
+    const ckpt_diff_totals *t = &r->totals;
+    const ckpt_diff_value_totals *v = &r->value_totals;
+    return !t->changed && !t->only_a && !t->only_b && !v->changed && !v->only_a && !v->only_b;
+}
+
+/* -------------------------------------------------------------------- order */
+
+static double size_of(const ckpt_diff_event *e, enum diff_order order)
+{
+    double x = order == BY_REL_L2 ? e->rel_l2 : e->max_abs;
+    return !e->compared || isnan(x) ? HUGE_VAL : x; /* what cannot be measured is not small */
+}
+
+struct sorted {
+    ckpt_diff_event e;
+    double size; /* below 0: did not change */
+    size_t place;
+};
+
+static int by_size(const void *x, const void *y)
+{
+    const struct sorted *a = x, *b = y;
+    if (a->size != b->size)
+        return a->size > b->size ? -1 : 1;
+    return (a->place > b->place) - (a->place < b->place);
+}
+
+void report_sort(struct report *r, enum diff_order order)
+{
+    if (order == BY_NAME)
+        return;
+    struct sorted *list = mem_new(r->n, sizeof *list);
+    for (size_t i = 0; i < r->n; i++) {
+        bool changed = r->events[i].what == CKPT_DIFF_CHANGED;
+        list[i] = (struct sorted){r->events[i], changed ? size_of(&r->events[i], order) : -1, i};
+    }
+    qsort(list, r->n, sizeof *list, by_size);
+    for (size_t i = 0; i < r->n; i++)
+        r->events[i] = list[i].e;
+    free(list);
+}
+
+void report_cut(struct report *r, uint64_t most)
+{
+    size_t kept = 0;
+    uint64_t changed = 0;
+    for (size_t i = 0; i < r->n; i++) {
+        if (r->events[i].what != CKPT_DIFF_CHANGED || changed++ < most)
+            r->events[kept++] = r->events[i];
+        else
+            r->left_out++;
+    }
+    r->n = kept;
+}
+
+/* --------------------------------------------------------------------- text */
 
 static const char *sign_of(const ckpt_diff_event *e)
 {
@@ -132,14 +218,19 @@ void report_text(const struct report *r)
         text_add(&w.text, sign_of(e));
         text_name(&w.text, e->name);
         table_cell(&w);
-        dtype_of(&w.text, e, a, b);
+        if (!is_bare(r, e))
+            dtype_of(&w.text, e, a, b);
         table_cell(&w);
-        shape_of(&w.text, e, a, b);
+        if (!is_bare(r, e))
+            shape_of(&w.text, e, a, b);
         table_cell(&w);
         remark(&w.text, e, a, b, renamed);
         table_cell(&w);
     }
     table_print(&w, stdout, false);
+    if (r->left_out)
+        printf("… and %zu more that changed\n", r->left_out);
+    values_text(r);
     puts(total_words(r, &total));
     text_free(&total);
     table_free(&w);
@@ -218,19 +309,24 @@ void report_hint(const struct report *r)
 
 /* ---------------------------------------------------------------- Markdown */
 
-/* A cell of code: the bar ends a cell even there, a backtick would end the code. */
+/* The bar ends a cell even in code, a backtick would end the code. */
+void text_code(struct text *out, ckpt_str s)
+{
+    text_add(out, "`");
+    for (size_t i = 0; i < s.len; i++) {
+        if (s.ptr[i] == '|')
+            text_add(out, "\\|");
+        else
+            text_bytes(out, s.ptr[i] == '`' ? "'" : s.ptr + i, 1);
+    }
+    text_add(out, "`");
+}
+
 static void code(struct text *out, ckpt_str name)
 {
     struct text t = {0};
     text_name(&t, name);
-    text_add(out, "`");
-    for (size_t i = 0; i < t.len; i++) {
-        if (t.ptr[i] == '|')
-            text_add(out, "\\|");
-        else
-            text_bytes(out, t.ptr[i] == '`' ? "'" : t.ptr + i, 1);
-    }
-    text_add(out, "`");
+    text_code(out, (ckpt_str){t.ptr, t.len});
     text_free(&t);
 }
 
@@ -274,20 +370,35 @@ void report_markdown(const struct report *r)
         text_addf(&out, "| %s| ", e->what == CKPT_DIFF_ONLY_A ? "− " : sign_of(e));
         code(&out, e->name);
         text_add(&out, " | ");
-        dtype_of(&out, e, a, b);
+        if (!is_bare(r, e))
+            dtype_of(&out, e, a, b);
         text_add(&out, " | ");
-        shape_of(&out, e, a, b);
+        if (!is_bare(r, e))
+            shape_of(&out, e, a, b);
         text_add(&out, " | ");
         markdown_change(&out, r, e, renamed);
         printf("%s |\n", out.ptr);
     }
-    printf("%s**%s**\n", rows ? "\n" : "", total_words(r, &total));
+    if (r->left_out)
+        printf("\n… and %zu more that changed\n", r->left_out);
+    if (rows && r->nvalues)
+        putchar('\n');
+    values_markdown(r);
+    printf("%s**%s**\n", rows || r->nvalues ? "\n" : "", total_words(r, &total));
     text_free(&out);
     text_free(&total);
     free(renamed);
 }
 
 /* -------------------------------------------------------------------- JSON */
+
+static void norm_json(json *to, const char *key, double d)
+{
+    if (isnan(d))
+        json_null(to, key);
+    else
+        json_real(to, key, d);
+}
 
 static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
 {
@@ -317,6 +428,8 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
     json_real(v, "max_abs", e->max_abs);
     json_real(v, "max_rel", e->max_rel);
     json_real(v, "mean_abs", e->mean_abs);
+    norm_json(v, "rel_l2", e->rel_l2);
+    norm_json(v, "cosine", e->cosine);
 }
 
 static void names_json(json *j, const char *key, const struct report *r, ckpt_diff_what what)
@@ -340,12 +453,12 @@ static void prefix_json(json *j, const struct report *r)
     json_str(one, "prefix", prefix);
 }
 
-void report_json(const struct report *r, bool equal)
+void report_json(const struct report *r)
 {
     json *j = json_schema("ckpt.diff.v1"), *list;
     json_text(j, "a", r->name_a);
     json_text(j, "b", r->name_b);
-    json_bool(j, "equal", equal);
+    json_bool(j, "equal", report_equal(r));
     names_json(j, "only_a", r, CKPT_DIFF_ONLY_A);
     names_json(j, "only_b", r, CKPT_DIFF_ONLY_B);
     list = json_add_array(j, "changed");
@@ -366,5 +479,8 @@ void report_json(const struct report *r, bool equal)
     }
     prefix_json(j, r);
     json_u64(j, "same", r->totals.same);
-    json_line(j, stdout);
+    json_u64(j, "left_out", r->left_out);
+    json_open(j, "values", stdout);
+    values_json(r, stdout);
+    puts("}");
 }

@@ -10,12 +10,34 @@ struct report {
     ckpt_diff_event *events; /* all but what is plainly the same, in the order they came */
     size_t n, cap;
     ckpt_diff_totals totals;
+    ckpt_diff_value *values; /* all but the same ones */
+    size_t nvalues, cap_values;
+    ckpt_diff_value_totals value_totals;
+    bool norms;      /* show them in text */
+    size_t left_out; /* tensors that changed, and are not among the events */
 };
+
+/* What the events are sorted by: the names, or the largest first. */
+enum diff_order { BY_NAME, BY_REL_L2, BY_MAX_ABS };
+/* report_sort - what changed comes first, unless it stays in the order of names. */
+void report_sort(struct report *r, enum diff_order order);
+/* report_cut - of the tensors that changed only the first MOST stay. */
+void report_cut(struct report *r, uint64_t most);
+/* report_equal - nothing differs. */
+bool report_equal(const struct report *r);
 
 void report_text(const struct report *r);
 void report_markdown(const struct report *r);
 /* report_hint - how to compare names that differ by a prefix alone, to standard error. */
 void report_hint(const struct report *r);
-void report_json(const struct report *r, bool equal);
+void report_json(const struct report *r);
+
+/* The same of the values alone; as JSON, the object or null. */
+void values_text(const struct report *r);
+void values_markdown(const struct report *r);
+void values_json(const struct report *r, FILE *to);
+
+/* text_code - a cell of code in a Markdown table: S, which is harmless already. */
+void text_code(struct text *out, ckpt_str s);
 
 #endif

@@ -315,11 +315,17 @@ void json_open(json *head, const char *key, FILE *to)
     fprintf(to, ",\"%s\":", key);
 }
 
+void json_list(const char *key, FILE *to)
+{
+    fprintf(to, "\"%s\":[", key);
+    first_row = true;
+}
+
 void json_begin(json *head, const char *rows_key, FILE *to)
 {
-    json_open(head, rows_key, to);
-    fputc('[', to);
-    first_row = true;
+    print(head, 0, 1, to);
+    fputc(',', to);
+    json_list(rows_key, to);
 }
 
 void json_row(json *row, FILE *to)

@@ -54,6 +54,8 @@ void json_line(json *j, FILE *to);
 /* One object in pieces: head's members, rows of one array, tail's members. */
 void json_begin(json *head, const char *rows_key, FILE *to);
 void json_row(json *row, FILE *to);
+/* json_list - `"KEY":[` anywhere; json_row, and the caller prints "]". */
+void json_list(const char *key, FILE *to);
 /* json_rows - was a row printed since json_begin? Where another process prints some, SET says so. */
 bool json_rows(bool set);
 void json_end(json *tail, FILE *to); /* TAIL may be NULL */

@@ -172,9 +172,14 @@ void notices_of_plan(const ckpt_plan *p, const char *path)
 
 ckpt_file *open_input(const char *path, bool ignore_crc)
 {
+    return open_input_by(ckpt_open, path, ignore_crc);
+}
+
+ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
+{
     ckpt_error err;
     ckpt_file *f;
-    if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK) {
+    if (open_path(path, &ui.limits, &f, &err) != CKPT_OK) {
         trouble(&err, path);
         return NULL;
     }
@@ -202,8 +207,8 @@ int finish_output(int status)
     errno = 0;
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
-    if (errno == EPIPE)
-        return TROUBLE; /* whoever read us has enough; nothing to complain about */
+    if (errno == EPIPE) /* whoever read us has enough; nothing to complain about */
+        return ui.pipe_may_close ? status : TROUBLE;
     return trouble_text(CKPT_EIO, NULL, NULL, "standard output: %s", strerror(errno ? errno : EIO));
 }
 

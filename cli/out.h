@@ -12,6 +12,7 @@ struct ui {
     ckpt_limits limits;      /* of the inputs; 0: the library's */
     bool tty, color;         /* stdout */
     bool err_tty, err_color; /* stderr */
+    bool pipe_may_close;     /* whoever reads stdout may stop: no trouble */
     unsigned width;          /* of the terminal; UINT_MAX where lines are never wrapped */
 };
 extern struct ui ui;
@@ -57,6 +58,9 @@ void notices_of_plan(const ckpt_plan *p, const char *path);
 /* open_input - ckpt_open, with its error told and its notices shown. NULL: told.
  * At most two are open at a time. */
 ckpt_file *open_input(const char *path, bool ignore_crc);
+/* open_input_by - the same by another function than ckpt_open. */
+typedef ckpt_status opener(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
+ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc);
 /* close_input - shows the notices that reading brought, and closes. NULL allowed. */
 void close_input(ckpt_file *f);
 /* finish_output - flushes stdout; STATUS, or 2 when that failed (told). */

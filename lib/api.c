@@ -10,6 +10,7 @@
 #include "codec/unpack_archive.h"
 #include "format/doctor.h"
 #include "format/format.h"
+#include "format/names.h"
 #include "format/scan.h"
 #include "format/shards.h"
 #include "format/verify.h"
@@ -29,7 +30,22 @@ static bool is_folder(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+/* open_names - SRC (taken over), which did not open because of ERR, as a list of names; ERR stays where it is
+ * none. */
+static ckpt_status open_names(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                              const ckpt_error *err)
+{
+    ckpt_status why = err->status;
+    bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
+    if (may_be && names_open(path, source_ref(src), limits, out, NULL) == CKPT_OK)
+        why = CKPT_OK;
+    source_unref(src);
+    return why;
+}
+
+/* open_path - with NAMES also a text of names. */
+static ckpt_status open_path(const char *path, bool names, const ckpt_limits *limits, ckpt_file **out,
+                             ckpt_error *err)
 {
     source *src = NULL;
     bool replaced = false;
@@ -40,11 +56,28 @@ ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **o
             return s;
         }
     }
-    CKPT_TRY(format_open_compact(path, src, limits, out, err));
+    source *again = names && src ? source_ref(src) : NULL;
+    ckpt_status st = format_open_compact(path, src, limits, out, err);
+    if (again && st != CKPT_OK)
+        st = open_names(path, again, limits, out, err);
+    else
+        source_unref(again);
+    CKPT_TRY(st);
     if (replaced)
         file_notice(*out, "its undo journal is of another file that had this name: remove %.150s%s", path,
                     JOURNAL_SUFFIX);
     return CKPT_OK;
+}
+
+ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    return open_path(path, false, limits, out, err);
+}
+
+ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_error own;
+    return open_path(path, true, limits, out, err ? err : &own);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,

@@ -280,6 +280,11 @@ typedef struct ckpt_file ckpt_file;
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out,
     ckpt_error *err);
 
+/* ckpt_open_names - ckpt_open, and where PATH is no checkpoint but a text with one name per line (up to a tab
+ * or two blanks), a file of rows with these names and nothing else: for ckpt_diff with keys_only. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits,
+    ckpt_file **out, ckpt_error *err);
+
 /* ckpt_salvage - ckpt_open of a file that may be damaged: reads all of it. Tensors whose bytes are not all
  * there, or fail their checksum, are lost: rows without data, which no plan of the file writes. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits,
@@ -604,8 +609,12 @@ typedef struct {
     double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
     bool equal_nan;      /* NaN equals NaN by value (identical bytes always do) */
     bool keys_only;      /* names, dtypes and shapes; no data is read */
+    bool ignore_dtype;   /* another dtype alone is no difference: the numbers are compared */
+    bool tensors_only;   /* a name that only a value has is nothing: ckpt_diff_values is not called */
+    bool norms;          /* rel_l2 and cosine, which costs reading what is equal, too */
     const char *root; /* on the side that has names below it, only those, without it;
                          "auto": the weights; NULL: all */
+    const char *root_a, *root_b; /* of one side, instead of root: must be there; NULL: root */
     const char *ignore_prefix; /* taken off names on both sides, after root; NULL: none */
     const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
     size_t nglobs;
@@ -629,6 +638,9 @@ typedef struct {
     bool within_tolerance;     /* SAME, but not byte for byte */
     uint64_t differing, elements;
     double max_abs, max_rel, mean_abs;
+    /* With norms, else NaN: the root of the sum of |a-b|^2 over that of |b|^2, infinite where a difference
+     * is; and a.b over |a| |b|, NaN where one of them is 0. Pairs that are not finite stay out of both. */
+    double rel_l2, cosine;
 } ckpt_diff_event;
 
 typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_totals;
@@ -638,6 +650,27 @@ typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_to
  * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
+
+/* A value (a leaf that is no tensor) that is not the same. */
+typedef struct {
+    ckpt_diff_what what;    /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B or CKPT_DIFF_CHANGED */
+    ckpt_str name;
+    const ckpt_leaf *a, *b; /* NULL where absent */
+} ckpt_diff_value;
+
+typedef struct {
+    bool compared;       /* both files hold some */
+    uint64_t in_a, in_b; /* how many of them each holds below the root */
+    uint64_t same, changed, only_a, only_b;
+} ckpt_diff_value_totals;
+
+/* ckpt_diff_values - compares the values of A and B by name and meaning: type and content count, the order
+ * of keys, the pickle's protocol and Python's version do not; tolerances are for tensors. Of OPTS the roots,
+ * ignore_prefix and globs count. EVENT gets each that is not the same, in natural order of names (nonzero
+ * stops). Where one file holds none, nothing is compared. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
+    const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_value *), void *user,
+    ckpt_diff_value_totals *totals, ckpt_error *err);
 
 /* ------------------------------------------------------------------- scan */
 

@@ -20,10 +20,66 @@ void distance_more(struct distance *d, const double *a, const double *b, size_t 
     }
 }
 
-double distance_sum(const struct distance *d)
+static double sum_lanes(const double *l)
 {
-    const double *l = d->sum;
     return ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+}
+
+double distance_sum(const struct distance *d) { return sum_lanes(d->sum); }
+
+/* sum_products - of pair i in lane i % 8; the compiler may put lanes into registers side by side, which
+ * changes no sum. */
+static struct norms sum_products(const double *a, const double *b, size_t n)
+{
+    double aa[8] = {0}, bb[8] = {0}, ab[8] = {0}, dd[8] = {0};
+    for (size_t i = 0; i < n; i += 8) {
+        size_t lanes = n - i < 8 ? n - i : 8;
+        for (size_t k = 0; k < lanes; k++) {
+            double x = a[i + k], y = b[i + k], apart = x - y;
+            aa[k] += x * x;
+            bb[k] += y * y;
+            ab[k] += x * y;
+            dd[k] += apart * apart;
+        }
+    }
+    return (struct norms){sum_lanes(aa), sum_lanes(bb), sum_lanes(ab), sum_lanes(dd)};
+}
+
+static bool finite_sums(const struct norms *s)
+{
+    return isfinite(s->aa) && isfinite(s->bb) && isfinite(s->ab) && isfinite(s->dd);
+}
+
+void norms_add(struct norms *to, double *a, double *b, size_t n)
+{
+    struct norms s = sum_products(a, b, n);
+    if (!finite_sums(&s)) {
+        for (size_t i = 0; i < n; i++)
+            if (!isfinite(a[i]) || !isfinite(b[i]))
+                a[i] = b[i] = 0;
+        s = sum_products(a, b, n);
+    }
+    to->aa += s.aa;
+    to->bb += s.bb;
+    to->ab += s.ab;
+    to->dd += s.dd;
+}
+
+double norms_distance(const struct norms *s)
+{
+    if (!isfinite(s->dd) || !isfinite(s->bb))
+        return (double)NAN;
+    if (s->dd == 0)
+        return 0;
+    return s->bb == 0 ? (double)INFINITY : sqrt(s->dd) / sqrt(s->bb);
+}
+
+double norms_cosine(const struct norms *s)
+{
+    if (!finite_sums(s) || s->aa == 0 || s->bb == 0)
+        return (double)NAN;
+    double c = s->ab / (sqrt(s->aa) * sqrt(s->bb));
+    return c > 1 ? 1 : c < -1 ? -1 : c;
 }
 
 static void plain_doubles(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,

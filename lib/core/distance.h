@@ -39,6 +39,19 @@ distance_kernel *distance_direct(const struct distance_kernels *k, ckpt_dtype dt
 
 /* distance_more - N more pairs, the first of lane 0. */
 void distance_more(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t);
+/* Sums over pairs (a, b): a*a, b*b, a*b and (a - b)*(a - b). */
+struct norms {
+    double aa, bb, ab, dd;
+};
+
+/* norms_add - N pairs more, summed in eight lanes that are added up in one order, then to TO. Pairs with a
+ * number that is not finite do not count: both numbers become 0. */
+void norms_add(struct norms *to, double *a, double *b, size_t n);
+/* norms_distance - |a - b| / |b|; NaN: the sums are too large. norms_cosine - a.b / (|a| |b|); NaN likewise,
+ * and where one of them is 0. */
+double norms_distance(const struct norms *s);
+double norms_cosine(const struct norms *s);
+
 /* distance_sum - the lanes, always added up in the same order. */
 double distance_sum(const struct distance *d);
 

@@ -7,7 +7,6 @@
 
 #include "base/crc32.h"
 #include "base/cursor.h"
-#include "core/distance.h"
 #include "core/number.h"
 #include "core/tensor.h"
 
@@ -232,6 +231,16 @@ static void decode(struct side *s, const unsigned char *p, size_t n, bool comple
         to_complex(s->num, n);
 }
 
+/* add_norms - N <= STEP elements, whether they differ or not. */
+static void add_norms(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
+                      const unsigned char *pb, size_t n)
+{
+    bool complex = number_is_complex(a->dtype) || number_is_complex(b->dtype);
+    decode(a, pa, n, complex);
+    decode(b, pb, n, complex);
+    norms_add(&t->c->norms, a->num, b->num, n * (complex ? 2 : number_lanes(a->dtype)));
+}
+
 /* step - N <= STEP elements whose bytes or dtypes differ. */
 static void step(struct totals *t, struct side *a, struct side *b, const unsigned char *pa,
                  const unsigned char *pb, size_t n)
@@ -265,10 +274,12 @@ static bool run(struct totals *t, struct side *a, struct side *b, size_t n)
 {
     const unsigned char *pa = a->buf + a->pos, *pb = b->buf + b->pos;
     size_t na = side_bytes(a, n), nb = side_bytes(b, n);
-    bool same = a->dtype == b->dtype;
+    bool same = a->dtype == b->dtype, equal = same && memcmp(pa, pb, na) == 0;
     a->pos += na;
     b->pos += nb;
-    if (same && memcmp(pa, pb, na) == 0)
+    for (size_t at = 0; t->o->norms && number_lanes(a->dtype) && at < n; at += STEP)
+        add_norms(t, a, b, pa + side_bytes(a, at), pb + side_bytes(b, at), n - at < STEP ? n - at : STEP);
+    if (equal)
         return true;
     t->c->identical = false;
     if (!number_lanes(a->dtype)) {
@@ -342,6 +353,10 @@ void compare_join(struct comparison *to, const struct comparison *part)
     to->max_abs = part->max_abs > to->max_abs ? part->max_abs : to->max_abs;
     to->max_rel = part->max_rel > to->max_rel ? part->max_rel : to->max_rel;
     to->sum += part->sum;
+    to->norms.aa += part->norms.aa;
+    to->norms.bb += part->norms.bb;
+    to->norms.ab += part->norms.ab;
+    to->norms.dd += part->norms.dd;
 }
 
 ckpt_status compare_rows(const struct sweep_item *x, struct sweep_part *part, const ckpt_diff_options *opts,

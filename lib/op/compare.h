@@ -2,6 +2,7 @@
 #ifndef OP_COMPARE_H
 #define OP_COMPARE_H
 
+#include "core/distance.h"
 #include "core/sweep.h"
 
 struct comparison {
@@ -9,6 +10,7 @@ struct comparison {
     bool identical;     /* byte for byte */
     double max_abs, max_rel;
     double sum;         /* of what is finite of |a-b| */
+    struct norms norms; /* with that option, else 0 */
 };
 
 /* Called with the bytes read since the last call; nonzero stops. */

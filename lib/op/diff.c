@@ -1,21 +1,11 @@
 /* diff.c - two files side by side: rows are joined by name, then compared. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "core/dtype.h"
 #include "core/sweep.h"
 #include "op/compare.h"
-#include "op/root.h"
-
-struct named {
-    ckpt_str name; /* without the ignored prefix */
-    uint32_t row;
-};
-
-struct list {
-    struct named *rows;
-    size_t n;
-    bool rooted; /* names below the wanted root were found */
-};
+#include "op/diff_names.h"
 
 /* One line of the result; a row of either side, or of both. */
 struct pair {
@@ -50,69 +40,20 @@ static const ckpt_tensor *row_b(const struct diff *d, const struct pair *p)
 
 /* ---- joining by name */
 
-static bool wanted(const ckpt_diff_options *o, ckpt_str name)
+static ckpt_status join(struct diff *d, const struct diff_names *a, const struct diff_names *b,
+                        ckpt_error *err)
 {
-    bool hit = false, any = false;
-    for (size_t i = 0; i < o->nglobs; i++) {
-        bool never = o->globs[i][0] == '!';
-        bool match = ckpt_glob_match(str_c(o->globs[i] + never), name);
-        if (never && match)
-            return false;
-        hit |= match && !never;
-        any |= !never;
-    }
-    return hit || !any;
-}
-
-static int by_name(const void *x, const void *y)
-{
-    const struct named *a = x, *b = y;
-    int c = ckpt_natural_compare(a->name, b->name);
-    return c ? c : (a->row > b->row) - (a->row < b->row);
-}
-
-static ckpt_status list_rows(ckpt_file *f, const ckpt_diff_options *o, struct list *l, ckpt_error *err)
-{
-    ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : ""), root;
-    CKPT_TRY(root_find(f, o->root, &root, err));
-    l->rows = calloc(f->table.nrows + 1, sizeof *l->rows);
-    l->rooted = root.len != 0;
-    if (!l->rows)
-        return fail_memory(err);
-    for (uint32_t i = 0; i < f->table.nrows; i++) {
-        ckpt_str name = f->table.rows[i].t.name;
-        if (root.len && !root_above(root, name))
-            continue;
-        if (root.len)
-            name = str_skip(name, root.len + 1);
-        if (name.len > prefix.len && str_starts(name, prefix))
-            name = str_skip(name, prefix.len);
-        if (wanted(o, name))
-            l->rows[l->n++] = (struct named){name, i};
-    }
-    qsort(l->rows, l->n, sizeof *l->rows, by_name);
-    return CKPT_OK;
-}
-
-static ckpt_status join(struct diff *d, const struct list *a, const struct list *b, ckpt_error *err)
-{
-    size_t i = 0, j = 0;
+    struct diff_join join = {.a = a, .b = b};
+    const struct diff_name *in_a, *in_b;
     d->pairs = calloc(a->n + b->n + 1, sizeof *d->pairs);
     if (!d->pairs)
         return fail_memory(err);
-    while (i < a->n || j < b->n) {
-        int c = i == a->n ? 1 : j == b->n ? -1 : ckpt_natural_compare(a->rows[i].name, b->rows[j].name);
-        struct pair *p = &d->pairs[d->npairs++];
-        *p = (struct pair){.name = c <= 0 ? a->rows[i].name : b->rows[j].name,
-                           .a = CKPT_NO_TENSOR,
-                           .b = CKPT_NO_TENSOR,
-                           .twin = CKPT_NO_TENSOR,
-                           .item = CKPT_NO_TENSOR};
-        if (c <= 0)
-            p->a = a->rows[i++].row;
-        if (c >= 0)
-            p->b = b->rows[j++].row;
-    }
+    while (diff_next(&join, &in_a, &in_b))
+        d->pairs[d->npairs++] = (struct pair){.name = in_a ? in_a->name : in_b->name,
+                                              .a = in_a ? in_a->index : CKPT_NO_TENSOR,
+                                              .b = in_b ? in_b->index : CKPT_NO_TENSOR,
+                                              .twin = CKPT_NO_TENSOR,
+                                              .item = CKPT_NO_TENSOR};
     return CKPT_OK;
 }
 
@@ -288,6 +229,12 @@ static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *par
     return st;
 }
 
+/* counts_dtype - is another dtype a difference? */
+static bool counts_dtype(const struct diff *d, const ckpt_diff_event *e)
+{
+    return e->dtype_differs && !d->o->ignore_dtype;
+}
+
 static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
 {
     const struct comparison *c = &d->compared[p->item];
@@ -297,15 +244,21 @@ static void values(struct diff *d, const struct pair *p, ckpt_diff_event *e)
     e->max_abs = c->max_abs;
     e->max_rel = c->max_rel;
     e->mean_abs = e->elements ? c->sum / (double)e->elements : 0;
+    if (d->o->norms) {
+        e->rel_l2 = isinf(c->max_abs) ? c->max_abs : norms_distance(&c->norms);
+        e->cosine = norms_cosine(&c->norms);
+    }
     e->values_differ |= c->differing != 0;
-    e->within_tolerance = !c->identical && !e->values_differ && !e->dtype_differs;
+    bool apart = !c->identical && (!e->dtype_differs || c->max_abs > 0); /* another dtype has other bytes */
+    e->within_tolerance = apart && !e->values_differ && !counts_dtype(d, e);
 }
 
 static void both(struct diff *d, const struct pair *p, ckpt_diff_event *e)
 {
     const ckpt_tensor *a = row_a(d, p), *b = row_b(d, p);
-    e->dtype_differs = a->dtype != b->dtype;
-    e->shape_differs = !same_shape(a, b);
+    bool names_only = d->a->names_only || d->b->names_only;
+    e->dtype_differs = !names_only && a->dtype != b->dtype;
+    e->shape_differs = !names_only && !same_shape(a, b);
     if (!d->o->keys_only) {
         bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
         e->values_differ = !numbers && !same_form(a, b);
@@ -314,7 +267,7 @@ static void both(struct diff *d, const struct pair *p, ckpt_diff_event *e)
         else if (!e->shape_differs && a->has_data && b->has_data)
             e->values_differ = true;
     }
-    bool changed = e->dtype_differs || e->shape_differs || e->values_differ;
+    bool changed = counts_dtype(d, e) || e->shape_differs || e->values_differ;
     e->what = changed ? CKPT_DIFF_CHANGED : CKPT_DIFF_SAME;
     (*(changed ? &d->totals->changed : &d->totals->same))++;
 }
@@ -327,7 +280,12 @@ static bool emit(const struct diff *d, const ckpt_diff_event *e)
 /* one_pair - false: the caller has heard enough. */
 static bool one_pair(struct diff *d, const struct pair *p)
 {
-    ckpt_diff_event e = {.name = p->name, .other = p->name, .a = p->a, .b = p->b};
+    ckpt_diff_event e = {.name = p->name,
+                         .other = p->name,
+                         .a = p->a,
+                         .b = p->b,
+                         .rel_l2 = (double)NAN,
+                         .cosine = (double)NAN};
     if (p->a != CKPT_NO_TENSOR && p->b != CKPT_NO_TENSOR) {
         both(d, p, &e);
         return emit(d, &e);
@@ -427,6 +385,19 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
     return tell(d, d->npairs) ? CKPT_OK : fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
 }
 
+/* A side, and what of it is compared. */
+struct side {
+    ckpt_file *f;
+    const char *asked; /* the root, or NULL */
+    ckpt_str root;
+    struct diff_names names;
+};
+
+static bool asks_in_vain(const struct side *s)
+{
+    return s->asked && *s->asked && !s->root.len && strcmp(s->asked, "auto") != 0;
+}
+
 /* no_match - a mistyped glob must not make two files equal. */
 static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
 {
@@ -436,28 +407,49 @@ static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
     return CKPT_ENOTFOUND;
 }
 
-static ckpt_status no_root(const char *root, ckpt_error *err)
+static ckpt_status no_root(const struct side *s, const char *root, ckpt_error *err)
 {
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
+    if (s)
+        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor lies below \"%s\"", s->asked);
+    else
+        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
     fail_hint(err, "`ckpt ls` lists the names");
+    fail_file(s ? err : NULL, s ? s->f->path : NULL);
     return CKPT_ENOTFOUND;
+}
+
+static ckpt_status find_roots(const ckpt_diff_options *o, struct side *a, struct side *b, ckpt_error *err)
+{
+    CKPT_TRY(diff_root(a->f, a->asked, &a->root, err));
+    CKPT_TRY(diff_root(b->f, b->asked, &b->root, err));
+    bool no_a = asks_in_vain(a), no_b = asks_in_vain(b);
+    if ((no_a && o->root_a) || (no_b && o->root_b))
+        return no_root(no_a && o->root_a ? a : b, NULL, err);
+    return no_a && no_b ? no_root(NULL, o->root, err) : CKPT_OK;
+}
+
+static bool has_value(const struct side *s, const ckpt_diff_options *o)
+{
+    return !o->tensors_only && !o->keys_only && diff_any_leaf(s->f, o, s->root);
+}
+
+static ckpt_status list_pairs(struct diff *d, struct side *a, struct side *b, ckpt_error *err)
+{
+    CKPT_TRY(find_roots(d->o, a, b, err));
+    CKPT_TRY(diff_rows(a->f, d->o, a->root, &a->names, err));
+    CKPT_TRY(diff_rows(b->f, d->o, b->root, &b->names, err));
+    if (d->o->nglobs && !a->names.n && !b->names.n && !has_value(a, d->o) && !has_value(b, d->o))
+        return no_match(d->o, err);
+    return join(d, &a->names, &b->names, err);
 }
 
 static ckpt_status run(struct diff *d, ckpt_error *err)
 {
-    struct list a = {0}, b = {0};
-    ckpt_status st = list_rows(d->a, d->o, &a, err);
-    if (st == CKPT_OK)
-        st = list_rows(d->b, d->o, &b, err);
-    if (st == CKPT_OK && d->o->root && !a.rooted && !b.rooted && strcmp(d->o->root, "auto") != 0 &&
-        *d->o->root)
-        st = no_root(d->o->root, err);
-    if (st == CKPT_OK && d->o->nglobs && !a.n && !b.n)
-        st = no_match(d->o, err);
-    if (st == CKPT_OK)
-        st = join(d, &a, &b, err);
-    free(a.rows);
-    free(b.rows);
+    struct side a = {.f = d->a, .asked = d->o->root_a ? d->o->root_a : d->o->root},
+                b = {.f = d->b, .asked = d->o->root_b ? d->o->root_b : d->o->root};
+    ckpt_status st = list_pairs(d, &a, &b, err);
+    free(a.names.list);
+    free(b.names.list);
     CKPT_TRY(st);
     if (!d->o->keys_only)
         CKPT_TRY(find_renamed(d, err));

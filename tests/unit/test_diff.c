@@ -307,6 +307,60 @@ static void long_tensors_differ(void)
     free(d);
 }
 
+/* The relative distance and the cosine, whatever is equal and however many threads there are. */
+static void norms_of_tensors(void)
+{
+    enum { N = 3000001 }; /* several parts */
+    ckpt_diff_options o = {.norms = true, .threads = 1};
+    float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
+    double bb = 0, ab = 0, aa = 0, dd = 0;
+    for (size_t i = 0; i < N; i++) {
+        a[i] = (float)(i * 2654435761u % 1000003u) / 1000.0f - 500;
+        b[i] = i / 4096 % 2 ? a[i] : a[i] + 3;
+        aa += (double)a[i] * (double)a[i];
+        bb += (double)b[i] * (double)b[i];
+        ab += (double)a[i] * (double)b[i];
+        dd += ((double)a[i] - (double)b[i]) * ((double)a[i] - (double)b[i]);
+    }
+    ckpt_diff_event one_thread = *floats(a, b, N, &o);
+    CU_ASSERT(fabs(one_thread.rel_l2 - sqrt(dd / bb)) < 1e-9);
+    CU_ASSERT(fabs(one_thread.cosine - ab / sqrt(aa * bb)) < 1e-9);
+    o.threads = 4;
+    const ckpt_diff_event *e = floats(a, b, N, &o);
+    CU_ASSERT(e->rel_l2 == one_thread.rel_l2 && e->cosine == one_thread.cosine);
+    o.norms = false;
+    e = floats(a, b, N, &o);
+    CU_ASSERT(isnan(e->rel_l2) && isnan(e->cosine));
+    o.norms = true;
+    b[5] = (float)INFINITY;
+    CU_ASSERT(isinf(floats(a, b, N, &o)->rel_l2));
+    free(a);
+    free(b);
+    const float c[] = {3, 4, 0, 0}, d[] = {0, 5, 0, 0};
+    e = pair("C64", c, 16, "C64", d, 16, 2, &o);
+    CU_ASSERT(e->rel_l2 == sqrt(10) / 5 && e->cosine == 0.8);
+    const int64_t i64[] = {3, 4}, other[] = {3, 5};
+    e = pair("I64", i64, 16, "I64", other, 16, 2, &o);
+    CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
+    e = pair("U8", "\3\4", 2, "U8", "\3\5", 2, 2, &o);
+    CU_ASSERT(e->rel_l2 == 1 / sqrt(34) && e->cosine == 29 / (5 * sqrt(34)));
+}
+
+static void another_dtype_may_not_matter(void)
+{
+    const float a[] = {1, 1.00390625f};
+    const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
+    ckpt_diff_options o = {.ignore_dtype = true};
+    const ckpt_diff_event *e = pair("F32", a, 4, "BF16", b, 2, 1, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_SAME && e->dtype_differs && !e->within_tolerance);
+    e = pair("F32", a, 8, "BF16", b, 4, 2, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_CHANGED && e->differing == 1);
+    o.rtol = 0.01;
+    e = pair("F32", a, 8, "BF16", b, 4, 2, &o);
+    CU_ASSERT(e->what == CKPT_DIFF_SAME && e->within_tolerance);
+    CU_ASSERT_EQUAL(pair("U8", "a", 1, "BOOL", "\1", 1, 1, &o)->what, CKPT_DIFF_CHANGED);
+}
+
 static void a_bad_crc_is_found(void)
 {
     ckpt_file *a = corpus_open("torch/exp/26_bad_crc_data.pt"),
@@ -339,5 +393,7 @@ void suite_diff(void)
     UNIT(tied_weights_are_compared_once);
     UNIT(a_file_is_itself);
     UNIT(long_tensors_differ);
+    UNIT(norms_of_tensors);
+    UNIT(another_dtype_may_not_matter);
     UNIT(a_bad_crc_is_found);
 }

@@ -147,6 +147,61 @@ static void tells_what_is_not_finite(void)
             }
 }
 
+/* The sums for a relative distance and a cosine, against a straightforward reckoning; in steps as in one. */
+static void norms_are_right(void)
+{
+    double a[MOST], b[MOST];
+    long double aa = 0, bb = 0, ab = 0, dd = 0;
+    struct norms all = {0}, steps = {0};
+    for (size_t i = 0; i < MOST; i++) {
+        a[i] = (double)(int64_t)noise() * 0x1p-63;
+        b[i] = a[i] + (double)(int64_t)noise() * 0x1p-66;
+        aa += (long double)a[i] * a[i];
+        bb += (long double)b[i] * b[i];
+        ab += (long double)a[i] * b[i];
+        dd += ((long double)a[i] - b[i]) * ((long double)a[i] - b[i]);
+    }
+    norms_add(&all, a, b, MOST - 3);
+    for (size_t at = 0; at < MOST - 3; at += 64)
+        norms_add(&steps, a + at, b + at, MOST - 3 - at < 64 ? MOST - 3 - at : 64);
+    norms_add(&all, a + MOST - 3, b + MOST - 3, 3);
+    norms_add(&steps, a + MOST - 3, b + MOST - 3, 3);
+    CU_ASSERT(fabsl(all.aa - aa) < 1e-12L * aa && fabsl(all.bb - bb) < 1e-12L * bb);
+    CU_ASSERT(fabsl(all.ab - ab) < 1e-12L * ab && fabsl(all.dd - dd) < 1e-12L * dd);
+    CU_ASSERT(fabsl((long double)norms_distance(&all) - sqrtl(dd / bb)) < 1e-12L);
+    CU_ASSERT(fabsl((long double)norms_cosine(&steps) - ab / sqrtl(aa * bb)) < 1e-12L);
+    CU_ASSERT(fabs(norms_distance(&all) - norms_distance(&steps)) < 1e-13);
+}
+
+/* The eight lanes are added up as those of the distance are: no CPU and no compiler has another order. */
+static void norms_have_an_order(void)
+{
+    double a[19], b[19] = {0}, lane[8] = {0};
+    struct norms s = {0};
+    for (size_t i = 0; i < 19; i++) {
+        a[i] = (double)(int64_t)noise() * 0x1p-40;
+        lane[i % 8] += a[i] * a[i];
+    }
+    norms_add(&s, a, b, 19);
+    double want = ((lane[0] + lane[4]) + (lane[2] + lane[6])) + ((lane[1] + lane[5]) + (lane[3] + lane[7]));
+    CU_ASSERT(s.aa == want && s.dd == want && s.bb == 0 && s.ab == 0);
+}
+
+static void norms_of_odd_numbers(void)
+{
+    double a[] = {3, NAN, 1, INFINITY, -4}, b[] = {3, 2, -INFINITY, INFINITY, -4};
+    struct norms s = {0}, zero = {0}, big = {0};
+    norms_add(&s, a, b, 5);
+    CU_ASSERT(s.aa == 25 && s.bb == 25 && s.ab == 25 && s.dd == 0);
+    CU_ASSERT(norms_distance(&s) == 0 && norms_cosine(&s) == 1);
+    CU_ASSERT(norms_distance(&zero) == 0 && isnan(norms_cosine(&zero)));
+    double x[] = {1, 0x1p600}, y[] = {0, 0x1p599};
+    norms_add(&zero, x, y, 1);
+    CU_ASSERT(isinf(norms_distance(&zero)) && isnan(norms_cosine(&zero)));
+    norms_add(&big, x + 1, y + 1, 1);
+    CU_ASSERT(isnan(norms_distance(&big)) && isnan(norms_cosine(&big)));
+}
+
 void suite_distance(void)
 {
     list_kernels();
@@ -154,4 +209,7 @@ void suite_distance(void)
     UNIT(patterns);
     UNIT(is_right);
     UNIT(tells_what_is_not_finite);
+    UNIT(norms_are_right);
+    UNIT(norms_have_an_order);
+    UNIT(norms_of_odd_numbers);
 }

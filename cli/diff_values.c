@@ -1,0 +1,156 @@
+/* diff_values.c - the values of a comparison: one line, one row of Markdown or one object each. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "diff.h"
+#include "json.h"
+
+enum { NODES = 100 }; /* of a value that are shown */
+
+static const char *sign_of(const ckpt_diff_value *e)
+{
+    return e->what == CKPT_DIFF_ONLY_A ? "-" : e->what == CKPT_DIFF_ONLY_B ? "+" : "~";
+}
+
+static enum style style_of(const ckpt_diff_value *e)
+{
+    return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
+}
+
+/* The values of E as A and B hold them; where they look the same, with what tells them apart. */
+static void both_shown(const ckpt_diff_value *e, struct text *a, struct text *b)
+{
+    char type_a[256], type_b[256];
+    text_value(a, e->a->value, NODES);
+    text_value(b, e->b->value, NODES);
+    if (strcmp(a->ptr, b->ptr) != 0)
+        return;
+    (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
+    (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
+    if (strcmp(type_a, type_b) != 0) {
+        text_addf(a, " (%s)", type_a);
+        text_addf(b, " (%s)", type_b);
+    } else {
+        text_add(b, " (differs where it is not shown)");
+    }
+}
+
+static void shown(const ckpt_diff_value *e, struct text *a, struct text *b)
+{
+    if (e->what == CKPT_DIFF_CHANGED)
+        both_shown(e, a, b);
+    else if (e->a)
+        text_value(a, e->a->value, NODES);
+    else
+        text_value(b, e->b->value, NODES);
+}
+
+void values_text(const struct report *r)
+{
+    struct text out = {0}, a = {0}, b = {0};
+    for (size_t i = 0; i < r->nvalues; i++) {
+        const ckpt_diff_value *e = &r->values[i];
+        text_clear(&out);
+        text_clear(&a);
+        text_clear(&b);
+        shown(e, &a, &b);
+        text_addf(&out, "%s%s ", style_on(style_of(e)), sign_of(e));
+        text_name(&out, e->name);
+        text_addf(&out, " = %s%s%s%s", a.len ? a.ptr : "", a.len && b.len ? " → " : "", b.len ? b.ptr : "",
+                  style_off(style_of(e)));
+        puts(out.ptr);
+    }
+    text_free(&out);
+    text_free(&a);
+    text_free(&b);
+}
+
+static void cell(struct text *out, const struct text *t)
+{
+    text_add(out, " | ");
+    if (t->len)
+        text_code(out, (ckpt_str){t->ptr, t->len});
+}
+
+void values_markdown(const struct report *r)
+{
+    struct text out = {0}, a = {0}, b = {0}, name = {0};
+    for (size_t i = 0; i < r->nvalues; i++) {
+        const ckpt_diff_value *e = &r->values[i];
+        struct text *const all[] = {&out, &a, &b, &name};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            text_clear(all[k]);
+        if (!i) {
+            text_add(&out, "| | value | ");
+            text_name(&name, str_of(r->name_a));
+            text_code(&out, (ckpt_str){name.ptr, name.len});
+            text_clear(&name);
+            text_name(&name, str_of(r->name_b));
+            cell(&out, &name);
+            printf("%s |\n|---|---|---|---|\n", out.ptr);
+            text_clear(&out);
+            text_clear(&name);
+        }
+        shown(e, &a, &b);
+        text_addf(&out, "| %s", e->what == CKPT_DIFF_ONLY_A ? "−" : sign_of(e));
+        text_name(&name, e->name);
+        cell(&out, &name);
+        cell(&out, &a);
+        cell(&out, &b);
+        printf("%s |\n", out.ptr);
+    }
+    text_free(&out);
+    text_free(&a);
+    text_free(&b);
+    text_free(&name);
+}
+
+/* -------------------------------------------------------------------- JSON */
+
+static void typed_json(json *to, const ckpt_leaf *leaf)
+{
+    char type[256];
+    json_text(to, "type", ckpt_value_type_name(leaf->value, type, sizeof type));
+    json_value(to, "value", leaf->value);
+}
+
+static json *value_json(const ckpt_diff_value *e)
+{
+    json *one = json_object();
+    const ckpt_leaf *leaf = e->a ? e->a : e->b;
+    json_str(one, "name", e->name);
+    json_path(one, "path", leaf->path, leaf->npath);
+    if (e->what != CKPT_DIFF_CHANGED) {
+        typed_json(one, leaf);
+    } else {
+        typed_json(json_add_object(one, "a"), e->a);
+        typed_json(json_add_object(one, "b"), e->b);
+    }
+    return one;
+}
+
+static void list_json(const struct report *r, ckpt_diff_what what, FILE *to)
+{
+    for (size_t i = 0; i < r->nvalues; i++)
+        if (r->values[i].what == what)
+            json_row(value_json(&r->values[i]), to);
+}
+
+void values_json(const struct report *r, FILE *to)
+{
+    static const struct {
+        const char *key;
+        ckpt_diff_what what;
+    } lists[] = {{"only_a", CKPT_DIFF_ONLY_A}, {"only_b", CKPT_DIFF_ONLY_B}, {"changed", CKPT_DIFF_CHANGED}};
+    if (!r->value_totals.compared) {
+        fputs("null", to);
+        return;
+    }
+    fputc('{', to);
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        json_list(lists[i].key, to);
+        list_json(r, lists[i].what, to);
+        fputs("],", to);
+    }
+    fprintf(to, "\"same\":%llu}", (unsigned long long)r->value_totals.same);
+}

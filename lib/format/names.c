@@ -1,0 +1,100 @@
+/*
+ * names.c - a text of tensor names, which is no checkpoint: `print(name)` for each key of a model, or what
+ * `ckpt ls` prints. No format of formats.def, since nearly every text would be one.
+ *
+ *   LINE   NAME [TAB or two blanks, and anything] [CR] LF
+ *
+ * Empty lines are skipped. Refused: what is not UTF-8, other control characters, one blank inside a name (it
+ * is prose, or a Git LFS pointer), and lines that begin as JSON, Python or HTML do.
+ */
+#include "format/names.h"
+
+#include "base/utf8.h"
+#include "core/check.h"
+#include "format/format.h"
+
+static const struct format format_names = {.name = "names", .title = "list of names"};
+
+static ckpt_str take_line(ckpt_str *text)
+{
+    size_t n = str_find(*text, STR_LIT("\n"), 0);
+    ckpt_str line = n == SIZE_MAX ? *text : str_of(text->ptr, n);
+    *text = str_skip(*text, line.len + 1); /* bounded: by the text */
+    return line;
+}
+
+/* name_in - what of LINE is the name. */
+static ckpt_str name_in(ckpt_str line)
+{
+    size_t tab = str_find(line, STR_LIT("\t"), 0), gap = str_find(line, STR_LIT("  "), 0);
+    size_t end = tab < gap ? tab : gap;
+    ckpt_str name = str_of(line.ptr, end < line.len ? end : line.len);
+    while (name.len && (name.ptr[name.len - 1] == '\r' || name.ptr[name.len - 1] == ' '))
+        name.len--;
+    return name;
+}
+
+static bool is_name(ckpt_str name)
+{
+    size_t pos = 0;
+    if (memchr("{}[]()<>\"'`", name.ptr[0], 11) || memchr(name.ptr, ' ', name.len))
+        return false;
+    while (pos < name.len) {
+        uint32_t cp = utf8_next(name, &pos, false);
+        if (cp == UTF8_BAD || utf8_unsafe(cp))
+            return false;
+    }
+    return true;
+}
+
+static ckpt_status add_name(ckpt_file *f, ckpt_str name, ckpt_error *err)
+{
+    ckpt_path_elem *path = ARENA_NEW(f->a, ckpt_path_elem);
+    if (!path)
+        return fail_memory(err);
+    path->str = name;
+    struct row row = {.t = {.path = path,
+                            .npath = 1,
+                            .kind = CKPT_META,
+                            .storage = CKPT_NO_STORAGE,
+                            .file_offset = CKPT_NO_OFFSET,
+                            .alias_of = CKPT_NO_TENSOR,
+                            .part_of = CKPT_NO_TENSOR}};
+    return file_row(f, &row, NULL, err);
+}
+
+static ckpt_status read_names(ckpt_file *f, ckpt_error *err)
+{
+    source *src = f->src;
+    if (src->size > f->limits.max_header)
+        return fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "{%llu} bytes; a list of names has at most {=%llu}",
+                    (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
+    file_budget(f, src->size);
+    char *bytes = arena_alloc(f->a, (size_t)src->size);
+    if (!bytes)
+        return fail_memory(err);
+    CKPT_TRY(source_read(src, 0, bytes, (size_t)src->size, err));
+    for (ckpt_str text = str_of(bytes, (size_t)src->size); text.len;) {
+        ckpt_str name = name_in(take_line(&text));
+        if (name.len && !is_name(name))
+            return fail(err, CKPT_EUNKNOWN, (uint64_t)(name.ptr - bytes), "this line is no tensor's name");
+        if (name.len)
+            CKPT_TRY(add_name(f, name, err));
+    }
+    return f->table.nrows ? CKPT_OK : fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "no name in it");
+}
+
+ckpt_status names_open(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                       ckpt_error *err)
+{
+    ckpt_file *f;
+    CKPT_TRY(file_new(path, src, limits, &f, err));
+    f->format = &format_names;
+    f->names_only = true;
+    ckpt_status st = file_explained(f, read_names(f, err), err);
+    if (st == CKPT_OK)
+        *out = f;
+    else
+        file_free(f);
+    return st;
+}

@@ -1,0 +1,134 @@
+/* diff_names.c - see diff_names.h. Names that occur twice on one side are joined in the order of the file. */
+#include "op/diff_names.h"
+
+#include <stdlib.h>
+
+#include "op/root.h"
+
+static bool matches(const ckpt_diff_options *o, ckpt_str name)
+{
+    bool hit = false, any = false;
+    for (size_t i = 0; i < o->nglobs; i++) {
+        bool never = o->globs[i][0] == '!';
+        bool match = ckpt_glob_match(str_c(o->globs[i] + never), name);
+        if (never && match)
+            return false;
+        hit |= match && !never;
+        any |= !never;
+    }
+    return hit || !any;
+}
+
+/* shorten - NAME as it is compared; false: it is not wanted. */
+static bool shorten(const ckpt_diff_options *o, ckpt_str root, ckpt_str *name)
+{
+    ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
+    if (root.len && !root_above(root, *name))
+        return false;
+    if (root.len)
+        *name = str_skip(*name, root.len + 1);
+    if (name->len > prefix.len && str_starts(*name, prefix))
+        *name = str_skip(*name, prefix.len);
+    return matches(o, *name);
+}
+
+static bool has_leaf_below(const ckpt_file *f, ckpt_str root)
+{
+    for (size_t i = 0; i < f->nleaves; i++)
+        if (root_above(root, f->leaves[i].name))
+            return true;
+    return false;
+}
+
+ckpt_status diff_root(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
+{
+    CKPT_TRY(root_find(f, root, out, err));
+    if (root && !out->len && strcmp(root, "auto") != 0 && has_leaf_below(f, str_c(root)))
+        *out = str_c(root);
+    return CKPT_OK;
+}
+
+static int by_name(const void *x, const void *y)
+{
+    const struct diff_name *a = x, *b = y;
+    int c = ckpt_natural_compare(a->name, b->name);
+    return c ? c : (a->index > b->index) - (a->index < b->index);
+}
+
+static ckpt_status begin(struct diff_names *out, size_t n, ckpt_error *err)
+{
+    *out = (struct diff_names){0};
+    if (n >= UINT32_MAX)
+        return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "%zu names", n);
+    out->list = calloc(n + 1, sizeof *out->list);
+    return out->list ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status sorted(struct diff_names *names)
+{
+    qsort(names->list, names->n, sizeof *names->list, by_name);
+    return CKPT_OK;
+}
+
+ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
+                      ckpt_error *err)
+{
+    CKPT_TRY(begin(out, f->table.nrows, err));
+    for (uint32_t i = 0; i < f->table.nrows; i++) {
+        ckpt_str name = f->table.rows[i].t.name;
+        if (shorten(o, root, &name))
+            out->list[out->n++] = (struct diff_name){name, i};
+    }
+    return sorted(out);
+}
+
+ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
+                        ckpt_error *err)
+{
+    CKPT_TRY(begin(out, f->nleaves, err));
+    for (uint32_t i = 0; i < f->nleaves; i++) {
+        ckpt_str name = f->leaves[i].name;
+        if (shorten(o, root, &name))
+            out->list[out->n++] = (struct diff_name){name, i};
+    }
+    return sorted(out);
+}
+
+bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root)
+{
+    for (size_t i = 0; i < f->nleaves; i++) {
+        ckpt_str name = f->leaves[i].name;
+        if (shorten(o, root, &name))
+            return true;
+    }
+    return false;
+}
+
+bool diff_any_below(const struct diff_names *n, ckpt_str name)
+{
+    size_t from = 0, to = n->n;
+    while (from < to) { /* the first name after NAME: those below it follow */
+        size_t mid = from + (to - from) / 2;
+        if (ckpt_natural_compare(n->list[mid].name, name) <= 0)
+            from = mid + 1;
+        else
+            to = mid;
+    }
+    while (from < n->n && str_starts(n->list[from].name, name) && !root_above(name, n->list[from].name))
+        from++; /* "a-b" is between "a" and "a.b" */
+    return from < n->n && root_above(name, n->list[from].name);
+}
+
+bool diff_next(struct diff_join *join, const struct diff_name **a, const struct diff_name **b)
+{
+    *a = join->i < join->a->n ? &join->a->list[join->i] : NULL;
+    *b = join->j < join->b->n ? &join->b->list[join->j] : NULL;
+    int c = *a && *b ? ckpt_natural_compare((*a)->name, (*b)->name) : 0;
+    if (c > 0)
+        *a = NULL;
+    if (c < 0)
+        *b = NULL;
+    join->i += *a != NULL;
+    join->j += *b != NULL;
+    return *a || *b;
+}

@@ -1,0 +1,138 @@
+/* diff_values.c - what two files hold besides tensors: joined by name, compared by meaning. */
+#include <stdlib.h>
+
+#include "core/view.h"
+#include "op/diff_names.h"
+#include "op/value_equal.h"
+
+struct side {
+    ckpt_file *f;
+    ckpt_str root;
+    struct diff_names leaves, rows; /* the rows once somebody asks */
+};
+
+struct value_diff {
+    struct side a, b;
+    const ckpt_diff_options *o;
+    int (*event)(void *user, const ckpt_diff_value *);
+    void *user;
+    ckpt_diff_value_totals *totals;
+    struct value_equal equal;
+};
+
+/* is_below - is leaf I + 1 of F, which follows leaf I in the document, an attribute of it? */
+static bool is_below(const ckpt_file *f, uint32_t i)
+{
+    if (i + 1 >= f->nleaves || f->leaves[i + 1].npath <= f->leaves[i].npath)
+        return false;
+    ckpt_str name = f->leaves[i].name, next = f->leaves[i + 1].name;
+    return !name.len || (str_starts(next, name) && next.len > name.len && next.ptr[name.len] == '.');
+}
+
+static ckpt_status emit(const struct value_diff *d, const ckpt_diff_value *e, ckpt_error *err)
+{
+    if (d->event && d->event(d->user, e) != 0)
+        return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    return CKPT_OK;
+}
+
+static ckpt_status in_both(struct value_diff *d, uint32_t a, uint32_t b, ckpt_diff_value *e,
+                           ckpt_error *err)
+{
+    bool same;
+    d->equal.no_attributes = is_below(d->a.f, a) || is_below(d->b.f, b);
+    ckpt_status st = value_equal(&d->equal, e->a->value, e->b->value, &same, err);
+    if (st != CKPT_OK) {
+        fail_where(err, "%.*s", STR_ARG(e->name));
+        return st;
+    }
+    d->totals->same += same;
+    d->totals->changed += !same;
+    e->what = CKPT_DIFF_CHANGED;
+    return same ? CKPT_OK : emit(d, e, err);
+}
+
+/* is_empty - is V a list or mapping without anything in it? */
+static bool is_empty(const ckpt_value *v)
+{
+    struct view view = view_of(v);
+    return view.kind != VIEW_LEAF && !view.arguments && view.n == 0;
+}
+
+/* is_filled - has S something below NAME? */
+static ckpt_status is_filled(struct side *s, const ckpt_diff_options *o, ckpt_str name, bool *out,
+                             ckpt_error *err)
+{
+    if (!s->rows.list)
+        CKPT_TRY(diff_rows(s->f, o, s->root, &s->rows, err));
+    *out = diff_any_below(&s->rows, name) || diff_any_below(&s->leaves, name);
+    return CKPT_OK;
+}
+
+static ckpt_status one(struct value_diff *d, const struct diff_name *a, const struct diff_name *b,
+                       ckpt_error *err)
+{
+    ckpt_diff_value e = {.name = a ? a->name : b->name,
+                         .a = a ? &d->a.f->leaves[a->index] : NULL,
+                         .b = b ? &d->b.f->leaves[b->index] : NULL};
+    bool filled = false;
+    if (a && b)
+        return in_both(d, a->index, b->index, &e, err);
+    if (is_empty(a ? e.a->value : e.b->value))
+        CKPT_TRY(is_filled(a ? &d->b : &d->a, d->o, e.name, &filled, err));
+    if (filled) /* what the other has in it is reported, or is a tensor */
+        return CKPT_OK;
+    e.what = a ? CKPT_DIFF_ONLY_A : CKPT_DIFF_ONLY_B;
+    d->totals->only_a += a != NULL;
+    d->totals->only_b += b != NULL;
+    return emit(d, &e, err);
+}
+
+static ckpt_status all(struct value_diff *d, ckpt_error *err)
+{
+    struct diff_join join = {.a = &d->a.leaves, .b = &d->b.leaves};
+    const struct diff_name *in_a, *in_b;
+    d->totals->in_a = d->a.leaves.n;
+    d->totals->in_b = d->b.leaves.n;
+    d->totals->compared = d->a.leaves.n && d->b.leaves.n;
+    while (d->totals->compared && diff_next(&join, &in_a, &in_b))
+        CKPT_TRY(one(d, in_a, in_b, err));
+    return CKPT_OK;
+}
+
+static ckpt_status side_open(struct side *s, const char *root, const ckpt_diff_options *o, ckpt_error *err)
+{
+    CKPT_TRY(file_expand(s->f, err));
+    CKPT_TRY(diff_root(s->f, root ? root : o->root, &s->root, err));
+    return diff_leaves(s->f, o, s->root, &s->leaves, err);
+}
+
+static void side_close(struct side *s)
+{
+    free(s->leaves.list);
+    free(s->rows.list);
+}
+
+ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
+                             int (*event)(void *user, const ckpt_diff_value *), void *user,
+                             ckpt_diff_value_totals *totals, ckpt_error *err)
+{
+    static const ckpt_diff_options none;
+    ckpt_diff_value_totals own;
+    struct value_diff d = {.a = {.f = a},
+                           .b = {.f = b},
+                           .o = opts ? opts : &none,
+                           .event = event,
+                           .user = user,
+                           .totals = totals ? totals : &own};
+    *d.totals = (ckpt_diff_value_totals){0};
+    ckpt_status st = side_open(&d.a, d.o->root_a, d.o, err);
+    if (st == CKPT_OK)
+        st = side_open(&d.b, d.o->root_b, d.o, err);
+    if (st == CKPT_OK)
+        st = all(&d, err);
+    side_close(&d.a);
+    side_close(&d.b);
+    value_equal_free(&d.equal);
+    return st;
+}

@@ -1,0 +1,412 @@
+/*
+ * value_equal.c - see value_equal.h. Two graphs, with loops or without, are held against each other as two
+ * automata are (Hopcroft and Karp 1971): nodes that must be equal are joined in one class, and a pair that is
+ * in one class already is not entered again. Each join makes one class fewer, so there are fewer than nodes.
+ */
+#include "op/value_equal.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/utf8.h"
+#include "core/numpy.h"
+#include "core/view.h"
+
+#define MAX_WORK (UINT64_C(1) << 26) /* pairs of nodes */
+#define KEY_TEXT 160u                /* bytes by which keys are sorted that are no single values */
+
+enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
+
+static enum form form_of(const ckpt_value *v)
+{
+    ckpt_str text;
+    switch (ckpt_value_get_type(v)) {
+    case CKPT_V_NONE: return NOTHING;
+    case CKPT_V_BOOL: return TRUTH;
+    case CKPT_V_INT:
+    case CKPT_V_BIGINT: return INTEGER;
+    case CKPT_V_FLOAT: return REAL;
+    case CKPT_V_STR:
+    case CKPT_V_STR8: return TEXT;
+    case CKPT_V_BYTES: return BYTES;
+    case CKPT_V_BYTEARRAY: return BYTEARRAY;
+    case CKPT_V_GLOBAL: return NAME;
+    case CKPT_V_PERSID: return STORED;
+    case CKPT_V_CALL:
+        if (latin1_of(v, &text) || (is_builtin(v->u.call.callable, "bytes") && value_nargs(v) == 0))
+            return BYTES;
+        return OBJECT;
+    default: return OBJECT;
+    }
+}
+
+/* ------------------------------------------------------------ single values */
+
+/* little_endian - an integer's bytes without those that only repeat its sign. */
+static ckpt_str little_endian(const ckpt_value *v, char small[8])
+{
+    for (unsigned i = 0; v->type == CKPT_V_INT && i < 8; i++)
+        small[i] = (char)((uint64_t)v->u.i >> (8 * i));
+    ckpt_str s = v->type == CKPT_V_INT ? str_of(small, 8) : v->u.str;
+    while (s.len > 1) {
+        unsigned char last = (unsigned char)s.ptr[s.len - 1], before = (unsigned char)s.ptr[s.len - 2];
+        if (!(last == 0 && before < 0x80) && !(last == 0xff && before >= 0x80))
+            break;
+        s.len--;
+    }
+    return s.len == 1 && s.ptr[0] == 0 ? str_of("", 0) : s; /* LONG1 writes 0 as no byte */
+}
+
+static bool same_integer(const ckpt_value *a, const ckpt_value *b)
+{
+    char in_a[8], in_b[8];
+    return str_eq(little_endian(a, in_a), little_endian(b, in_b));
+}
+
+static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
+
+static uint64_t length(const ckpt_value *v)
+{
+    return v->flags & VALUE_SPAN ? v->u.span->nbytes : v->u.str.len;
+}
+
+static ckpt_status bytes_at(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    if (v->flags & VALUE_SPAN)
+        return source_read(v->u.span->src, v->u.span->off + off, out, n, err);
+    memcpy(out, v->u.str.ptr + off, n);
+    return CKPT_OK;
+}
+
+/* same_stored - text or bytes that one side at least has left in its file. */
+static ckpt_status same_stored(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
+{
+    char in_a[4096], in_b[4096];
+    uint64_t all = length(a);
+    *same = all == length(b);
+    for (uint64_t off = 0; *same && off < all;) {
+        size_t n = all - off < sizeof in_a ? (size_t)(all - off) : sizeof in_a;
+        CKPT_TRY(bytes_at(a, off, in_a, n, err));
+        CKPT_TRY(bytes_at(b, off, in_b, n, err));
+        *same = memcmp(in_a, in_b, n) == 0;
+        off += n;
+    }
+    return CKPT_OK;
+}
+
+/* latin1_is - is the text of bytes that protocol 2 writes as such what BYTES are? */
+static bool latin1_is(ckpt_str text, ckpt_str bytes)
+{
+    size_t n = 0;
+    for (size_t pos = 0; pos < text.len; n++)
+        if (n == bytes.len || utf8_next(text, &pos, false) != (unsigned char)bytes.ptr[n])
+            return false;
+    return n == bytes.len;
+}
+
+static ckpt_status same_bytes(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
+{
+    ckpt_str in_a = {"", 0}, in_b = {"", 0};
+    bool call_a = a->type == CKPT_V_CALL, call_b = b->type == CKPT_V_CALL;
+    if (!call_a && !call_b && (a->flags | b->flags) & VALUE_SPAN)
+        return same_stored(a, b, same, err);
+    if (!call_a)
+        in_a = ckpt_value_str(a);
+    if (!call_b)
+        in_b = ckpt_value_str(b);
+    if (call_a)
+        (void)latin1_of(a, &in_a);
+    if (call_b)
+        (void)latin1_of(b, &in_b);
+    if (call_a == call_b)
+        *same = str_eq(in_a, in_b);
+    else
+        *same = call_a ? latin1_is(in_a, in_b) : latin1_is(in_b, in_a);
+    return CKPT_OK;
+}
+
+/* module_of - under the name that Python 3 has for it. */
+static ckpt_str module_of(const ckpt_value *global)
+{
+    ckpt_str module = value_module(global);
+    if (str_is(module, "__builtin__"))
+        return STR_LIT("builtins");
+    return str_is(module, "copy_reg") ? STR_LIT("copyreg") : module;
+}
+
+static bool same_name(const ckpt_value *a, const ckpt_value *b)
+{
+    return str_eq(module_of(a), module_of(b)) && str_eq(value_name(a), value_name(b));
+}
+
+/* ------------------------------------------------------------------ classes */
+
+static ckpt_status number_of(struct value_equal *e, const ckpt_value *v, uint32_t *out, ckpt_error *err)
+{
+    if (!e->numbers && !(e->numbers = map_new(0)))
+        return fail_memory(err);
+    *out = map_get_num(e->numbers, map_ptr(v));
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    if (e->nparents == e->cap_parents) {
+        size_t cap = e->cap_parents ? e->cap_parents * 2 : 64;
+        uint32_t *grown = realloc(e->parent, cap * sizeof *grown); /* bounded: by the nodes in memory */
+        if (!grown)
+            return fail_memory(err);
+        e->parent = grown;
+        e->cap_parents = cap;
+    }
+    *out = (uint32_t)e->nparents;
+    e->parent[e->nparents++] = *out;
+    return map_put_num(e->numbers, map_ptr(v), *out, NULL) ? CKPT_OK : fail_memory(err);
+}
+
+static uint32_t top_of(struct value_equal *e, uint32_t i)
+{
+    for (; e->parent[i] != i; i = e->parent[i])
+        e->parent[i] = e->parent[e->parent[i]];
+    return i;
+}
+
+/* join - A and B are in one class from here on; *NEW: they were not. */
+static ckpt_status join(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *new,
+                        ckpt_error *err)
+{
+    uint32_t i, j;
+    CKPT_TRY(number_of(e, a, &i, err));
+    CKPT_TRY(number_of(e, b, &j, err));
+    i = top_of(e, i);
+    j = top_of(e, j);
+    e->parent[j] = i;
+    *new = i != j;
+    return CKPT_OK;
+}
+
+/* ---------------------------------------------------------------- work list */
+
+static ckpt_status push(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, ckpt_error *err)
+{
+    if (e->n == e->cap) {
+        size_t cap = e->cap ? e->cap * 2 : 64;
+        struct value_two *grown = realloc(e->waiting, cap * sizeof *grown); /* bounded: as in number_of */
+        if (!grown)
+            return fail_memory(err);
+        e->waiting = grown;
+        e->cap = cap;
+    }
+    e->waiting[e->n++] = (struct value_two){a, b};
+    return CKPT_OK;
+}
+
+/* push_both - what either of two may lack. */
+static ckpt_status push_both(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                             ckpt_error *err)
+{
+    if (!a || !b)
+        *same = *same && a == b;
+    else
+        CKPT_TRY(push(e, a, b, err));
+    return CKPT_OK;
+}
+
+static ckpt_status push_ordered(struct value_equal *e, const struct view *a, const struct view *b,
+                                ckpt_error *err)
+{
+    const ckpt_value *key, *in_a, *in_b;
+    for (size_t i = 0; view_item(a, i, &key, &in_a) && view_item(b, i, &key, &in_b); i++)
+        CKPT_TRY(push(e, in_a, in_b, err));
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------ contents in any order */
+
+struct child {
+    const ckpt_value *key, *val; /* NULL in a set */
+    size_t index;
+};
+
+static int by_text(const ckpt_value *a, const ckpt_value *b)
+{
+    char in_a[KEY_TEXT], in_b[KEY_TEXT];
+    (void)ckpt_value_text(a, 16, in_a, sizeof in_a);
+    (void)ckpt_value_text(b, 16, in_b, sizeof in_b);
+    return strcmp(in_a, in_b);
+}
+
+/* group_of - keys of one group have one order. */
+static int group_of(const ckpt_value *key)
+{
+    ckpt_str text;
+    int64_t i;
+    return value_text(key, &text) ? -2 : value_integer(key, &i) ? -1 : (int)form_of(key);
+}
+
+static int by_key(const void *x, const void *y)
+{
+    const struct child *a = x, *b = y;
+    int in_a = group_of(a->key), in_b = group_of(b->key), c = in_a - in_b;
+    ckpt_str text_a, text_b;
+    int64_t i, j;
+    if (c == 0 && value_text(a->key, &text_a) && value_text(b->key, &text_b))
+        c = str_compare(text_a, text_b);
+    else if (c == 0 && value_integer(a->key, &i) && value_integer(b->key, &j))
+        c = (i > j) - (i < j);
+    else if (c == 0)
+        c = by_text(a->key, b->key);
+    return c ? c : (a->index > b->index) - (a->index < b->index);
+}
+
+static struct child *children_of(const struct view *view)
+{
+    struct child *list = calloc(view->n + 1, sizeof *list);
+    for (size_t i = 0; list && i < view->n && view_item(view, i, &list[i].key, &list[i].val); i++) {
+        list[i].index = i;
+        if (view->kind == VIEW_ITEMS)
+            list[i].key = list[i].val;
+        if (view->kind == VIEW_ITEMS)
+            list[i].val = NULL;
+    }
+    if (list)
+        qsort(list, view->n, sizeof *list, by_key);
+    return list;
+}
+
+static ckpt_status push_unordered(struct value_equal *e, const struct view *a, const struct view *b,
+                                  ckpt_error *err)
+{
+    struct child *in_a = children_of(a), *in_b = children_of(b);
+    ckpt_status st = in_a && in_b ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < a->n; i++) {
+        st = push(e, in_a[i].key, in_b[i].key, err);
+        if (st == CKPT_OK && in_a[i].val)
+            st = push(e, in_a[i].val, in_b[i].val, err);
+    }
+    free(in_a);
+    free(in_b);
+    return st;
+}
+
+/* ------------------------------------------------------------------ objects */
+
+static bool is_set(const ckpt_value *v)
+{
+    const ckpt_value *k = view_class(v);
+    return v->type == CKPT_V_SET || v->type == CKPT_V_FROZENSET || is_builtin(k, "set") ||
+           is_builtin(k, "frozenset");
+}
+
+/* given_contents - are the arguments of V, whose class copies them, what its view shows? */
+static bool given_contents(const ckpt_value *v)
+{
+    const ckpt_value *k = view_class(v);
+    return is_reconstructor(v) || is_set(v) || value_is_global(k, "collections", "OrderedDict") ||
+           value_is_global(k, "collections", "Counter") || is_builtin(k, "dict") || is_builtin(k, "list") ||
+           is_builtin(k, "tuple");
+}
+
+/* calls - what makes two objects, as far as their views do not show it. */
+static ckpt_status calls(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool attributes,
+                         bool *same, ckpt_error *err)
+{
+    CKPT_TRY(push_both(e, view_class(a), view_class(b), same, err));
+    CKPT_TRY(push_both(e, value_more_of(a)->kwargs, value_more_of(b)->kwargs, same, err));
+    if (!given_contents(a) && !given_contents(b)) {
+        struct view in_a = view_arguments(a), in_b = view_arguments(b);
+        *same = *same && in_a.n == in_b.n;
+        CKPT_TRY(push_ordered(e, &in_a, &in_b, err));
+    }
+    return attributes ? push_both(e, value_state(a), value_state(b), same, err) : CKPT_OK;
+}
+
+static ckpt_status objects(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                           ckpt_error *err)
+{
+    char type_a[256], type_b[256];
+    bool new, outermost = !e->nparents, both_calls = a->type == CKPT_V_CALL && b->type == CKPT_V_CALL;
+    CKPT_TRY(join(e, a, b, &new, err));
+    if (!new)
+        return CKPT_OK;
+    struct view in_a = view_of(a), in_b = view_of(b);
+    (void)ckpt_value_type_name(a, type_a, sizeof type_a);
+    (void)ckpt_value_type_name(b, type_b, sizeof type_b);
+    bool shown = in_a.kind == VIEW_ATTRS && outermost && e->no_attributes; /* as values of their own */
+    *same = strcmp(type_a, type_b) == 0 && in_a.kind == in_b.kind && (shown || in_a.n == in_b.n);
+    if (!*same)
+        return CKPT_OK;
+    if (both_calls) {
+        bool metadata = value_is_global(view_class(a), "collections", "OrderedDict"); /* about keys */
+        bool attributes = in_a.kind != VIEW_ATTRS && !metadata && !(outermost && e->no_attributes);
+        CKPT_TRY(calls(e, a, b, attributes, same, err));
+    }
+    if (shown)
+        return CKPT_OK;
+    if (in_a.kind == VIEW_ITEMS && !is_set(a))
+        return push_ordered(e, &in_a, &in_b, err);
+    return push_unordered(e, &in_a, &in_b, err);
+}
+
+/* storages - ('storage', type, key, location, size): what key and device are does not matter. */
+static ckpt_status storages(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                            ckpt_error *err)
+{
+    const ckpt_value *in_a = a->u.pid, *in_b = b->u.pid;
+    ckpt_str what;
+    bool storage = value_text(value_item(in_a, 0), &what) && str_is(what, "storage");
+    *same = value_is_sequence(in_a) == value_is_sequence(in_b) && value_count(in_a) == value_count(in_b);
+    if (!*same || !storage)
+        return *same ? push(e, in_a, in_b, err) : CKPT_OK;
+    CKPT_TRY(push_both(e, value_item(in_a, 0), value_item(in_b, 0), same, err));
+    CKPT_TRY(push_both(e, value_item(in_a, 1), value_item(in_b, 1), same, err));
+    return push_both(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
+}
+
+static ckpt_status step(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                        ckpt_error *err)
+{
+    enum form form = form_of(a);
+    bool row_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
+         row_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;
+    *same = row_a == row_b && (row_a || form == form_of(b));
+    if (!*same || row_a)
+        return CKPT_OK;
+    switch (form) {
+    case NOTHING: return CKPT_OK;
+    case TRUTH: *same = a->u.b == b->u.b; return CKPT_OK;
+    case INTEGER: *same = same_integer(a, b); return CKPT_OK;
+    case REAL: *same = same_real(a->u.f, b->u.f); return CKPT_OK;
+    case TEXT:
+    case BYTES:
+    case BYTEARRAY: return same_bytes(a, b, same, err);
+    case NAME: *same = same_name(a, b); return CKPT_OK;
+    case STORED: return storages(e, a, b, same, err);
+    default: return objects(e, a, b, same, err);
+    }
+}
+
+ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                        ckpt_error *err)
+{
+    *same = true;
+    e->n = 0;
+    e->nparents = 0;
+    CKPT_TRY(push_both(e, a, b, same, err));
+    ckpt_status st = CKPT_OK;
+    while (st == CKPT_OK && *same && e->n) {
+        struct value_two next = e->waiting[--e->n];
+        if (++e->work > MAX_WORK)
+            st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "comparing values takes {more} than {=%llu} steps",
+                      (unsigned long long)MAX_WORK);
+        else
+            st = step(e, next.a, next.b, same, err);
+    }
+    map_free(e->numbers); /* numbers of other nodes */
+    e->numbers = NULL;
+    return st;
+}
+
+void value_equal_free(struct value_equal *e)
+{
+    free(e->waiting);
+    free(e->parent);
+    map_free(e->numbers);
+}

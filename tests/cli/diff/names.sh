@@ -1,0 +1,23 @@
+# Keys against a plain list of names: as Python prints them, as `ckpt ls` does, with either end of line, from a pipe.
+ckpt convert -q data/train.pt w.safetensors
+ckpt ls --tsv w.safetensors | cut -f1 >keys.txt
+ckpt diff --keys-only w.safetensors keys.txt; echo $?
+ckpt ls w.safetensors >ls.txt
+ckpt diff --keys-only ls.txt w.safetensors; echo $?
+ckpt ls --tsv w.safetensors | ckpt diff --keys-only w.safetensors -; echo $?
+{ printf 'extra.weight\r\n\r\n'; grep -v bn1 keys.txt; } >other.txt
+ckpt diff --keys-only w.safetensors other.txt; echo $?
+ckpt diff --keys-only --json --root=state_dict data/train.pt other.txt; echo $?
+ckpt diff --keys-only keys.txt other.txt; echo $?
+# a list that could be the beginning of a pickle is one of names all the same
+printf 'conv.weight\nconv.bias\n' >conv.txt
+ckpt diff --keys-only conv.txt conv.txt; echo $?
+# not without --keys-only, and not everything
+ckpt diff w.safetensors keys.txt; echo $?
+printf '{"conv.weight": 1}\n' >keys.json
+ckpt diff --keys-only w.safetensors keys.json; echo $?
+printf 'version https://git-lfs.github.com/spec/v1\noid sha256:%064d\nsize 12345\n' 0 >lfs.pt
+ckpt diff --keys-only w.safetensors lfs.pt; echo $?
+: >empty.txt
+ckpt diff --keys-only w.safetensors empty.txt; echo $?
+ckpt diff --keys-only w.safetensors missing.txt; echo $?

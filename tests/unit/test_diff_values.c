@@ -1,0 +1,216 @@
+/* Values of two files: the same by meaning, whatever the pickle looks like; each difference is found. */
+#include <stdio.h>
+
+#include "pickled.h"
+
+static ckpt_diff_value_totals totals;
+static char said[4096]; /* "~name;" for each event, in order */
+
+static int note(void *user, const ckpt_diff_value *e)
+{
+    size_t n = strlen(said);
+    char sign = e->what == CKPT_DIFF_ONLY_A ? '-' : e->what == CKPT_DIFF_ONLY_B ? '+' : '~';
+    (void)user;
+    CU_ASSERT((e->a != NULL) == (sign != '+') && (e->b != NULL) == (sign != '-'));
+    snprintf(said + n, sizeof said - n, "%c%.*s;", sign, (int)e->name.len, e->name.ptr);
+    return 0;
+}
+
+static ckpt_status compared(struct made *a, struct made *b, const ckpt_diff_options *o)
+{
+    ckpt_status st = CKPT_EUNKNOWN;
+    said[0] = '\0';
+    CU_ASSERT_PTR_NOT_NULL_FATAL(a->f);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(b->f);
+    st = ckpt_diff_values(a->f, b->f, o, note, NULL, &totals, NULL);
+    made_close(a);
+    made_close(b);
+    return st;
+}
+
+/* differ - what of pickle A and pickle B is not the same; "": nothing, and something was compared. */
+static void differ(const char *a, const char *b, const char *want)
+{
+    struct made in_a = made_pickle(a), in_b = made_pickle(b);
+    CU_ASSERT_EQUAL(compared(&in_a, &in_b, NULL), CKPT_OK);
+    bool good = strcmp(said, want) == 0 && totals.compared;
+    CU_ASSERT(good);
+    if (!good)
+        printf("  %s\n  %s\n    %s, not %s\n", a, b, said, want);
+    in_a = made_pickle(a);
+    in_b = made_pickle(a);
+    CU_ASSERT(compared(&in_a, &in_b, NULL) == CKPT_OK && !said[0]);
+}
+
+static void same(const char *a, const char *b) { differ(a, b, ""); }
+
+static void single_values(void)
+{
+    static const char *const apart[] = {
+        "None", "True", "False", "1",   "2",   "-1",     "1.0",    "1.5",    "'a'",   "'A'", "''",
+        "b'a'", "[]",   "()",    "{}",  "a.b", "a.c",    "a.b(1)", "a.b(2)", "a.c(1)", "a.b()"};
+    char a[64], b[64];
+    for (size_t i = 0; i < sizeof apart / sizeof *apart; i++)
+        for (size_t k = 0; k < sizeof apart / sizeof *apart; k++) {
+            snprintf(a, sizeof a, "{'v':%s,'w':1}", apart[i]);
+            snprintf(b, sizeof b, "{'v':%s,'w':1}", apart[k]);
+            differ(a, b, i == k ? "" : "~v;");
+        }
+}
+
+static void numbers_by_meaning(void)
+{
+    same("{'v':5,'n':1}", "{'n':1,'v':%5}"); /* two opcodes, and another order */
+    same("{'v':0.0}", "{'v':-0.0}");
+    same("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567890}");
+    differ("{'v':123456789012345678901234567890}", "{'v':123456789012345678901234567891}", "~v;");
+    differ("{'v':123456789012345678901234567890}", "{'v':-123456789012345678901234567890}", "~v;");
+    differ("{'v':True}", "{'v':1}", "~v;");
+}
+
+/* A long of nine bytes that fits into one. */
+static void long_integers(void)
+{
+    static const char longer[] = "\x80\2}X\1\0\0\0v\x8a\x09\xf9\xff\xff\xff\xff\xff\xff\xff\xffs.";
+    const char *other[] = {"{'v':-7}", "{'v':249}"};
+    for (int i = 0; i < 2; i++) {
+        struct made a = made_bytes(longer, sizeof longer - 1, NULL), b = made_pickle(other[i]);
+        CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+        CU_ASSERT(totals.same + totals.changed == 1 && totals.changed == (uint64_t)i);
+    }
+}
+
+static void text_and_bytes(void)
+{
+    same("{'v':s'text'}", "{'v':'text'}");
+    same("{s'v':1}", "{'v':1}");
+    differ("{'v':s'text'}", "{'v':b'text'}", "~v;");
+    same("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e9'}");
+    differ("{'v':_codecs.encode('a\\c3\\a9','latin1')}", "{'v':b'a\\e8'}", "~v;");
+    differ("{'v':_codecs.encode('a','latin1')}", "{'v':b'ab'}", "~v;");
+    differ("{'v':_codecs.encode('ab','latin1')}", "{'v':b'a'}", "~v;");
+    same("{'v':__builtin__.bytes()}", "{'v':b''}");
+}
+
+static void lists_and_mappings(void)
+{
+    same("{'a':{'x':1,'y':2}}", "{'a':{'y':2,'x':1}}");
+    differ("{'a':[1,2,3]}", "{'a':[1,3,2]}", "~a.1;~a.2;");
+    differ("{'a':[1,2]}", "{'a':[1,2,3]}", "+a.2;");
+    differ("{'a':1,'b':2}", "{'b':2,'c':1}", "-a;+c;");
+    differ("{'a':{}}", "{'a':collections.OrderedDict()}", "~a;");
+    same("{'a':collections.OrderedDict()}", "{'a':collections.OrderedDict([])}"); /* Python 2 */
+}
+
+static void sets_and_objects(void)
+{
+    same("{'v':__builtin__.set([1,2,'x'])}", "{'v':builtins.set(['x',2,1])}");
+    differ("{'v':builtins.set([1,2])}", "{'v':builtins.set([1,3])}", "~v;");
+    differ("{'v':builtins.set([1,2])}", "{'v':builtins.frozenset([1,2])}", "~v;");
+    same("{'v':builtins.set([('a',1),('b',2)])}", "{'v':builtins.set([('b',2),('a',1)])}");
+    same("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'y':[2],'x':1})}");
+    differ("{'v':m.C({'x':1,'y':[2]})}", "{'v':m.C({'x':1,'y':[3]})}", "~v;");
+    differ("{'v':m.C({'x':1})}", "{'v':m.C({'z':1})}", "~v;");
+    differ("{'v':collections.deque([],5)}", "{'v':collections.deque([],6)}", "~v;");
+    differ("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
+}
+
+/* Attributes that are values of their own are reported there and not once more as a part of the object. */
+static void attributes_once(void)
+{
+    differ("{'v':m.C(1)!{'x':1,'y':2}}", "{'v':m.C(1)!{'x':1,'y':3}}", "~v.y;");
+    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(2)!{'x':1}}", "~v;");
+    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.D(1)!{'x':1}}", "~v;");
+    differ("{'v':m.C(1)!{'x':1}}", "{'v':m.C(1)!{'x':1,'z':1}}", "+v.z;");
+}
+
+/* Graphs that contain themselves, and such as would be endless when told as a tree. */
+static void loops_and_shared_nodes(void)
+{
+    same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1])}");
+    same("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[[#1]])}"); /* no program tells them apart */
+    differ("{'v':m.f(#1~[]+[#1])}", "{'v':m.f(#1~[]+[#1,1])}", "~v;");
+    char deep[2][2048];
+    for (int i = 0; i < 2; i++) {
+        int n = snprintf(deep[i], sizeof deep[i], "{'v':m.f(#1=[%d]", i);
+        for (int k = 2; k < 60; k++)
+            n += snprintf(deep[i] + n, sizeof deep[i] - (size_t)n, ",#%d=[#%d,#%d]", k, k - 1, k - 1);
+        snprintf(deep[i] + n, sizeof deep[i] - (size_t)n, ")}");
+    }
+    same(deep[0], deep[0]);
+    differ(deep[0], deep[1], "~v;");
+}
+
+/* Tensors are rows of their own; a name that is a tensor here and a value there is both. */
+static void tensors_are_no_values(void)
+{
+    struct made a = made_zip("{'w':" W ",'epoch':1,'o':m.C(" W ")}"),
+                b = made_zip("{'w':2,'epoch':1,'o':m.C("
+                             V2(STORAGE("Float", "1", 4), 0, "(4,)", "(1,)") ")}");
+    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "+w;");
+}
+
+/* A container whose tensors are gone is no value of its own; one that nobody else has is. */
+static void emptied_containers(void)
+{
+    struct made a = made_zip("{'o':{0:{'m':" W "},1:{}},'o-1':3,'x':1}"),
+                b = made_zip("{'o':{0:{},1:{},2:{}},'o-1':3,'x':{}}");
+    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "+o.2;~x;");
+}
+
+static void one_side_without_values(void)
+{
+    struct made a = made_zip("{'w':" W "}"), b = made_zip("{'w':" W ",'epoch':1}");
+    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
+}
+
+static void roots_prefixes_and_globs(void)
+{
+    const char *globs[] = {"*r", "!mo*"};
+    ckpt_diff_options o = {.root_a = "opt.g", .root_b = "g"};
+    struct made a = made_pickle("{'opt':{'g':[{'lr':1,'momentum':2}],'x':1},'y':1}"),
+                b = made_pickle("{'g':[{'lr':2,'momentum':2}]}");
+    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "~0.lr;");
+    o = (ckpt_diff_options){.ignore_prefix = "a.", .globs = globs, .nglobs = 2};
+    a = made_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
+    b = made_pickle("{'lr':2,'momentur':2,'x':2}");
+    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
+    CU_ASSERT(strcmp(said, "~lr;") == 0 && totals.same == 0 && totals.changed == 1);
+}
+
+static int stop(void *user, const ckpt_diff_value *e)
+{
+    (void)user;
+    (void)e;
+    return 1;
+}
+
+static void the_caller_can_stop(void)
+{
+    struct made a = made_pickle("{'a':1}"), b = made_pickle("{'a':2}");
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
+    CU_ASSERT_EQUAL(ckpt_diff_values(a.f, b.f, NULL, NULL, NULL, NULL, NULL), CKPT_OK);
+    made_close(&a);
+    made_close(&b);
+}
+
+void suite_diff_values(void)
+{
+    UNIT(single_values);
+    UNIT(numbers_by_meaning);
+    UNIT(long_integers);
+    UNIT(text_and_bytes);
+    UNIT(lists_and_mappings);
+    UNIT(sets_and_objects);
+    UNIT(attributes_once);
+    UNIT(loops_and_shared_nodes);
+    UNIT(tensors_are_no_values);
+    UNIT(emptied_containers);
+    UNIT(one_side_without_values);
+    UNIT(roots_prefixes_and_globs);
+    UNIT(the_caller_can_stop);
+}
