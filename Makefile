@@ -102,7 +102,7 @@ $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/f
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
-PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o \
+PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
     $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o $(B)/obj/tests/schema.o
 
@@ -148,7 +148,7 @@ $(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets f
 	@mkdir -p $(@D)
 	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
 
-$(B)/tests/threats/names: $(B)/obj/tests/threats/names.o
+$(B)/tests/threats/names $(B)/tests/threats/attacks: $(B)/tests/threats/%: $(B)/obj/tests/threats/%.o
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $<
@@ -158,8 +158,8 @@ $(B)/tests/schema: $(B)/obj/tests/schema.o
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS) -lcjson -lm
 
-test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom \
-    $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(BENCH_PROGRAMS)
+test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
+    $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(BENCH_PROGRAMS)
 asan-programs:
 	+@$(SUB) $(ASAN) $(B)/asan/ckpt $(B)/asan/unit $(B)/asan/tests/robust $(B)/asan/tests/truth \
 	    $(B)/asan/tests/fuzz/open $(B)/asan/tests/fuzz/scan $(B)/asan/tests/fuzz/write $(B)/asan/tests/fuzz/parts $(B)/asan/tests/fail/ckpt-oom \
@@ -192,6 +192,10 @@ valgrind: all $(B)/unit
 faults: all $(B)/unit $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn
 	+@$(SUB) $(ASAN) $(B)/asan/tests/fail/ckpt-oom $(B)/asan/tests/fail/in_turn
 	@$(ENV) OOM_STEP=1 sh tests/run.sh faults
+
+## attacks: files made to slip past scan, and harmless ones that look alike (part of check)
+attacks: all $(B)/tests/threats/attacks
+	@$(ENV) sh tests/run.sh attacks
 
 ## threats: hostile bytes, numbers and names, in little memory (part of check)
 threats: all test-programs
@@ -292,4 +296,4 @@ help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
 .PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean coverage demo faults format \
-    fuzz help install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind
+    attacks fuzz help install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind

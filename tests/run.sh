@@ -15,7 +15,7 @@ export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
 parts='unit unit-asan warnings lint header install example cli man schema faults readme git demo gates truth
-       truth-asan rewrite replay robust threats fuzz public oracle'
+       truth-asan rewrite replay robust threats attacks fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
@@ -56,6 +56,7 @@ part_rewrite() { sh tests/rewrite.sh; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
 part_robust() { "$B/asan/tests/robust" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
 part_threats() { sh tests/threats/run.sh; }
+part_attacks() { sh tests/threats/attacks.sh; }
 part_fuzz() { FUZZ_SECONDS=${FUZZ_SECONDS:-10} sh tests/fuzz/run.sh; }
 part_oracle() { sh tests/oracle/run.sh --sample; }
 

@@ -81,6 +81,14 @@ bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
     return true;
 }
 
+size_t utf8_whole(const char *s, size_t n)
+{
+    size_t lead = n;
+    while (lead > 0 && n - lead < 3 && ((unsigned char)s[lead - 1] & 0xc0) == 0x80)
+        lead--;
+    return lead > 0 && (unsigned char)s[lead - 1] >= 0xc0 ? lead - 1 : n;
+}
+
 size_t utf8_put(uint32_t cp, char out[4])
 {
     if (cp < 0x80) {

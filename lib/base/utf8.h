@@ -12,6 +12,9 @@
 uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates);
 /* utf8_check - is all of S UTF-8? *COUNT (may be NULL) gets the code points. */
 bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count);
+/* utf8_whole - how many of the N bytes of text at S, which goes on after them, come before a last
+ * character that may be cut: at most three less. */
+size_t utf8_whole(const char *s, size_t n);
 /* utf8_put - CP as UTF-8 (surrogates as they are) into OUT; returns 1..4. */
 size_t utf8_put(uint32_t cp, char out[4]);
 /* utf8_latin1 - decodes S, all of whose code points must be <= U+00FF, into

@@ -106,22 +106,12 @@ ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t 
         return CKPT_EFORMAT;
     argument(src, ref, &arg, err);
     decode(trace_opcode(ref), &arg);
-    *n = arg.n < cap ? arg.n : cap;
+    *n = arg.n < cap ? arg.n : utf8_whole((const char *)arg.bytes, cap);
     memcpy(out, arg.bytes, *n);
     return arg.status;
 }
 
 /* ---------------------------------------------------------------- constants */
-
-/* whole_characters - how many of N bytes of text, which goes on behind them, are before a last character that
- * may be cut: at most four less. */
-static size_t whole_characters(const unsigned char *text, size_t n)
-{
-    size_t lead = n;
-    while (lead > 0 && n - lead < 3 && (text[lead - 1] & 0xc0) == 0x80)
-        lead--;
-    return lead > 0 && text[lead - 1] >= 0xc0 ? lead - 1 : n;
-}
 
 static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
 {
@@ -132,7 +122,7 @@ static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
                            : is_text(op)           ? CKPT_V_STR
                                                    : CKPT_V_BYTES;
     if (arg->whole > n && type == CKPT_V_STR)
-        n = whole_characters(arg->bytes, n);
+        n = utf8_whole((const char *)arg->bytes, n);
     ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
     if (!s.ptr)
         return NULL;

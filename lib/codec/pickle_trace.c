@@ -27,11 +27,12 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
 #include "codec/trace_joblib.h"
+#include "codec/trace_node.h"
+#include "codec/trace_payload.h"
 #include "codec/tracer.h"
 
-#define KEEP_ITEMS  48u  /* of a container: more than any report shows */
-#define KEEP_ARGS   256u /* of a tuple */
-#define PAYLOAD_MIN 16u
+#define KEEP_ITEMS 48u  /* of a container: more than any report shows */
+#define KEEP_ARGS  256u /* of a tuple */
 
 #define bad(t, ...) tracer_stop(t, CKPT_EFORMAT, __VA_ARGS__)
 
@@ -47,52 +48,29 @@ static const bool known[256] = {
 #undef OP
 };
 
-/* -------------------------------------------------------------------- nodes */
+/* ------------------------------------------------------------------ values */
 
-static trace_ref ref_of(const void *node) { return (uint64_t)(uintptr_t)node | 1; }
-
-static struct trace_node *node(struct tracer *t, enum trace_kind kind, size_t size)
+static const trace_ref *items_from(const struct tracer *t, size_t from)
 {
-    struct trace_node *n = arena_alloc(t->a, size);
-    if (!n) {
-        tracer_memory(t);
-        return NULL;
-    }
-    n->kind = (uint8_t)kind;
-    return n;
+    return t->top > from ? t->stack + from : NULL; /* bounded: inside the stack */
 }
 
-/* add - N items at FROM, the first of which are kept up to MOST. */
-static bool add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most)
+/* taken - the items from FROM on the stack up are those of V now. */
+static bool taken(struct tracer *t, struct trace_node *v, size_t from, uint32_t most)
 {
-    size_t room = most - v->kept, kept = n < room ? n : room, want = v->kept + kept;
-    if (want > v->cap) {
-        size_t cap = want < 2u * v->cap ? 2u * v->cap : want;
-        cap = cap > most ? most : cap;
-        trace_ref *grown = arena_array(t->a, cap, sizeof *grown);
-        if (!grown)
-            return tracer_memory(t);
-        if (v->kept)
-            memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < cap */
-        v->items = grown;
-        v->cap = (uint16_t)cap;
-    }
-    if (kept)
-        memcpy(v->items + v->kept, from, kept * sizeof *from); /* bounded: want <= cap */
-    v->kept += (uint32_t)kept;
-    v->n += n; /* bounded: as many values were pushed */
-    return true;
+    const trace_ref *items = items_from(t, from);
+    return v && node_held(t, items, t->top - from) && node_add(t, v, items, t->top - from, most);
 }
 
 /* gathered - the items from FROM on the stack up, as one node in their place. */
 static bool gathered(struct tracer *t, enum trace_kind kind, size_t from)
 {
-    struct trace_node *v = node(t, kind, sizeof *v);
+    struct trace_node *v = node_new(t, kind);
     uint32_t most = kind == TRACE_TUPLE ? KEEP_ARGS : KEEP_ITEMS;
-    if (!v || !add(t, v, t->top > from ? t->stack + from : NULL, t->top - from, most))
+    if (!taken(t, v, from, most))
         return false;
     t->top = from;
-    return push(t, ref_of(v));
+    return push(t, node_ref(v));
 }
 
 static bool above_mark(struct tracer *t, enum trace_kind kind)
@@ -109,23 +87,26 @@ static bool tuple(struct tracer *t, size_t n) { return need(t, n) && gathered(t,
 
 static bool opaque(struct tracer *t)
 {
-    struct trace_node *v = node(t, TRACE_OPAQUE, sizeof *v);
-    return v && push(t, ref_of(v));
+    struct trace_node *v = node_new(t, TRACE_OPAQUE);
+    return v && push(t, node_ref(v));
 }
 
 /* ------------------------------------------------------------------ imports */
 
 static trace_ref import(struct tracer *t, struct trace_global *g)
 {
-    struct trace_step s = {.what = TRACE_STEP_IMPORT, .subject = ref_of(g)};
-    return tracer_tell(t, &s) ? ref_of(g) : 0;
+    struct trace_step s = {.what = TRACE_STEP_IMPORT, .subject = node_ref(g)};
+    return tracer_tell(t, &s) ? node_ref(g) : 0;
 }
 
 static struct trace_global *global_new(struct tracer *t, ckpt_str module, ckpt_str name, bool literal)
 {
-    struct trace_global *g = (struct trace_global *)node(t, TRACE_GLOBAL, sizeof *g);
-    if (!g)
+    struct trace_global *g = ARENA_NEW(t->a, struct trace_global);
+    if (!g) {
+        tracer_memory(t);
         return NULL;
+    }
+    g->node.kind = TRACE_GLOBAL;
     g->module = arena_str(t->a, module);
     g->name = arena_str(t->a, name);
     g->protocol = t->protocol;
@@ -153,7 +134,14 @@ static trace_ref two_lines(struct tracer *t)
 {
     char module[LONGEST_NAME], name[LONGEST_NAME];
     size_t m, n;
-    if (!tracer_line(t, module, &m) || !tracer_line(t, name, &n))
+    if (!tracer_line(t, module, &m))
+        return 0;
+    /* where the file ends after the module, pickle.py reads an empty name, having imported the module */
+    bool ends = left(t) == 0 && !t->o->framed;
+    if (ends && m == 0)
+        return tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+    n = 0;
+    if (!ends && !tracer_line(t, name, &n))
         return 0;
     return global(t, str_of(module, m), str_of(name, n));
 }
@@ -220,12 +208,12 @@ static bool stack_global(struct tracer *t)
 
 static bool call(struct tracer *t, trace_ref callable, trace_ref args, trace_ref kwargs)
 {
-    struct trace_node *v = node(t, TRACE_CALL, sizeof *v);
+    struct trace_node *v = node_new(t, TRACE_CALL);
     const trace_ref parts[3] = {callable, args, kwargs};
-    if (!v || !add(t, v, parts, kwargs ? 3 : 2, 3))
+    if (!v || !node_held(t, parts + 1, 2) || !node_add(t, v, parts, kwargs ? 3 : 2, 3))
         return false;
-    struct trace_step s = {.what = TRACE_STEP_CALL, .subject = ref_of(v), .number = ++t->out->calls};
-    return tracer_tell(t, &s) && push(t, ref_of(v));
+    struct trace_step s = {.what = TRACE_STEP_CALL, .subject = node_ref(v), .number = ++t->out->calls};
+    return tracer_tell(t, &s) && push(t, node_ref(v));
 }
 
 /* arguments - is R what a loader calls with? A tuple; pickle.py, by which joblib loads, spreads out
@@ -281,11 +269,11 @@ static bool instance(struct tracer *t, trace_ref klass)
             return bad(t, "calls {%s}; {=a class} belongs there", kind_of(klass));
         from++;
     }
-    struct trace_node *args = node(t, TRACE_TUPLE, sizeof *args);
-    if (!args || !add(t, args, t->top > from ? t->stack + from : NULL, t->top - from, KEEP_ARGS))
+    struct trace_node *args = node_new(t, TRACE_TUPLE);
+    if (!taken(t, args, from, KEEP_ARGS))
         return false;
     t->top = t->op == PICKLE_OBJ ? from - 1 : from;
-    return call(t, klass, ref_of(args), 0);
+    return call(t, klass, node_ref(args), 0);
 }
 
 static bool inst(struct tracer *t)
@@ -301,11 +289,11 @@ static bool persid(struct tracer *t)
         return false;
     if (t->op == PICKLE_BINPERSID)
         id = t->stack[--t->top];
-    struct trace_node *v = node(t, TRACE_PERSID, sizeof *v);
-    if (!v || !add(t, v, &id, 1, 1))
+    struct trace_node *v = node_new(t, TRACE_PERSID);
+    if (!v || !node_held(t, &id, 1) || !node_add(t, v, &id, 1, 1))
         return false;
     struct trace_step s = {.what = TRACE_STEP_PERSID, .subject = id, .number = t->out->opcodes};
-    return tracer_tell(t, &s) && push(t, ref_of(v));
+    return tracer_tell(t, &s) && push(t, node_ref(v));
 }
 
 /* ------------------------------------------------------------------ changes */
@@ -321,9 +309,11 @@ static bool built(struct tracer *t, trace_ref target, trace_ref state)
 {
     const trace_ref none = 0;
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(target);
-    if (!v || v->kind != TRACE_CALL)
+    if (!v || v->kind != TRACE_CALL) {
+        node_release(t, state);
         return true;
-    return (v->n > 2 || add(t, v, &none, 1, 4)) && add(t, v, &state, 1, 4);
+    }
+    return (v->n > 2 || node_add(t, v, &none, 1, 4)) && node_add(t, v, &state, 1, 4);
 }
 
 static bool build(struct tracer *t)
@@ -331,7 +321,8 @@ static bool build(struct tracer *t)
     if (!need(t, 2))
         return false;
     trace_ref state = t->stack[--t->top], target = t->stack[t->top - 1];
-    return changes(t, target, state) && built(t, target, state) && joblib_pass(t, target, state);
+    return node_held(t, &state, 1) && changes(t, target, state) && built(t, target, state) &&
+           joblib_pass(t, target, state);
 }
 
 /* is_bytearray - it has append(), extend() and item assignment, which is all that loaders ask for. */
@@ -353,14 +344,19 @@ static bool put_in(struct tracer *t, size_t from)
                       : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
                                                  : v->kind == TRACE_LIST);
     t->top = from;
-    if (n == 0 || (t->op != PICKLE_ADDITEMS && is_bytearray(target)))
+    if (n == 0)
         return true;
-    if (maybe_any(target))
-        return changes(t, target, t->stack[from]);
-    if (!fits)
+    bool array = t->op != PICKLE_ADDITEMS && is_bytearray(target);
+    if (!array && !maybe_any(target) && !fits)
         return bad(t, "adds to {%s}; {=a %s} belongs there", kind_of(target),
-                   pairs ? "dict" : t->op == PICKLE_ADDITEMS ? "set" : "list");
-    return pairs && v->kind == TRACE_LIST ? true : add(t, v, t->stack + from, n, KEEP_ITEMS);
+                   pairs                      ? "dict"
+                   : t->op == PICKLE_ADDITEMS ? "set"
+                                              : "list");
+    if (!node_held(t, t->stack + from, n) || (maybe_any(target) && !changes(t, target, t->stack[from])))
+        return false;
+    bool kept = fits && !(pairs && v->kind == TRACE_LIST); /* of items that replace some, nothing is kept */
+    struct trace_node none = {.kept = 0};
+    return node_add(t, kept ? v : &none, t->stack + from, n, kept ? KEEP_ITEMS : 0);
 }
 
 static bool put_above_mark(struct tracer *t)
@@ -374,54 +370,6 @@ static bool put_above_mark(struct tracer *t)
 /* push_constant - the place of the opcode tells its argument, unless that was read elsewhere. */
 static bool push_constant(struct tracer *t) { return t->jumped ? opaque(t) : push(t, constant(t)); }
 
-/* payload - do these bytes begin like something that a program would open? Plain,
- * or in base64 as pickles of protocol 2 to 5 look there. */
-static bool payload(const unsigned char *b)
-{
-    static const char *const magic[] = {"PK\3\4",
-                                        "\x1f\x8b\x08",
-                                        "BZh",
-                                        "7z\xbc\xaf",
-                                        "\xfd"
-                                        "7zX",
-                                        "\x28\xb5\x2f\xfd",
-                                        "\x7f"
-                                        "ELF",
-                                        "8002",
-                                        "8003",
-                                        "8004",
-                                        "8005",
-                                        "UEsDB",
-                                        "H4sI"};
-    static const bool first[256] = {
-        ['P'] = true, [0x1f] = true, ['B'] = true, ['7'] = true, [0xfd] = true, [0x28] = true, [0x7f] = true,
-        ['g'] = true, ['8'] = true,  ['U'] = true, ['H'] = true, [0x80] = true, [0xc2] = true};
-    if (!first[b[0]])
-        return false;
-    if ((b[0] == 0x80 && b[1] >= 2 && b[1] <= 5) || (b[0] == 0xc2 && b[1] == 0x80 && b[2] >= 2 && b[2] <= 5))
-        return true; /* the latter: the same as text, as protocols before 3 keep bytes */
-    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
-        if (memcmp(b, magic[i], strlen(magic[i])) == 0)
-            return true;
-    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
-}
-
-static bool sniff(struct tracer *t, uint64_t n)
-{
-    if (n < PAYLOAD_MIN || n > left(t))
-        return true;
-    if ((size_t)(t->lim - t->p) < PAYLOAD_MIN && !tracer_fill(t, PAYLOAD_MIN))
-        return false;
-    if (!payload(t->p))
-        return true;
-    struct trace_step s = {.what = TRACE_STEP_PAYLOAD,
-                           .subject = constant(t),
-                           .start = here(t),
-                           .size = n,
-                           .number = t->p[0] == 0xc2};
-    return tracer_tell(t, &s);
-}
-
 /* counted - text or bytes behind a length of WIDTH bytes. */
 static bool counted(struct tracer *t, size_t width, bool is_signed)
 {
@@ -433,7 +381,7 @@ static bool counted(struct tracer *t, size_t width, bool is_signed)
         return bad(t, "has a length of {%" PRId32 "}; it must be {=0 or more}", (int32_t)(uint32_t)n);
     bool bytes = t->op == PICKLE_BINBYTES || t->op == PICKLE_SHORT_BINBYTES || t->op == PICKLE_BINBYTES8 ||
                  t->op == PICKLE_BYTEARRAY8;
-    if (t->o->payloads && !sniff(t, n))
+    if (t->o->payloads && !payload_counted(t, n))
         return false;
     return tracer_skip(t, n, bytes) && push_constant(t);
 }
@@ -448,7 +396,11 @@ static bool plain(struct tracer *t)
     case PICKLE_ARG_U4:
     case PICKLE_ARG_I4: return take(t, 4) && push_constant(t);
     case PICKLE_ARG_F8: return take(t, 8) && push_constant(t);
-    case PICKLE_ARG_LINE: return tracer_line(t, NULL, NULL) && push_constant(t);
+    case PICKLE_ARG_LINE:
+        return (t->o->payloads && (t->op == PICKLE_UNICODE || t->op == PICKLE_STRING)
+                    ? payload_line(t)
+                    : tracer_line(t, NULL, NULL)) &&
+               push_constant(t);
     case PICKLE_ARG_B1: return counted(t, 1, false);
     case PICKLE_ARG_B4: return counted(t, 4, false);
     case PICKLE_ARG_BI4: return counted(t, 4, true);
@@ -485,6 +437,7 @@ static bool dropped(struct tracer *t, size_t from)
         struct trace_step s = {.what = TRACE_STEP_DROP, .subject = t->stack[i]};
         if (n && n->kind == TRACE_CALL && !n->shared && !tracer_tell(t, &s))
             return false;
+        node_release(t, t->stack[i]);
     }
     t->top = from;
     return true;
@@ -617,6 +570,10 @@ static bool run(struct tracer *t)
         t->op = *b;
         t->jumped = false;
         t->out->opcodes++;
+        if (t->o->left && (*t->o->left)-- == 0) {
+            *t->o->left = 0;
+            return tracer_stop(t, CKPT_ELIMIT, "is one opcode more than are followed in a file of this size");
+        }
         if (t->at < t->out->first_use[t->op])
             t->out->first_use[t->op] = t->at;
         if (t->op == PICKLE_STOP)
@@ -625,7 +582,7 @@ static bool run(struct tracer *t)
             return false;
     }
     size_t below = t->top ? t->top - 1 : 0;
-    if (!need(t, 1))
+    if (!need(t, 1) || !node_held(t, t->stack + t->top - 1, 1))
         return false;
     t->out->stopped = true;
     return below + t->nmarks == 0 || tracer_note(t, TRACE_STEP_LEFT, below + t->nmarks);
@@ -676,6 +633,8 @@ ckpt_status pickle_trace(source *src, uint64_t pos, uint64_t end, const struct t
     reader_free(&t->r);
     map_free(t->sparse);
     arena_free(t->a);
+    map_free(t->huge);
+    free(t->line);
     free(t->far);
     free(t->memo);
     free(t->marks);

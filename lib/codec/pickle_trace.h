@@ -10,6 +10,7 @@ struct trace_options {
     bool plain;          /* as pickle.load: joblib's arrays are not passed over */
     bool payloads;       /* tell TRACE_STEP_PAYLOAD */
     uint64_t calls;      /* told before: the first call gets the next number */
+    uint64_t *left;      /* opcodes that may still be followed, in all; NULL: any number */
     uint64_t max_memory; /* 0: 64 MiB and 16 times the pickle */
     bool (*step)(void *user, const struct trace_step *step); /* false: stop here */
     void *user;

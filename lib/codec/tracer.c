@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/utf8.h"
 #include "codec/pickle_ops.h"
 
 #define DENSE_MEMO 1024u /* indexes below this, or below twice the puts so far, are an array */
@@ -133,14 +134,32 @@ bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
     return true;
 }
 
-/* newline - how many bytes up to and with the next newline before END; 0: none. Into
- * COPY as many as fit. */
-static bool newline(struct tracer *t, uint64_t end, char *copy, size_t *ncopy, uint64_t *n)
+/* Where a line is kept, as far as it fits. */
+struct line {
+    char *at;
+    size_t n, cap;
+    bool grows; /* all of it: AT is malloc'ed */
+};
+
+/* line_add - the next N bytes of the window. */
+static bool line_add(struct tracer *t, struct line *l, size_t n)
 {
-    *n = 0;
-    if (ncopy)
-        *ncopy = 0;
-    while (here(t) < end) {
+    while (l->grows && l->cap - l->n < n)
+        if (!tracer_grow(t, &l->at, &l->cap, 1))
+            return false;
+    size_t fits = l->cap - l->n < n ? l->cap - l->n : n;
+    if (fits)
+        memcpy(l->at + l->n, t->p, fits); /* bounded: they fit */
+    l->n += fits;
+    return true;
+}
+
+/* newline - goes past the next newline before END, or to END; *N bytes without it. */
+static bool newline(struct tracer *t, uint64_t end, struct line *l, uint64_t *n, bool *found)
+{
+    *n = l->n = 0;
+    *found = false;
+    while (here(t) < end && !*found) {
         if (t->p == t->lim && !tracer_fill(t, 1))
             return false;
         uint64_t room = end - here(t);
@@ -148,43 +167,47 @@ static bool newline(struct tracer *t, uint64_t end, char *copy, size_t *ncopy, u
         have = have < room ? have : (size_t)room;
         const unsigned char *nl = memchr(t->p, '\n', have);
         size_t part = nl ? (size_t)(nl - t->p) : have;
-        if (copy) {
-            size_t fits = LONGEST_NAME - *ncopy < part ? LONGEST_NAME - *ncopy : part;
-            memcpy(copy + *ncopy, t->p, fits);
-            *ncopy += fits;
-        }
+        if (!line_add(t, l, part))
+            return false;
         t->p += part;
         *n += part; /* bounded: no more than the source has */
-        if (nl) {
-            t->p++;
-            ++*n;
-            return true;
-        }
+        *found = nl != NULL;
+        t->p += *found;
     }
-    *n = 0;
     return true;
 }
 
-/* line - one of text, without its newline, into COPY (LONGEST_NAME bytes, may be NULL). */
-bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
+/* line - the next one into L. What the end of the source cuts is a line for pickle.py, which drops the last
+ * byte, taking it for the newline; C unpicklers refuse it. */
+static bool line(struct tracer *t, struct line *l)
 {
     uint64_t n;
+    bool found;
     if (t->o->framed && t->buffer > here(t)) {
-        if (!newline(t, t->buffer, copy, ncopy, &n))
+        if (!newline(t, t->buffer, l, &n, &found))
             return false;
-        if (n)
+        if (found)
             return true;
         t->jumped = true;
-        if (ncopy)
-            *ncopy = 0;
     }
-    if (!newline(t, t->r.end, copy, ncopy, &n))
+    if (!newline(t, t->r.end, l, &n, &found))
         return false;
     if (t->o->framed)
         t->buffer = here(t);
-    if (n == 0)
+    if (!found && (t->o->framed || n == 0))
         return tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+    if (!found && l->n == n)
+        l->n--; /* bounded: n > 0 */
     return true;
+}
+
+bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
+{
+    struct line l = {.at = copy, .cap = copy ? LONGEST_NAME : 0};
+    bool ok = line(t, &l);
+    if (ncopy)
+        *ncopy = l.n < LONGEST_NAME ? l.n : utf8_whole(copy, l.n);
+    return ok;
 }
 
 /* ----------------------------------------------------------- stack and memo */
@@ -275,44 +298,77 @@ bool tracer_get(struct tracer *t, uint64_t index)
     return r ? push(t, r) : bad(t, "asks for {memo entry %" PRIu64 "}, not among {=those put before}", index);
 }
 
-/* index_of - a memo entry's number as int() of Python reads it, up to a NUL, where the C unpickler
- * takes the line to end. */
-static bool index_of(ckpt_str s, uint64_t *out)
+/* index_digits - a memo entry's number as int() of Python reads it, up to a NUL, where the C unpickler
+ * takes the line to end: its digits, without zeros before them; false: it is none. In place. */
+static bool index_digits(ckpt_str s, char *at, ckpt_str *out)
 {
     static const char blank[] = " \t\n\v\f\r";
-    uint64_t v = 0;
-    bool digit = false, minus;
+    size_t n = 0;
+    bool digit = false, minus, zero = true;
     const char *nul = memchr(s.ptr, '\0', s.len);
     s.len = nul ? (size_t)(nul - s.ptr) : s.len;
-    while (s.len && strchr(blank, s.ptr[0]) && s.ptr[0])
+    while (s.len && strchr(blank, s.ptr[0]))
         s = str_skip(s, 1);
-    while (s.len && strchr(blank, s.ptr[s.len - 1]) && s.ptr[s.len - 1])
+    while (s.len && strchr(blank, s.ptr[s.len - 1]))
         s.len--;
     minus = s.len && s.ptr[0] == '-';
     if (minus || (s.len && s.ptr[0] == '+'))
         s = str_skip(s, 1);
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
-        if (c == '_' && digit && i + 1 < s.len) {
-            digit = false;
-            continue;
-        }
-        if (c < '0' || c > '9' || !checked_mul(v, 10, &v) || !checked_add(v, (uint64_t)(c - '0'), &v))
+        bool between = c == '_' && digit && i + 1 < s.len;
+        if (!between && (c < '0' || c > '9'))
             return false;
-        digit = true;
+        digit = !between;
+        zero = zero && (between || c == '0');
     }
-    *out = v;
-    return digit && (!minus || v == 0);
+    digit = digit && (!minus || zero);
+    for (size_t i = 0; digit && i < s.len; i++)
+        if (s.ptr[i] != '_' && (n || s.ptr[i] != '0'))
+            at[n++] = s.ptr[i]; /* bounded: no more than were read */
+    *out = str_of(at, n);
+    return digit;
+}
+
+/* index_of - DIGITS as a number; those from 2^63 on, which pickle.py takes, each get one of their own.
+ * MAY_ADD: also those that were not met. */
+static bool index_of(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
+{
+    const uint64_t first = (uint64_t)1 << 63;
+    bool fits = true;
+    uint32_t met;
+    *out = 0;
+    for (size_t i = 0; i < digits.len && fits; i++)
+        fits = checked_mul(*out, 10, out) && checked_add(*out, (uint64_t)(digits.ptr[i] - '0'), out);
+    if (fits && *out < first)
+        return true;
+    if (!t->huge && !(t->huge = map_new(16)))
+        return tracer_memory(t);
+    met = map_get(t->huge, digits);
+    if (met == MAP_NONE && may_add) {
+        ckpt_str key = arena_str(t->a, digits);
+        met = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
+        if (!key.ptr || !map_put(t->huge, key, met, NULL))
+            return tracer_memory(t);
+    }
+    *out = met == MAP_NONE ? UINT64_MAX : first + met;
+    return true;
 }
 
 bool tracer_memo_line(struct tracer *t)
 {
-    char text[LONGEST_NAME];
-    size_t n;
+    struct line l = {.at = t->line, .cap = t->cap_line, .grows = true};
+    ckpt_str digits;
     uint64_t index;
-    if (!tracer_line(t, text, &n))
+    bool ok = line(t, &l);
+    t->line = l.at;
+    t->cap_line = l.cap;
+    if (!ok)
         return false;
-    if (!index_of(str_of(text, n), &index))
-        return bad(t, "has {'%.*s'} where {=the number of a memo entry} belongs", STR_ARG(str_of(text, n)));
-    return t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index);
+    ckpt_str text = str_of(l.n ? l.at : "", l.n);
+    if (!index_digits(text, l.at, &digits))
+        return bad(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
+                   text.len > 64 ? 64 : (int)text.len, text.ptr);
+    return index_of(t, digits, t->op == PICKLE_PUT, &index) &&
+           (t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
 }

@@ -25,6 +25,7 @@ struct tracer {
     size_t memo_len, memo_cap, nfar, cap_far;
     uint64_t memo_count;
     map *sparse;     /* index -> position in far */
+    map *huge;       /* digits of an index from 2^63 on -> how many of those were met before */
     uint64_t buffer; /* framed: where the loader's buffer ends; flat: the frame's end, UINT64_MAX in none */
     uint64_t at;     /* of the opcode that runs */
     uint64_t start;
@@ -32,7 +33,11 @@ struct tracer {
     struct trace_global *names[SEEN_NAMES];   /* lately met */
     struct trace_global *by_refs[SEEN_NAMES]; /* the same, by what STACK_GLOBAL took for them */
     trace_ref name_refs[SEEN_NAMES][2];
-    bool jumped; /* framed: the argument was not read where the opcode stands */
+    char *line; /* of GET and PUT */
+    size_t cap_line;
+    struct trace_node *spare_nodes; /* that may be used again */
+    trace_ref *spare_items[9];      /* arrays of 2^i items */
+    bool jumped;                    /* framed: the argument was not read where the opcode stands */
     arena *a;
     reader r;
     size_t want;
@@ -55,7 +60,7 @@ bool tracer_cross(struct tracer *t, uint64_t n);
 /* tracer_skip - N bytes of text; BYTES: loaders read them in one go wherever they lie. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool bytes);
 /* tracer_line - one of text, without its newline, into COPY (LONGEST_NAME bytes; may be
- * NULL, as NCOPY), cut where that is full. */
+ * NULL, as NCOPY), cut after the last character that fits. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
 bool tracer_mark(struct tracer *t);
 /* tracer_unmark - takes the last mark away; *FROM: the item behind it. */

@@ -26,6 +26,8 @@ struct scan {
     int (*tell)(void *user, const ckpt_scan_record *record);
     void *user;
     bool cancelled;
+    uint64_t opcodes_left; /* that may still be followed in the file, in all readings */
+    bool gave_up;      /* bytes were not tried to their end as a pickle, for want of those, or of memory */
     ckpt_error failed; /* the first lack of memory or disk; then nothing that was found, or not, counts */
     ckpt_scan_result *result;
     /* Of op/scan.c: begin a pickle, which then takes steps. WEIGH only finds out how it

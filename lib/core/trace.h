@@ -23,7 +23,7 @@ enum trace_kind {
 
 struct trace_node {
     uint8_t kind; /* enum trace_kind */
-    bool shared; /* the memo has it, or the stack has it twice */
+    bool shared;  /* the memo has it, or the stack has it twice */
     uint16_t cap;
     uint32_t kept; /* items that are in ITEMS: the first ones */
     uint64_t n;    /* items there are */
@@ -48,8 +48,25 @@ enum trace_what {
     TRACE_STEP_MEMO,  /* an entry is put again */
     TRACE_STEP_FRAME, /* an argument or a frame crosses the end of a frame */
     TRACE_STEP_LEFT,  /* number: items that lie on the stack at STOP */
+    TRACE_STEP_HELD,   /* subject: a global in a value or the result, not called there */
     TRACE_STEP_DROP,   /* POP of a call's result that nothing else has; subject: the call */
-    TRACE_STEP_PAYLOAD /* subject: a text or bytes that begin like a file, at START; number 1: latin1 text */
+    TRACE_STEP_PAYLOAD /* subject: a text or bytes that may be a file; see payload */
+};
+
+/* How the bytes of a payload are kept. */
+enum trace_as {
+    TRACE_AS_BYTES,
+    TRACE_AS_LATIN1,  /* text, each character up to U+00FF a byte */
+    TRACE_AS_UNICODE, /* the line of UNICODE */
+    TRACE_AS_STRING   /* that of STRING, without its quotes */
+};
+
+struct trace_payload {
+    uint64_t start, size;
+    enum trace_as as;
+    bool pickle;            /* it does not begin like a file, but may run as a pickle */
+    unsigned char head[64]; /* the first bytes that it stands for */
+    size_t nhead;
 };
 
 struct trace;
@@ -63,7 +80,7 @@ struct trace_step {
     uint64_t offset; /* of the opcode, in its source */
     uint64_t number;
     trace_ref subject, with;
-    uint64_t start, size;
+    const struct trace_payload *payload;
 };
 
 struct trace {
@@ -80,7 +97,7 @@ struct trace_end {
     uint64_t opcodes, calls;
     uint64_t arrays; /* of joblib, whose bytes were passed over */
     uint64_t array_bytes;
-    uint64_t array;  /* where those of the first array of numbers begin; UINT64_MAX: there is none */
+    uint64_t array;          /* where those of the first array of numbers begin; UINT64_MAX: there is none */
     uint64_t first_use[256]; /* offset of each opcode's first use; UINT64_MAX: none */
 };
 

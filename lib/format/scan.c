@@ -240,6 +240,15 @@ static const char *is_packed(struct scanner *x, const struct probe *p, const str
     return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text(x->s, p->src)) ? "zlib" : NULL;
 }
 
+/* scan_failed_trial - text that is called as pickles are and goes some way as one: a loader is given it, and
+ * whether all loaders fail where this does is not known. */
+static bool scan_failed_trial(struct scanner *x, source *src, ckpt_str where, const struct scan_trial *t)
+{
+    return !x->promised || t->opcodes < 2 ||
+           scan_found(x->s, SCAN_PKL013, where, src, t->at,
+                      "text, called as a pickle is and beginning as one: %s", t->why.what);
+}
+
 /* by_rest - what no first bytes tell for certain. */
 static ckpt_status by_rest(struct scanner *x, const struct probe *p, ckpt_str where, enum scan_role role,
                            uint64_t *known, ckpt_error *err)
@@ -250,7 +259,8 @@ static ckpt_status by_rest(struct scanner *x, const struct probe *p, ckpt_str wh
         x->format = x->depth ? x->format : "torch-legacy";
         return scan_legacy(x, src, where, known, err);
     }
-    if (scan_is_pickle(x, src, 0, src->size, role == SCAN_FILE || role == SCAN_MEMBER)) {
+    struct scan_trial trial;
+    if (scan_try_pickle(x, src, 0, role == SCAN_FILE || role == SCAN_MEMBER, &trial)) {
         x->format = x->depth ? x->format : "pickle";
         return scan_pickles(x, src, where, known, err);
     }
@@ -262,6 +272,7 @@ static ckpt_status by_rest(struct scanner *x, const struct probe *p, ckpt_str wh
     if (kind)
         return scan_packed(x, src, where, kind, known, err);
     if (is_text(x->s, src)) {
+        CKPT_TRY(told(scan_failed_trial(x, src, where, &trial)));
         x->format = x->depth || x->format ? x->format : "text";
         return scan_text(x, src, where, known, err);
     }
@@ -329,14 +340,29 @@ ckpt_status scan_stray(struct scanner *x, source *src, ckpt_str outer, uint64_t 
     return st;
 }
 
+/* opcodes_for - how many opcodes are followed in a file of SIZE bytes. A pickle has no more of them than
+ * bytes, and is followed a few times; what archives unpack to, and what is read again in many places, has to
+ * come from the second term. */
+static uint64_t opcodes_for(uint64_t size)
+{
+    uint64_t n;
+    return checked_mul(size, 16, &n) && checked_add(n, (uint64_t)64 << 20, &n) ? n : UINT64_MAX;
+}
+
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
     struct scanner x = {
         .s = s, .path = path, .a = arena_new((uint64_t)256 << 20), .promised = scan_promised(str_c(path))};
     uint64_t known = 0;
+    s->opcodes_left = opcodes_for(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
     if (st == CKPT_OK && !scan_suffix(&x))
         st = CKPT_ECANCELLED;
+    if (st == CKPT_OK && s->gave_up)
+        st = told(
+            scan_found(s, SCAN_PKL013, str_of("", 0), NULL, CKPT_NO_OFFSET,
+                       "bytes that may be a pickle take more opcodes or memory to follow than a file of its "
+                       "size may take"));
     if (s->cancelled)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
     s->result->format = x.format;

@@ -63,6 +63,15 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
  * else, as the archive that they open. */
 ckpt_status scan_end_archive(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
 
+/* How far bytes went as a pickle that were not taken for one. */
+struct scan_trial {
+    uint64_t opcodes, at; /* that were followed, and where it broke off */
+    ckpt_error why;
+};
+
+/* scan_try_pickle - scan_is_pickle; where it says no, *TRIAL is how far the first pickle went, unless that
+ * came to its STOP: then there are 0 opcodes. */
+bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial);
 /* scan_is_pickle - do the bytes from POS on run as a pickle, as far as that is no chance? By
  * HEAD, two bytes of a protocol are enough: too little where numbers are kept. */
 bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head);

@@ -9,22 +9,16 @@
 #include <inttypes.h>
 
 #include "base/utf8.h"
+#include "codec/pickle_line.h"
 #include "codec/pickle_trace.h"
 #include "format/scan.h"
 #include "io/reader.h"
 
-#define PICKLES  65536u /* in one stream */
-#define IN_A_ROW 16u    /* that do nothing, before one that does */
-
-/* A value that begins like a file of its own. */
-struct payload {
-    uint64_t start, size;
-    bool text; /* bytes that a protocol before 3 keeps as text */
-};
+#define PICKLES 65536u /* in one stream */
 
 struct follow {
     struct scanner *x;
-    struct payload *payloads;
+    struct trace_payload *payloads;
     size_t npayloads, cap_payloads;
     bool telling, full;
 };
@@ -34,13 +28,13 @@ static bool take_step(void *user, const struct trace_step *s)
     struct follow *f = user;
     struct scan *to = f->x->s;
     if (s->what == TRACE_STEP_PAYLOAD && !f->telling) {
-        struct payload *grown = arena_grow(f->x->a, f->payloads, f->npayloads, &f->cap_payloads,
-                                           f->npayloads + 1, sizeof *grown);
+        struct trace_payload *grown = arena_grow(f->x->a, f->payloads, f->npayloads, &f->cap_payloads,
+                                                 f->npayloads + 1, sizeof *grown);
         f->full = f->full || !grown;
         if (f->full)
             return arena_full(f->x->a) || !scan_failed(to, CKPT_ENOMEM, NULL);
         f->payloads = grown;
-        grown[f->npayloads++] = (struct payload){s->start, s->size, s->number != 0};
+        grown[f->npayloads++] = *s->payload;
     }
     return to->step(to->judge, s);
 }
@@ -62,6 +56,7 @@ static ckpt_status once(struct follow *f, const struct scan_pickle *p, struct tr
     struct trace_options o = {.framed = p->framed,
                               .plain = p->plain,
                               .payloads = !p->framed && !p->plain,
+                              .left = &s->opcodes_left,
                               .step = take_step,
                               .user = f};
     ckpt_error why;
@@ -115,13 +110,15 @@ static bool latin1_count(struct scan *s, source *src, uint64_t start, uint64_t n
     return ok && lead == 0;
 }
 
-/* part_of - the bytes that payload V stands for; NULL: its text is no bytes. */
-static ckpt_status part_of(struct scan *s, source *src, const struct payload *v, source **out,
+/* part_of - the bytes that payload V stands for; NULL: it stands for none. */
+static ckpt_status part_of(struct scan *s, source *src, const struct trace_payload *v, source **out,
                            ckpt_error *err)
 {
     uint64_t count;
     *out = NULL;
-    if (!v->text)
+    if (v->as == TRACE_AS_UNICODE || v->as == TRACE_AS_STRING)
+        return pickle_line_spool(v, src, out, err);
+    if (v->as == TRACE_AS_BYTES)
         return source_slice(src, v->start, v->size, out, err);
     return latin1_count(s, src, v->start, v->size, &count)
                ? source_latin1(src, v->start, v->size, count, out, err)
@@ -141,7 +138,7 @@ static bool encoded(struct scan *s, source *part)
     return head[0] == 'g' && head[1] == 'A' && head[2] >= 'I' && head[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, const struct payload *v,
+static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, const struct trace_payload *v,
                                 ckpt_error *err)
 {
     struct scanner *x = f->x;
@@ -155,8 +152,10 @@ static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, c
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     CKPT_TRY(part_of(x->s, p->src, v, &part, err));
-    if (!part)
+    if (!part || (v->pickle && !scan_is_pickle(x, part, 0, part->size, false))) {
+        source_unref(part);
         return CKPT_OK;
+    }
     /* "UEsDB" is base64 of an archive, and a SHORT_BINSTRING: what is told does not spare a look */
     bool go = !encoded(x->s, part) ||
               scan_found(x->s, SCAN_PKL011, p->where, p->src, v->start,
@@ -230,7 +229,7 @@ static ckpt_status as_pickle(struct follow *f, struct scan_pickle *p, uint64_t a
 {
     struct scanner *x = f->x;
     struct trial t = {.s = x->s, .from = array};
-    struct trace_options o = {.plain = true, .step = try_step, .user = &t};
+    struct trace_options o = {.plain = true, .left = &x->s->opcodes_left, .step = try_step, .user = &t};
     struct trace_end end;
     ckpt_error why;
     if (scan_failed(x->s, pickle_trace(p->src, p->pos, p->src->size, &o, &end, &why), &why))
@@ -284,16 +283,16 @@ ckpt_status scan_one_pickle(struct scanner *x, source *src, ckpt_str where, uint
 
 /* runs - one pickle at POS: what it does tells it from chance, and of the FIRST how it ends, too. */
 static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool first,
-                 struct trace_end *e)
+                 struct trace_end *e, ckpt_error *why)
 {
     struct trial t = {.s = x->s};
-    struct trace_options o = {.step = try_step, .user = &t};
-    ckpt_error why;
+    struct trace_options o = {.left = &x->s->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
-    ckpt_status st = pickle_trace(src, pos, end, &o, e, &why);
-    if (scan_failed(x->s, st, &why))
+    ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
+    if (scan_failed(x->s, st, why))
         return false;
     bool acts = t.calls > 0 || t.suspect || (x->promised && t.imports && !t.odd);
+    x->s->gave_up = x->s->gave_up || (!acts && st == CKPT_ELIMIT);
     if (acts || st == CKPT_ECANCELLED || !first || !e->stopped)
         return acts;
     if (e->next + 1 == end) /* bounded: before the end */
@@ -301,22 +300,45 @@ static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t en
     return (t.imports && !t.odd) || e->next == end || last == '\n';
 }
 
-bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
+/* row - at *POS, one pickle after the other until one does something: it does, and *POS is where that
+ * begins. Of more than are followed, the next one is taken for such a one. */
+static bool row(const struct scanner *x, source *src, uint64_t *pos, uint64_t end, struct scan_trial *trial)
 {
-    unsigned char begin[2];
-    if (end - pos < 2 || !scan_read(x->s, src, pos, begin, 2))
-        return false;
-    if (head && begin[0] == 0x80 && begin[1] <= 5)
-        return true;
     bool stopped = true;
-    for (unsigned i = 0; i < IN_A_ROW && stopped && pos < end; i++) {
+    *trial = (struct scan_trial){.why.status = CKPT_OK};
+    for (uint32_t i = 0; stopped && *pos < end; i++) {
         struct trace_end e;
-        if (runs(x, src, pos, end, i == 0, &e))
+        ckpt_error why;
+        if (i == PICKLES || runs(x, src, *pos, end, i == 0, &e, &why))
             return true;
         stopped = e.stopped;
-        pos = e.next;
+        if (i == 0 && !stopped)
+            *trial = (struct scan_trial){e.opcodes, e.next, why};
+        *pos = e.next;
     }
     return false;
+}
+
+static bool has_protocol(const struct scanner *x, source *src, uint64_t pos, uint64_t end)
+{
+    unsigned char begin[2];
+    return end - pos >= 2 && scan_read(x->s, src, pos, begin, 2) && begin[0] == 0x80 && begin[1] <= 5;
+}
+
+bool scan_try_pickle(const struct scanner *x, source *src, uint64_t pos, bool head, struct scan_trial *trial)
+{
+    *trial = (struct scan_trial){.why.status = CKPT_OK};
+    if (src->size - pos < 2) /* bounded: inside the source */
+        return false;
+    return (head && has_protocol(x, src, pos, src->size)) || row(x, src, &pos, src->size, trial);
+}
+
+bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t end, bool head)
+{
+    struct scan_trial trial;
+    if (end - pos < 2)
+        return false;
+    return (head && has_protocol(x, src, pos, end)) || row(x, src, &pos, end, &trial);
 }
 
 /* ------------------------------------------------------------------ streams */
@@ -333,11 +355,15 @@ static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64
 
 ckpt_status scan_pickles(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
 {
-    uint64_t pos = 0;
+    uint64_t pos = 0, acts = 0; /* up to where one acts, all are pickles */
+    struct scan_trial trial;
     bool stopped = true;
     for (uint32_t i = 0; i < PICKLES && stopped && pos < src->size; i++) {
-        if (i && !scan_is_pickle(x, src, pos, src->size, true))
-            break;
+        if (i && pos > acts && !has_protocol(x, src, pos, src->size)) {
+            acts = pos;
+            if (src->size - pos < 2 || !row(x, src, &acts, src->size, &trial)) /* bounded: inside */
+                break;
+        }
         CKPT_TRY(scan_one_pickle(x, src, where, &pos, &stopped, err));
     }
     *known += pos; /* bounded: inside the source */

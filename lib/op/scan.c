@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "op/scan_objects.h"
 #include "op/weights_only.h"
 
 #define NAMES_MAX   ((uint64_t)16 << 20) /* memory for names that were met */
@@ -199,23 +200,6 @@ static bool loads_bytes(const struct trace_global *g)
     return str_is(g->module, "torch.storage") && str_is(g->name, "_load_from_bytes");
 }
 
-/* by_torch - is the payload of S what torch.save makes of a storage? It is followed as torch.load does
- * then; of anything else, that reads what it likes. Text stands for bytes by latin1. */
-static bool by_torch(const struct judge *j, const struct trace_step *s)
-{
-    unsigned char b[64];
-    size_t n = s->size < sizeof b ? (size_t)s->size : sizeof b, to = 0;
-    bool text = s->opcode == 'X' || s->opcode == 0x8c || s->opcode == 0x8d;
-    if (text != (s->number != 0) || !scan_read(j->s, j->p.src, s->start, b, n))
-        return false;
-    for (size_t i = 0; text && i < n; i++, to++) {
-        bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
-        b[to] = two ? (unsigned char)(b[i] << 6 | (b[i + 1] & 0x3f)) : b[i];
-        i += two;
-    }
-    return scan_torch_stream(b, text ? to : n);
-}
-
 /* opened - is R a constant that is scanned by itself, as it is or by latin1? */
 static bool opened(const struct judge *j, trace_ref r)
 {
@@ -345,7 +329,7 @@ static bool import(struct judge *j, const struct trace_step *s)
     if (v > j->s->result->verdict && v == CKPT_SCAN_ALLOW_LISTED)
         j->s->result->verdict = v;
     if (v == CKPT_SCAN_ALLOW_LISTED || loads_bytes(g))
-        return true; /* of the latter, calls tell */
+        return true; /* of the latter, calls and held() tell */
     if (!j->telling) {
         j->worth = true;
         return true;
@@ -380,6 +364,14 @@ static bool finding(struct judge *j, const struct trace_step *s, enum scan_rule 
     return go;
 }
 
+/* held - of what loads bytes and is not simply called: who has it may call it with any. */
+static bool held(struct judge *j, const struct trace_step *s)
+{
+    const struct trace_global *g = trace_global(s->subject);
+    return !loads_bytes(g) ||
+           finding(j, s, SCAN_PKL002, g, 0, "kept in a value, from where it may be called with any bytes");
+}
+
 static bool once(struct judge *j, const struct trace_step *s, unsigned flag, enum scan_rule rule,
                  const char *text)
 {
@@ -389,8 +381,8 @@ static bool once(struct judge *j, const struct trace_step *s, unsigned flag, enu
     return finding(j, s, rule, NULL, 0, text);
 }
 
-/* change - BUILD, APPEND … on something that is no plain container. What a listed
- * call made may be filled; an import belongs to the program that loads. */
+/* change - BUILD, APPEND … on something that is no plain container. What a listed call made may be filled
+ * as its writers do; an import belongs to the program that loads. */
 static bool change(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
@@ -400,7 +392,28 @@ static bool change(struct judge *j, const struct trace_step *s)
                        "writes to it: every later user of the module is affected");
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
         return finding(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
-    return true;
+    g = n && n->kind == TRACE_CALL ? called(j->s, s, n->items[0]) : NULL;
+    if (!g || verdict_of(g) != CKPT_SCAN_ALLOW_LISTED)
+        return true; /* the call is a finding */
+    struct pair p = modern(g);
+    const char *why = object_change(s, n, p.module, p.name);
+    return !why || finding(j, s, SCAN_PKL003, g, s->with, why);
+}
+
+/* names_tensor - is the constant R an id of torch? A number or digits, of 0.1; of protocol 0, which knows
+ * ids of one line alone, how Python shows ('storage', …). What cannot be read is kept, and is one. */
+static bool names_tensor(struct scan *to, const struct trace_step *s, trace_ref r)
+{
+    arena *a = arena_new(ARGS_MAX);
+    ckpt_value *v = shown(to, s, r, a, 1);
+    bool text = v && (v->type == CKPT_V_STR || v->type == CKPT_V_STR8 || v->type == CKPT_V_BYTES);
+    bool number = !v || v->type == CKPT_V_INT || v->type == CKPT_V_BIGINT || (text && v->u.str.len > 0);
+    for (size_t i = 0; text && i < v->u.str.len; i++)
+        number = number && v->u.str.ptr[i] >= '0' && v->u.str.ptr[i] <= '9';
+    if (text && s->opcode == 'P')
+        number = number || str_starts(v->u.str, STR_LIT("('storage', "));
+    arena_free(a);
+    return number;
 }
 
 /* persid - torch's ids: ('storage', …), ('module', …), numbers. */
@@ -408,8 +421,8 @@ static bool persid(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *n = trace_node(s->subject);
     trace_ref first = item(s->subject, 0);
-    if (s->opcode == 'P' || !n || (n->kind == TRACE_TUPLE && n->n == 0))
-        return true; /* text and numbers name tensors of torch 0.1 and of other loaders */
+    if ((!n && names_tensor(j->s, s, s->subject)) || (n && n->kind == TRACE_TUPLE && n->n == 0))
+        return true;
     if (first && (text_is(j->s, s, first, "storage") || text_is(j->s, s, first, "module")))
         return true;
     return once(j, s, PERSID_TOLD, SCAN_PKL012, "a persistent id that is no (\"storage\", …)");
@@ -444,9 +457,10 @@ static bool step(void *user, const struct trace_step *s)
         return finding(j, s, SCAN_PKL007, NULL, 0,
                        "goes beyond the end of a frame: some loaders refuse it, some read other opcodes");
     case TRACE_STEP_DROP: return drop(j, s);
-    case TRACE_STEP_PAYLOAD:
-        return !by_torch(j, s) || map_put_num(j->payloads, s->subject, 1, NULL) ||
-               !scan_failed(j->s, CKPT_ENOMEM, NULL);
+    case TRACE_STEP_HELD: return held(j, s);
+    case TRACE_STEP_PAYLOAD: /* what torch.save makes of a storage is followed as torch.load does */
+        return !scan_torch_stream(s->payload->head, s->payload->nhead) ||
+               map_put_num(j->payloads, s->subject, 1, NULL) || !scan_failed(j->s, CKPT_ENOMEM, NULL);
     }
     return true;
 }

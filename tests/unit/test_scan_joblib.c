@@ -189,7 +189,8 @@ static void arrays_may_follow_each_other(void)
     struct scanned s = scan(TEXT("\x80\x03](" AGAIN AGAIN "e."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.in_tensors == 48);
     s = scan(TEXT("\x80\x03" AGAIN "}b.")); /* the same one built twice */
-    SAYS(s, 1, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
+    SAYS(s, 2, "PKL013", sizeof("\x80\x03" AGAIN), "not stated plainly");
+    SAYS(s, 2, "PKL003", sizeof("\x80\x03" AGAIN), "once more after BUILD");
 }
 
 static void arrays_that_are_not_all_there_are_told(void)

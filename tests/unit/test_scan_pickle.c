@@ -54,6 +54,132 @@ static void bytes_behind_are_told(void)
     SAYS(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
 }
 
+/* However many do nothing, the next one is followed; of more than are, what comes last counts as one. */
+static void the_last_of_many_is_followed(void)
+{
+    for (size_t n = 15; n < 40000; n = n * 3 + 1) {
+        buf b;
+        buf_init(&b, 1 << 20);
+        for (size_t i = 0; i < n; i++)
+            buf_text(&b, "N.");
+        buf_text(&b, "cos\nsystem\n(S'id'\ntR.");
+        SAYS(scan_these(b.data, b.len, 0), 1, "PKL002", 2 * n + 19, "");
+        buf_free(&b);
+    }
+    char *row = malloc(140000);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(row);
+    for (size_t i = 0; i < 140000; i++)
+        row[i] = "N."[i % 2];
+    SAYS(scan_these(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes behind STOP");
+    free(row);
+}
+
+/* pickle.py takes a line that the end of the file cuts, and drops its last byte; INST calls then. */
+static void a_line_cut_by_the_end_is_a_line(void)
+{
+    struct scanned s = scan(TEXT("(S'id'\niposix\nsystemX"));
+    SAYS(s, 2, "PKL002", 7, "");
+    SAYS(s, 2, "PKL006", 21, "the pickle ends without STOP");
+    SAYS(scan_so(TEXT("(S'id'\niposix\nsystemX"), ".txt", NULL, 0), 3, "PKL002", 7, "");
+    SAYS(scan_so(TEXT("(S'id'\niposix\nsystemX"), ".pkl", NULL, 0), 2, "PKL002", 7, "");
+    SAYS(scan(TEXT("cos\n")), 2, "PKL002", 0, ""); /* pickle.py imports it, and then finds no name in it */
+    CU_ASSERT_EQUAL(scan(TEXT("cos")).findings, 0);
+    s = scan(TEXT("\x80\x04\x95\x16\0\0\0\0\0\0\0(S'id'\niposix\nsystemX"));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+}
+
+/* Text that is called as pickles are: where following it fails, nothing is said of what a loader does. */
+static void text_that_fails_as_a_pickle_is_not_clean(void)
+{
+    SAYS(scan_so(TEXT("I1\np-1\n0cos\nsystem\n(S'id'\ntR."), ".pkl", NULL, 0), 2, "PKL013", 3,
+         "text, called as a pickle is and beginning as one");
+    CU_ASSERT_EQUAL(scan_so(TEXT("I1\np-1\n0cos\nsystem\n"), ".txt", NULL, 0).findings, 0);
+    SAYS(scan_so(TEXT("version https://git-lfs.github.com/spec/v1\n"), ".pt", NULL, 0), 1, "FMT006",
+         CKPT_NO_OFFSET, "");
+}
+
+/* What loads bytes is harmless only where it is called there and then, with bytes that are followed. */
+#define LOADS "ctorch.storage\n_load_from_bytes\n"
+
+static void what_loads_bytes_is_not_kept(void)
+{
+    static const ckpt_str kept[] = {
+#define KEPT(bytes) {bytes, sizeof(bytes) - 1}
+        KEPT(LOADS "."),
+        KEPT(LOADS "p0\n0g0\n."),
+        KEPT("](" LOADS "e."),
+        KEPT("}S'a'\n" LOADS "s."),
+        KEPT("(S'a'\n" LOADS "d."),
+        KEPT(LOADS "\x85."),
+        KEPT("ccollections\ndefaultdict\n(" LOADS "tR."),
+        KEPT("(" LOADS "icollections\nOrderedDict\n."),
+        KEPT("ctypes\nSimpleNamespace\n)R}S'append'\n" LOADS "sbC\x01xa."),
+        KEPT("ccollections\nOrderedDict\n)R" LOADS "b."),
+    };
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        struct scanned s = scan(kept[i]);
+        CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    }
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOADS "0N.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2" LOADS "q\0000N.")).findings, 0);
+}
+
+/* BUILD, APPEND and their like call what an object's state holds; picklers do each only where it is natural.
+ * */
+#define SPACE "ctypes\nSimpleNamespace\n)R"
+#define STATE "}S'append'\nc_codecs\nencode\nsb"
+#define ODD   "ccollections\nOrderedDict\n)R"
+
+static void objects_are_filled_as_picklers_do(void)
+{
+    static const ckpt_str odd[] = {
+        KEPT(SPACE STATE "S'a'\na."),
+        KEPT(SPACE STATE "(S'a'\ne."),
+        KEPT(SPACE STATE "(S'a'\n\x90."),
+        KEPT(SPACE STATE "S'a'\nS'a'\ns."),
+        KEPT(SPACE STATE "(S'a'\nS'a'\nu."),
+        KEPT(SPACE STATE "}b."),
+        KEPT("ctypes\nSimpleNamespace\n(S'a'\ntR}b."), /* since Python 3.13 its argument may be a dict */
+        KEPT("cargparse\nNamespace\n)RNa."),
+        KEPT(ODD STATE "Na."),
+        KEPT(ODD "Na."),
+        KEPT("ctorch._tensor\n_rebuild_from_type_v2\n(ctorch\nSize\nctorch\nTensor\n)}tR}b."),
+        KEPT("ctorch\nSize\n)RNNs."),
+    };
+    static const ckpt_str usual[] = {
+        KEPT(SPACE STATE "."),
+        KEPT(ODD "NNs(NNNNu" STATE "."),
+        KEPT("ccollections\ndeque\n)RNa(NNe."),
+        KEPT("c__builtin__\nset\n)R(NN\x90."),
+        KEPT("c__builtin__\nlist\n)R(NNeNaNNs(NNu."),
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct scanned s = scan(odd[i]);
+        if (s.findings != 1 || strcmp(s.first.id, "PKL003") != 0)
+            scan_says(&s, 0, "", 0, "", (int)i);
+        CU_ASSERT(s.findings == 1 && strcmp(s.first.id, "PKL003") == 0);
+    }
+    for (size_t i = 0; i < sizeof usual / sizeof *usual; i++)
+        CU_ASSERT_EQUAL(scan(usual[i]).findings, 0);
+}
+
+static void persistent_ids_that_are_texts_are_told(void)
+{
+    SAYS(scan(TEXT("\x80\2X\1\0\0\0aQ.")), 1, "PKL012", 8, "");
+    SAYS(scan(TEXT("Pa\n.")), 1, "PKL012", 0, "");
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2X\2\0\0\00012Q.")).findings, 0); /* torch 0.1 */
+    CU_ASSERT_EQUAL(scan(TEXT("P12\n.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("P('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 60)\n.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("\x80\2K\1Q.")).findings, 0);
+}
+
+static void plain_types_are_harmless(void)
+{
+    CU_ASSERT_EQUAL(scan(TEXT("ctorch.torch_version\nTorchVersion\n(S'2.1'\nt\x81.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("(cnumpy\nfloat64\ncnumpy\nint32\ncnumpy\nbool_\nt.")).findings, 0);
+    CU_ASSERT_EQUAL(scan(TEXT("cnumpy\nobject_\n.")).findings, 1);
+}
+
 /* More pickles than are followed: what comes behind them is not called clean. */
 static void rows_without_end_are_told(void)
 {
@@ -181,6 +307,13 @@ void suite_scan_pickle(void)
     UNIT(text_that_runs_is_a_pickle);
     UNIT(bytes_behind_are_told);
     UNIT(rows_without_end_are_told);
+    UNIT(the_last_of_many_is_followed);
+    UNIT(a_line_cut_by_the_end_is_a_line);
+    UNIT(text_that_fails_as_a_pickle_is_not_clean);
+    UNIT(what_loads_bytes_is_not_kept);
+    UNIT(objects_are_filled_as_picklers_do);
+    UNIT(persistent_ids_that_are_texts_are_told);
+    UNIT(plain_types_are_harmless);
     UNIT(values_are_looked_into);
     UNIT(bytes_kept_as_text_are_looked_into);
     UNIT(legacy_files_may_end_early);

@@ -50,8 +50,8 @@ static void reads_memo_numbers_as_int_does(void)
         {"12_", false},
         {"1x", false},
         {"1/", false},
-        {"99999999999999999999999", false},
-        {"18446744073709551619", false},
+        {"99999999999999999999999", false}, /* numbers, but not 12 */
+        {"18446744073709551628", false},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char pickle[100];
@@ -60,6 +60,40 @@ static void reads_memo_numbers_as_int_does(void)
         CU_ASSERT_EQUAL(follow(pickle, (size_t)n, &next), cases[i].number ? CKPT_OK : CKPT_EFORMAT);
         CU_ASSERT_EQUAL(next, cases[i].number ? (uint64_t)n : 6); /* where it breaks off */
     }
+}
+
+/* Entries of any number, in lines of any length, are each their own. */
+static void reads_memo_numbers_of_any_size(void)
+{
+    static const struct {
+        const char *put, *get;
+        bool same;
+    } cases[] = {
+        {"18446744073709551615", "18446744073709551615", true},
+        {"18446744073709551616", "1_8446744073709551616", true},
+        {"18446744073709551616", "0", false},
+        {"18446744073709551617", "18446744073709551616", false},
+        {"9223372036854775808", "9223372036854775807", false},
+        {"9223372036854775808", "9223372036854775809", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        for (size_t zeros = 0; zeros < 10000; zeros += 3333) {
+            uint64_t next;
+            buf b;
+            buf_init(&b, 1 << 20);
+            buf_text(&b, "Np");
+            for (size_t z = 0; z < zeros; z++)
+                buf_byte(&b, '0');
+            buf_text(&b, cases[i].put);
+            buf_text(&b, "\n0g");
+            for (size_t z = 0; z < zeros; z++)
+                buf_byte(&b, '0');
+            buf_text(&b, cases[i].get);
+            buf_text(&b, "\n.");
+            CU_ASSERT_EQUAL(follow((const char *)b.data, b.len, &next),
+                            cases[i].same ? CKPT_OK : CKPT_EFORMAT);
+            buf_free(&b);
+        }
 }
 
 /* A line may lie over the edge of the window, whatever its place there; without an end it is told. */
@@ -197,7 +231,7 @@ static void reads_over_the_edge_of_the_first_window(void)
         buf_put(&b, "C\x12PK\3\4nnnnnnnnnnnnnn", 20);
         buf_text(&b, "cposix\nsystem\n.");
         CU_ASSERT_EQUAL(with(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 0, &stop), CKPT_OK);
-        CU_ASSERT_EQUAL(stop.steps, 3); /* the value, the name, what is left */
+        CU_ASSERT_EQUAL(stop.steps, 4); /* the value, the name, that it is the result, what is left */
         buf_free(&b);
     }
 }
@@ -205,6 +239,7 @@ static void reads_over_the_edge_of_the_first_window(void)
 void suite_tracer(void)
 {
     UNIT(reads_memo_numbers_as_int_does);
+    UNIT(reads_memo_numbers_of_any_size);
     UNIT(reads_lines_over_the_edge);
     UNIT(stops_at_any_step);
     UNIT(takes_no_more_than_it_may);

@@ -1,0 +1,109 @@
+/* pickle_line.c - see pickle_line.h. */
+#include "codec/pickle_line.h"
+
+#include <string.h>
+
+#include "io/reader.h"
+
+enum { NORMAL, SLASH, HEX, OCTAL };
+
+static int hex(unsigned char c)
+{
+    unsigned char low = c | 0x20;
+    return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
+}
+
+/* slash - C comes after a backslash. */
+static int slash(struct pickle_line *l, unsigned char c, unsigned char out[2])
+{
+    static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
+    const char *at = c ? strchr(names, c) : NULL;
+    l->state = NORMAL;
+    l->value = 0;
+    if (l->unicode ? c == 'u' || c == 'U' : c == 'x') {
+        l->state = HEX;
+        l->digits = c == 'x' ? 2 : c == 'u' ? 4 : 8;
+        return 0;
+    }
+    if (!l->unicode && c >= '0' && c <= '7') {
+        l->state = OCTAL;
+        l->digits = 2;
+        l->value = c - '0';
+        return 0;
+    }
+    out[0] = !l->unicode && at ? (unsigned char)bytes[at - names] : '\\';
+    out[1] = c;
+    return !l->unicode && at ? 1 : 2;
+}
+
+int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[2])
+{
+    int n = 0;
+    if (l->state == SLASH)
+        return slash(l, c, out);
+    if (l->state == HEX) {
+        if (hex(c) < 0)
+            return -1;
+        l->value = l->value << 4 | (uint32_t)hex(c); /* bounded: 8 digits at most */
+        l->state = --l->digits ? HEX : NORMAL;
+        out[0] = (unsigned char)l->value;
+        return l->state == HEX ? 0 : l->value > 0xff ? -1 : 1;
+    }
+    if (l->state == OCTAL) {
+        bool more = l->digits && c >= '0' && c <= '7';
+        l->value = more ? l->value << 3 | (uint32_t)(c - '0') : l->value; /* bounded: 3 digits */
+        l->digits -= more;
+        if (more && l->digits)
+            return 0;
+        out[n++] = (unsigned char)l->value;
+        l->state = NORMAL;
+        if (more)
+            return n;
+    }
+    l->state = c == '\\' ? SLASH : NORMAL;
+    out[n] = c;
+    return c == '\\' ? n : n + 1;
+}
+
+/* some - the N bytes at B, put into TO. */
+static ckpt_status some(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
+                        ckpt_error *err)
+{
+    unsigned char out[4096];
+    size_t have = 0;
+    for (size_t i = 0; i < n && *good; i++) {
+        int more = pickle_line_bytes(l, b[i], out + have); /* bounded: two are free */
+        *good = more >= 0;
+        have += *good ? (size_t)more : 0;
+        if (have + 2 > sizeof out) {
+            CKPT_TRY(spool_write(to, out, have, err));
+            have = 0;
+        }
+    }
+    return spool_write(to, out, have, err);
+}
+
+ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err)
+{
+    struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
+    reader r;
+    bool good = true;
+    *out = NULL;
+    CKPT_TRY(reader_init(&r, src, v->start, v->start + v->size, err)); /* bounded: the line stands there */
+    spool *to = spool_new(v->size + 1);                                /* bounded: no file is as long */
+    ckpt_status st = to ? CKPT_OK : fail_memory(err);
+    while (st == CKPT_OK && good && reader_left(&r)) {
+        size_t part = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *b = reader_take(&r, part);
+        st = b ? some(&l, b, part, to, &good, err) : r.status;
+    }
+    reader_free(&r);
+    unsigned char last = (unsigned char)l.value;
+    if (st == CKPT_OK && good && l.state == OCTAL)
+        st = spool_write(to, &last, 1, err);
+    if (st == CKPT_OK && good)
+        *out = spool_source(to);
+    else
+        spool_free(to);
+    return st;
+}

@@ -1,0 +1,133 @@
+/* trace_payload.c - see trace_payload.h. A value is one of three: it begins like something that a program
+ * would open, plain or in base64 as pickles of protocol 2 to 5 look there; or its first byte begins a pickle
+ * without a protocol, and what every pickle that imports has follows, a newline or STACK_GLOBAL; or it is
+ * none. */
+#include "codec/trace_payload.h"
+
+#include "codec/pickle_line.h"
+#include "codec/pickle_ops.h"
+
+#define FILE_MIN   16u
+#define PICKLE_MIN 8u
+#define LOOKED_AT  4096u /* for a newline */
+
+static bool has_magic(const unsigned char *b, size_t n)
+{
+    static const char *const magic[] = {"PK\3\4",
+                                        "\x1f\x8b\x08",
+                                        "BZh",
+                                        "7z\xbc\xaf",
+                                        "\xfd"
+                                        "7zX",
+                                        "\x28\xb5\x2f\xfd",
+                                        "\x7f"
+                                        "ELF",
+                                        "8002",
+                                        "8003",
+                                        "8004",
+                                        "8005",
+                                        "UEsDB",
+                                        "H4sI"};
+    if (n < 5)
+        return false;
+    if (b[0] == 0x80 && b[1] >= 2 && b[1] <= 5)
+        return true;
+    for (size_t i = 0; i < sizeof magic / sizeof *magic; i++)
+        if (memcmp(b, magic[i], strlen(magic[i])) == 0)
+            return true;
+    return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
+}
+
+/* begins - may a file begin with this byte, or a pickle, whose stack and memo are empty? */
+static unsigned begins(unsigned char b)
+{
+    enum { A_FILE = 1, A_PICKLE = 2 };
+    static const unsigned char first[256] = {
+        ['P'] = 3,  [0x1f] = 1, ['B'] = 3,  ['7'] = 1,  [0xfd] = 1, ['('] = 3,  [0x7f] = 1, ['g'] = 1,
+        ['8'] = 1,  ['U'] = 3,  ['H'] = 1,  [0x80] = 3, ['F'] = 2,  ['I'] = 2,  ['J'] = 2,  ['K'] = 2,
+        ['L'] = 2,  ['M'] = 2,  ['N'] = 2,  ['S'] = 2,  ['T'] = 2,  ['V'] = 2,  ['X'] = 2,  ['c'] = 2,
+        ['}'] = 2,  [']'] = 2,  [')'] = 2,  ['G'] = 2,  ['C'] = 2,  [0x88] = 2, [0x89] = 2, [0x8a] = 2,
+        [0x8b] = 2, [0x8c] = 2, [0x8d] = 2, [0x8e] = 2, [0x8f] = 2, [0x95] = 2, [0x96] = 2};
+    return first[b];
+}
+
+/* tell - of V, if it is one; RUNS: what a pickle needs may follow its head. */
+static bool tell(struct tracer *t, struct trace_payload *v, bool runs)
+{
+    unsigned kinds = v->nhead ? begins(v->head[0]) : 0;
+    bool file = kinds & 1 && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = constant(t), .payload = v};
+    v->pickle = !file;
+    return !(file || (kinds & 2 && runs)) || tracer_tell(t, &s);
+}
+
+static bool runs(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
+
+/* latin1_head - the head of text in UTF-8 whose first N bytes are at B. */
+static void latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
+{
+    for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
+        bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
+        v->head[v->nhead++] = two ? (unsigned char)(b[i] << 6 | (b[i + 1] & 0x3f)) : b[i];
+        i += two;
+    }
+}
+
+bool payload_counted(struct tracer *t, uint64_t n)
+{
+    bool text = t->op == PICKLE_BINUNICODE || t->op == PICKLE_SHORT_BINUNICODE || t->op == PICKLE_BINUNICODE8;
+    size_t look = n < LOOKED_AT ? (size_t)n : LOOKED_AT;
+    if (n < PICKLE_MIN || n > left(t) || t->op == PICKLE_LONG1 || t->op == PICKLE_LONG4)
+        return true;
+    if (t->p == t->lim && !tracer_fill(t, 1))
+        return false;
+    if (!begins(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
+        return true;
+    if ((size_t)(t->lim - t->p) < look && !tracer_fill(t, look))
+        return false;
+    struct trace_payload v = {.start = here(t), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
+    if (text) {
+        latin1_head(&v, t->p, look);
+    } else {
+        v.nhead = look < sizeof v.head ? look : sizeof v.head;
+        memcpy(v.head, t->p, v.nhead);
+    }
+    return tell(t, &v, runs(t->p, look));
+}
+
+/* line_head - the head of the line whose first N bytes are at B; is there what a pickle needs? */
+static bool line_head(struct trace_payload *v, const unsigned char *b, size_t n)
+{
+    struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
+    bool any = false;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char out[2];
+        int more = pickle_line_bytes(&l, b[i], out);
+        for (int k = 0; k < more; k++) {
+            any = any || out[k] == '\n' || out[k] == 0x93;
+            if (v->nhead < sizeof v->head)
+                v->head[v->nhead++] = out[k];
+        }
+        if (more < 0)
+            return false;
+    }
+    return any;
+}
+
+bool payload_line(struct tracer *t)
+{
+    char line[LONGEST_NAME];
+    size_t n, quotes = t->op == PICKLE_STRING;
+    uint64_t start = here(t);
+    if (!tracer_line(t, line, &n))
+        return false;
+    uint64_t size = here(t) - start - 1; /* bounded: a newline or a last byte was read */
+    if (n < quotes || size < PICKLE_MIN + 2 * quotes)
+        return true;
+    struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */
+                              .size = size - 2 * quotes,
+                              .as = quotes ? TRACE_AS_STRING : TRACE_AS_UNICODE};
+    n -= quotes;
+    bool can = line_head(&v, (const unsigned char *)line + quotes, n < v.size ? n : (size_t)v.size);
+    return tell(t, &v, can);
+}

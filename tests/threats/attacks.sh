@@ -1,0 +1,35 @@
+#!/bin/sh
+# attacks.sh - files that a loader would run code from, and harmless ones that look alike, made by attacks.c: each
+# must get the exit code and the finding that its line states.
+set -u
+B=${B:-build}
+CKPT=${CKPT:-$PWD/$B/ckpt}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+passed=0 failed=0
+tab=$(printf '\t')
+
+mkdir "$work/files"
+"$B/tests/threats/attacks" "$work/files" >"$work/list" || { echo 'attacks: 0 passed, 1 failed'; exit 1; }
+while IFS=$tab read -r technique name code rule _; do
+    "$CKPT" scan -a "$work/files/$name" >"$work/out" 2>&1
+    got=$?
+    if [ $got -eq "$code" ] && { [ "$rule" = - ] || grep -q "^  $rule " "$work/out"; }; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "$technique, $name: exit $got, expected $code and $rule"
+        sed 's/^/    /' "$work/out"
+    fi
+done <"$work/list"
+
+# as many as were promised
+files_made=$(cut -f1 "$work/list" | grep -cvx control)
+kinds=$(cut -f1 "$work/list" | grep -vx control | sort -u | grep -c .)
+if [ "$files_made" -lt 60 ] || [ "$kinds" -lt 15 ]; then
+    echo "only $files_made files by $kinds files_made"
+    failed=$((failed + 1))
+fi
+echo "attacks: $passed passed, $failed failed ($files_made files by $kinds files_made)"
+[ $failed -eq 0 ]
