@@ -466,7 +466,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *
  * and changing one touches no tensor byte. FILE must outlive it. */
 typedef struct ckpt_plan ckpt_plan;
 
-typedef struct { ckpt_str from, to; bool metadata; } ckpt_rename; /* metadata: of _metadata, or of a tie */
+typedef struct { ckpt_str from, to; bool metadata; } ckpt_rename; /* metadata: of _metadata */
 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);

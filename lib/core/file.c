@@ -223,17 +223,22 @@ static ckpt_str name_of(const void *user, uint32_t i)
     return table_name(&f->table, i);
 }
 
+bool file_index_names(ckpt_file *f)
+{
+    if (f->names)
+        return true;
+    f->names = map_index(f->table.nrows, name_of, f);
+    bool ok = f->names != NULL;
+    for (uint32_t i = 0; ok && i < f->table.nrows; i++)
+        ok = map_put(f->names, table_name(&f->table, i), i, NULL);
+    if (!ok) {
+        map_free(f->names);
+        f->names = NULL;
+    }
+    return ok;
+}
+
 uint32_t file_find(ckpt_file *f, ckpt_str name)
 {
-    if (!f->names) {
-        f->names = map_index(f->table.nrows, name_of, f);
-        bool ok = f->names != NULL;
-        for (uint32_t i = 0; ok && i < f->table.nrows; i++)
-            ok = map_put(f->names, table_name(&f->table, i), i, NULL);
-        if (!ok) {
-            map_free(f->names);
-            f->names = NULL;
-        }
-    }
-    return f->names ? map_get(f->names, name) : CKPT_NO_TENSOR;
+    return file_index_names(f) ? map_get(f->names, name) : CKPT_NO_TENSOR;
 }

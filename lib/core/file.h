@@ -56,6 +56,7 @@ struct ckpt_file {
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
+    uint32_t nties;       /* the last rows of the table: so many names that METADATA record for others */
     bool ignore_crc;
     ckpt_file **parts; /* shards, checkpoints inside it: opened, closed with the file */
     size_t nparts, cap_parts;
@@ -88,6 +89,11 @@ void file_free(ckpt_file *f);
  * out stays. The first thing that whatever is offered to the world does with a file, unless it
  * only shows rows. */
 ckpt_status file_expand(ckpt_file *f, ckpt_error *err);
+/* file_records_tie - is ROW a second name of another, which only the metadata have? */
+static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
+{
+    return f->nties && row >= f->table.nrows - f->nties; /* bounded: by rows */
+}
 /* file_explained - ST, or the limit of F's arena where that is what stopped an allocation. */
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - source_file_changed for the file and all its shards. */
@@ -109,6 +115,8 @@ ckpt_status file_storage_add(ckpt_file *f, struct storage *s, uint32_t *index, c
 /* file_bytes_storage - the storage of F's own table that V is, a call of torch.storage._load_from_bytes with
  * a whole stream for an argument; CKPT_NO_STORAGE: none. */
 uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
+/* file_index_names - makes the name index; false: no memory. */
+bool file_index_names(ckpt_file *f);
 /* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header

@@ -174,41 +174,34 @@ static uint32_t *entry_of_row(ckpt_plan *p)
     return of;
 }
 
-/* follow_tie - X->text as the tensor of that name is called now; false: it is left out. */
+/* follow_tie - a pair that records a tie by the names that both rows have now; false: one is left out. */
 static bool follow_tie(ckpt_plan *p, const uint32_t *entry_of, struct plan_pair *x)
 {
-    uint32_t row = str_is(x->key, "format") ? CKPT_NO_TENSOR : file_find(p->file, x->text);
-    if (row == CKPT_NO_TENSOR)
+    uint32_t row = p->file->nties ? file_find(p->file, x->key) : CKPT_NO_TENSOR;
+    x->tie = row != CKPT_NO_TENSOR && file_records_tie(p->file, row);
+    if (!x->tie)
         return true;
-    if (entry_of[row] == UINT32_MAX) {
-        plan_notice(p, "the tie of \"%.*s\" to \"%.*s\" is not recorded: that tensor is left out",
-                    STR_ARG(x->key), STR_ARG(x->text));
+    uint32_t name = entry_of[row], of = entry_of[p->file->table.rows[row].t.alias_of];
+    if (name == UINT32_MAX || of == UINT32_MAX)
         return false;
-    }
-    x->text = p->entries[entry_of[row]].name;
+    x->key = p->entries[name].name;
+    x->text = p->entries[of].name;
     return true;
 }
 
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err)
 {
-    const ckpt_value *meta = p->file->metadata;
-    const struct edit *e = meta ? plan_edit_find(p, meta) : NULL;
     uint32_t count = 0;
-    const value_pair *pairs = meta ? value_pairs(meta, &count) : NULL;
+    const value_pair *pairs = p->file->metadata ? value_pairs(p->file->metadata, &count) : NULL;
     *n = 0;
     CKPT_TRY(plan_entries(p, err));
-    uint32_t *entry_of = entry_of_row(p);
-    struct plan_pair *list = entry_of ? arena_array(p->a, count, sizeof *list) : NULL;
-    if (count)
-        (void)file_find(p->file, STR_LIT("")); /* makes its index, or leaves none */
-    bool ok = list && (!count || p->file->names);
+    uint32_t *entry_of = p->file->nties ? entry_of_row(p) : NULL;
+    struct plan_pair *list = arena_array(p->a, count, sizeof *list);
+    bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
     for (uint32_t i = 0; ok && i < count; i++) {
-        struct plan_pair x;
-        if (!value_text(pairs[i].key, &x.key) || !value_text(pairs[i].val, &x.text))
-            continue;
-        if (e && e->names[i].ptr)
-            x.key = e->names[i];
-        if (follow_tie(p, entry_of, &x))
+        struct plan_pair x = {0};
+        if (value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text) &&
+            follow_tie(p, entry_of, &x))
             list[(*n)++] = x;
     }
     free(entry_of);

@@ -24,6 +24,7 @@ struct plan_entry {
 /* A text of the file's metadata. */
 struct plan_pair {
     ckpt_str key, text;
+    bool tie; /* KEY is a row as well, a second name of the tensor TEXT */
 };
 
 struct ckpt_plan {
@@ -81,9 +82,8 @@ ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - how many entries there are, without a list of them: needs no memory, so a report made
  * after all is written is as true as one made before. */
 size_t plan_count(const ckpt_plan *p);
-/* plan_metadata - the texts of the file's metadata as they are to be written. Where a text is the
- * name of a tensor, the pair records a tie ({"dropped name": "name"}): it takes the tensor's new
- * name, and is left out with the tensor. Its key is an edit like any other. */
+/* plan_metadata - the texts of the file's metadata in their order. A pair that records a tie has the
+ * names that both rows have now, and is left out where one of them is. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
 /* plan_renamed - notes a rename for the report; the texts must outlive the plan. */
 ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);

@@ -17,6 +17,10 @@
  * field given twice, __metadata__ given twice or with values that are no text.
  * A tensor given twice is legal for the Rust reader, and the last one counts;
  * a notice says so.
+ *
+ * A pair of the metadata whose value is the name of a tensor, and whose key is
+ * none, records a tie, as save_model of the official library writes it: the key
+ * is a row, too, after those of the header (ties.c).
  */
 #include <stdlib.h>
 
@@ -28,6 +32,7 @@
 #include "core/dtype.h"
 #include "format/recognize.h"
 #include "format/safetensors.h"
+#include "format/ties.h"
 
 #define DTYPES      "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 #define FIRST_SIZES 16u
@@ -289,6 +294,19 @@ static ckpt_status read_metadata(struct header *h)
     return st;
 }
 
+/* count_ties - pairs of the metadata that record a second name of a tensor; safetensors_rows.c makes
+ * rows of them. */
+static void count_ties(const struct header *h)
+{
+    uint32_t n = 0;
+    ckpt_str key, of;
+    const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_name(key) &&
+            map_get(h->names, of) != MAP_NONE && map_get(h->names, key) == MAP_NONE)
+            h->f->nties++; /* bounded: by the header's length */
+}
+
 static ckpt_status read_header(struct header *h)
 {
     enum json_event e = json_next(&h->j);
@@ -298,6 +316,7 @@ static ckpt_status read_header(struct header *h)
         CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
     if (e == JSON_OBJECT_END)
         e = json_next(&h->j);
+    count_ties(h);
     return e == JSON_END ? CKPT_OK : h->err->status;
 }
 
@@ -502,7 +521,7 @@ static ckpt_status hand_over(const struct header *h)
     f->table.compact = h->p;
     f->table.nrows = f->table.nstorages = h->p->n;
     f->expand = safetensors_expand;
-    return f->may_compact && h->p->n && !h->halved ? CKPT_OK : safetensors_expand(f, h->err);
+    return f->may_compact && h->p->n && !h->halved && !f->nties ? CKPT_OK : safetensors_expand(f, h->err);
 }
 
 static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)

@@ -1,7 +1,7 @@
 /*
  * safetensors_in_place.c - new names in a header of the old length, filled up with
  * the spaces that the format allows behind its JSON. The data stay where they are,
- * and __metadata__ stays but for what it says about ties (plan_metadata).
+ * and __metadata__ stays but for the names in what records ties (plan_metadata).
  */
 #include "base/buf.h"
 #include "base/cursor.h"
@@ -41,6 +41,8 @@ static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, 
     for (size_t i = 0; i < p->nentries; i++) {
         const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
         CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
+        if (file_records_tie(p->file, p->entries[i].row))
+            continue; /* it is in the metadata */
         if (i || meta)
             buf_byte(out, ',');
         /* bounded: the reader saw each storage behind the header, and its end */

@@ -7,6 +7,7 @@
 #include "core/check.h"
 #include "core/dtype.h"
 #include "format/safetensors.h"
+#include "format/ties.h"
 
 /* Of one row, beside that. */
 struct place {
@@ -97,23 +98,24 @@ static ckpt_status add_rows(const struct rows *r)
 {
     ckpt_file *f = r->f;
     struct table *t = &f->table;
-    size_t n = r->p->n;
+    size_t n = r->p->n, all = n + f->nties; /* bounded: both are in memory */
     ckpt_path_elem *none = ARENA_NEW(f->a, ckpt_path_elem);
     struct place *places = arena_array(f->a, n, sizeof *places);
-    value_pair *pairs = arena_array(f->a, n, sizeof *pairs);
-    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, n, sizeof *t->rows);
+    value_pair *pairs = arena_array(f->a, all, sizeof *pairs);
+    t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, all, sizeof *t->rows);
     t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, n, sizeof *t->storages);
     f->root = value_new(f->a, CKPT_V_DICT, 0);
     if (!none || !places || !pairs || !f->root || (n && (!t->rows || !t->storages)))
         return fail_memory(r->err);
     f->root->u.dict.pairs = pairs;
-    f->root->u.dict.cap = (uint32_t)n;
+    f->root->u.dict.cap = (uint32_t)all;
     for (size_t i = 0; i < n; i++) {
         struct compact_row x;
         compact_get(r->p, i, &x);
         if (!x.bad)
             CKPT_TRY(add_row(r, &x, &places[i]));
     }
+    CKPT_TRY(f->nties ? ties_read(f, r->err) : CKPT_OK);
     return n ? CKPT_OK : file_leaf(f, none, 0, f->root, r->err);
 }
 
@@ -126,7 +128,7 @@ ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err)
                            .err = err};
     f->table.compact = NULL;
     f->table.nrows = f->table.nstorages = 0;
-    arena_expect(f->a, r.p->n, sizeof(struct row) + sizeof(struct storage));
+    arena_expect(f->a, r.p->n + f->nties, sizeof(struct row) + sizeof(struct storage));
     ckpt_status st = add_rows(&r);
     if (st == CKPT_OK)
         return st;

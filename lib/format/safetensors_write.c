@@ -6,7 +6,7 @@
  * as st_rank, then name by its bytes; compact JSON, __metadata__ first, fields
  * dtype, shape, data_offsets; spaces up to a multiple of eight. Its metadata
  * come out in the order of a hash table, so only one key can be matched byte
- * for byte; ours are sorted.
+ * for byte; ours keep the order of the input, and what is new is sorted.
  *
  * `format` goes with any other metadata: transformers refuses a file whose
  * metadata lack it, and reads one without metadata.
@@ -219,38 +219,61 @@ static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
 
 /* --------------------------------------------------------------- metadata */
 
-static int by_key(const void *pa, const void *pb)
+static bool has_key(const struct writer *w, ckpt_str key)
 {
-    return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
+    for (size_t i = 0; i < w->nmeta; i++)
+        if (str_eq(w->meta[i].key, key))
+            return true;
+    return false;
 }
 
-static bool has_key(const struct writer *w, size_t n, ckpt_str key)
+static bool is_mere_text(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
+
+/* item_names - the number of each item by its name; NULL: no memory. */
+static map *item_names(const struct writer *w)
 {
-    const struct plan_pair probe = {.key = key};
-    return n && bsearch(&probe, w->meta, n, sizeof probe, by_key);
+    map *names = map_new(w->n);
+    bool ok = names != NULL;
+    for (size_t i = 0; ok && i < w->n; i++)
+        ok = map_put(names, w->items[i].name, (uint32_t)i, NULL);
+    if (ok)
+        return names;
+    map_free(names);
+    return NULL;
 }
 
-/* What the input has, aliases that do not hide any of it, and `format`. */
+/* note_accidents - of the N first texts, those that will be read as ties though they were none: a tensor is
+ * called so now, or their key is no tensor any more. */
+static ckpt_status note_accidents(const struct writer *w, size_t n, ckpt_error *err)
+{
+    size_t i = 0;
+    while (i < n && !is_mere_text(&w->meta[i]))
+        i++;
+    map *names = i < n ? item_names(w) : NULL;
+    if (i < n && !names)
+        return fail_memory(err);
+    for (; i < n; i++) {
+        const struct plan_pair *x = &w->meta[i];
+        if (is_mere_text(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
+            plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
+                        STR_ARG(x->key), STR_ARG(x->text));
+    }
+    map_free(names);
+    return CKPT_OK;
+}
+
+/* What the input has, in its order; then ties that it had not recorded, and `format`. */
 static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    struct plan_pair *pairs;
-    size_t own;
-    CKPT_TRY(plan_metadata(p, &pairs, &own, err));
-    w->meta = calloc(own + (p->naliases - w->aliases) + 1, sizeof *w->meta); /* bounded: all are in memory */
-    if (!w->meta)
-        return fail_memory(err);
-    memcpy(w->meta, pairs, own * sizeof *pairs);
-    w->nmeta = own;
-    qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
-    bool format = has_key(w, own, STR_LIT("format"));
-    for (size_t i = w->aliases; i < p->naliases; i++)
-        if (!has_key(w, own, p->aliases[i].name) && !str_is(p->aliases[i].name, "format"))
-            w->meta[w->nmeta++] = (struct plan_pair){p->aliases[i].name, p->aliases[i].of};
-    if (!format && (w->nmeta || !p->file->flat || p->file->torch_load))
-        w->meta[w->nmeta++] = (struct plan_pair){STR_LIT("format"), STR_LIT("pt")};
-    if (w->nmeta)
-        qsort(w->meta, w->nmeta, sizeof *w->meta, by_key);
+    size_t added;
+    CKPT_TRY(plan_metadata(p, &w->meta, &w->nmeta, err));
+    CKPT_TRY(ties_metadata(p, w->aliases, &w->meta, &w->nmeta, &added, err));
+    CKPT_TRY(note_accidents(w, added, err));
+    if ((w->nmeta || !p->file->flat || p->file->torch_load) && !has_key(w, STR_LIT("format")))
+        w->meta[w->nmeta++] = (struct plan_pair){STR_LIT("format"), STR_LIT("pt"), false};
+    if (w->nmeta > added)
+        qsort(w->meta + added, w->nmeta - added, sizeof *w->meta, ties_by_key);
     return CKPT_OK;
 }
 
@@ -634,12 +657,11 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
     if (st == CKPT_OK)
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
-        job->result->tensors += w.n;
+        job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
         job->result->bytes += w.header_len + w.data; /* bounded: they were written */
     }
     buf_free(&w.header);
     free(w.items);
     free(w.tallies);
-    free(w.meta);
     return st;
 }

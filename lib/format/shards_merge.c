@@ -3,9 +3,10 @@
  * order of weight_map, each row beside its pair, storages under the name of the
  * shard they lie in.
  *
- * A tensor that its shard lacks is refused, unless the shard's own metadata say
- * that it was dropped as a duplicate; so is a tensor in two shards. One that the
- * index does not list is read all the same, as transformers does.
+ * A tensor that its shard lacks is refused, unless the shard's own metadata record
+ * it as a second name of another; so is a tensor in two shards. One that the
+ * index does not list is read all the same, as transformers does. Ties that the
+ * index or a shard records are rows after all others (ties.c).
  *
  * When a set is salvaged, shards that are missing, and those of which nothing can be had, take
  * with them what the index says that they hold.
@@ -20,6 +21,7 @@
 #include "base/text.h"
 #include "core/check.h"
 #include "format/shards.h"
+#include "format/ties.h"
 #include "io/journal.h"
 
 char *shards_join(ckpt_str folder, ckpt_str name)
@@ -272,6 +274,7 @@ static ckpt_status index_shard(struct index *x, struct shard *s)
     const value_pair *notes = s->file->metadata ? value_pairs(s->file->metadata, &nnotes) : NULL;
     const ckpt_value *root = s->file->root ? file_replacement(s->file, s->file->root) : NULL;
     s->pairs = root ? value_pairs(root, &s->npairs) : NULL;
+    s->npairs -= s->file->nties; /* bounded: they are its last; ties are looked for in the whole */
     s->pair_of = map_new(s->npairs);
     s->note_of = map_new(nnotes);
     s->taken = arena_array(a, s->npairs, sizeof *s->taken);
@@ -422,11 +425,8 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
         return CKPT_OK;
     if (k != MAP_NONE)
         return take_pair(x, s, k);
-    if (is_noted_alias(s, w->key)) {
-        file_notice(x->f, "\"%.*s\" is in the index, but %.*s says it was dropped as a duplicate",
-                    STR_ARG(w->key), STR_ARG(s->name));
+    if (is_noted_alias(s, w->key))
         return CKPT_OK;
-    }
     if (x->f->salvage)
         return take_lost(x, w);
     (void)fail(x->err, CKPT_EFORMAT, w->at,
@@ -478,7 +478,7 @@ static ckpt_status take_rest(struct index *x, struct shard *s)
             first = extra++ ? first : key;
             CKPT_TRY(take_extra(x, s, k, key));
         }
-    if (s->nrows != s->file->table.nrows && !x->lost)
+    if (s->nrows != s->file->table.nrows - s->file->nties && !x->lost)
         return fail(x->err, CKPT_EUNSUPPORTED, s->at,
                     "{shard %.*s} is no {=mapping of names to tensors}", STR_ARG(s->name));
     if (extra)
@@ -556,15 +556,27 @@ static ckpt_status take_facts(struct index *x, const struct shard *s)
     return CKPT_OK;
 }
 
-/* Metadata of the first shard (`format`) where the index has none of that key. */
+/* records_tie - is PAIR of F's metadata one of its ties? */
+static bool records_tie(const ckpt_file *f, const value_pair *pair)
+{
+    ckpt_str key;
+    uint32_t row = f->nties && value_text(pair->key, &key) ? map_get(f->names, key) : MAP_NONE;
+    return row != MAP_NONE && file_records_tie(f, row);
+}
+
+/* Metadata of the first shard (`format`), and what any records of ties, where the index has none of that key. */
 static ckpt_status merge_metadata(struct index *x)
 {
-    uint32_t n = 0;
     const ckpt_file *first = first_file(x);
-    const value_pair *pairs = first && first->metadata ? value_pairs(first->metadata, &n) : NULL;
-    for (uint32_t i = 0; i < n; i++)
-        CKPT_TRY(shards_note(x, pairs[i].key, pairs[i].val));
-    return CKPT_OK;
+    for (size_t k = 0; k < x->nshards; k++) {
+        const ckpt_file *f = x->shards[k].file;
+        uint32_t n = 0;
+        const value_pair *pairs = f && f->metadata ? value_pairs(f->metadata, &n) : NULL;
+        for (uint32_t i = 0; i < n; i++)
+            if (f == first || records_tie(f, &pairs[i]))
+                CKPT_TRY(shards_note(x, pairs[i].key, pairs[i].val));
+    }
+    return x->f->torch_load ? CKPT_OK : ties_read(x->f, x->err);
 }
 
 static uint64_t findings(const struct index *x) { return x->f->check ? x->f->check->result->findings : 0; }

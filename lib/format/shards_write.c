@@ -23,6 +23,7 @@
 #include "format/shards.h"
 #include "format/shards_cut.h"
 #include "format/shards_replace.h"
+#include "format/ties.h"
 #include "io/sink.h"
 
 #define WAITING_MOST 400u
@@ -138,23 +139,16 @@ static void put_note(buf *b, ckpt_str key, ckpt_str text)
 }
 
 /* What the input's metadata and the ties dropped now leave to be noted. */
-static ckpt_status put_notes(const struct set *s, buf *b, size_t aliases, ckpt_error *err)
+static ckpt_status put_notes(struct set *s, buf *b, size_t aliases, ckpt_error *err)
 {
-    const ckpt_plan *p = s->p;
-    uint32_t before;
-    map *seen = map_new(s->nnotes);
-    bool ok = seen && map_put(seen, STR_LIT("total_size"), 0, NULL) &&
-              map_put(seen, STR_LIT("format"), 0, NULL);
+    size_t added;
     buf_printf(b, "{\n  \"metadata\": {\n    \"total_size\": %llu", (unsigned long long)s->cut.total);
-    for (size_t i = 0; ok && i < s->nnotes; i++)
-        if ((ok = map_put(seen, s->notes[i].key, 0, &before)) && before == MAP_NONE)
+    CKPT_TRY(ties_metadata(s->p, aliases, &s->notes, &s->nnotes, &added, err));
+    for (size_t i = 0; i < s->nnotes; i++)
+        if (!str_is(s->notes[i].key, "total_size") && !str_is(s->notes[i].key, "format"))
             put_note(b, s->notes[i].key, s->notes[i].text);
-    for (size_t i = aliases; ok && i < p->naliases; i++)
-        if ((ok = map_put(seen, p->aliases[i].name, 0, &before)) && before == MAP_NONE)
-            put_note(b, p->aliases[i].name, p->aliases[i].of);
     buf_text(b, "\n  },\n");
-    map_free(seen);
-    return ok ? CKPT_OK : fail_memory(err);
+    return CKPT_OK;
 }
 
 struct place {
@@ -439,6 +433,7 @@ static ckpt_status write_set(struct set *s, size_t aliases, ckpt_error *err)
     s->p->file->metadata = all;
     if (st == CKPT_OK)
         st = write_index(s, aliases, err);
+    s->job->result->tensors += s->p->naliases - aliases; /* the index records them */
     if (st == CKPT_OK && !s->job->opts->dry_run)
         st = place(s, err);
     if (st == CKPT_OK)

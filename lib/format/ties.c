@@ -1,5 +1,6 @@
 /*
- * ties.c - which name a shared tensor keeps where a file cannot share.
+ * ties.c - which name a shared tensor keeps where a file cannot share, and how
+ * the others are recorded and read again.
  *
  * safetensors.torch.save_model and the Hub's convert.py group the names of one
  * storage, keep the smallest that covers all of it, drop the others and write
@@ -8,13 +9,79 @@
  * here only equal views are ties; any other view is written as a copy.
  *
  * Of equal names the smallest stays, except that `lm_head` gives way: loaders
- * tie the output to the embedding, which they expect under its own name.
+ * tie the output to the embedding, which they expect under its own name. What
+ * a file recorded already stays as it is while the tensor is there.
+ *
+ * Read: {"name": "tensor"} is a tie where NAME is no tensor and TENSOR is one;
+ * a name that is itself recorded only is not. `format` says who wrote the file,
+ * and __metadata__ is no name that a tensor can have.
  */
 #include "format/ties.h"
 
 #include <stdlib.h>
 
+#include "base/checked.h"
+#include "core/check.h"
 #include "core/dtype.h"
+
+bool ties_name(ckpt_str key) { return !str_is(key, "format") && !str_is(key, "__metadata__"); }
+
+/* --------------------------------------------------------------- read */
+
+/* A row, and what of it is not shared with the tensor that it names again. */
+struct second_name {
+    ckpt_path_elem path;
+    struct step step;
+    ckpt_value val;
+};
+
+/* add_tie - a row called KEY that shows what row OF shows. */
+static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_t of, ckpt_error *err)
+{
+    uint32_t at;
+    struct row row = f->table.rows[of];
+    struct second_name *x = ARENA_NEW(f->a, struct second_name);
+    if (!x)
+        return fail_memory(err);
+    x->path = (ckpt_path_elem){.str = name};
+    x->step = (struct step){.node = f->root, .index = value_count(f->root)};
+    x->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
+    row.steps = &x->step;
+    row.t.name = name;
+    row.t.path = &x->path;
+    row.t.npath = 1;
+    row.t.value = &x->val;
+    CKPT_TRY(file_row(f, &row, &at, err));
+    if (!value_put(f->a, f->root, key, &x->val))
+        return fail_memory(err);
+    x->val.row = at;
+    f->table.rows[at].t.alias_of = of;
+    f->nties++; /* bounded: by rows */
+    return CKPT_OK;
+}
+
+ckpt_status ties_read(ckpt_file *f, ckpt_error *err)
+{
+    uint32_t n = 0, tensors = (uint32_t)f->table.nrows;
+    const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
+    f->nties = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str key, of;
+        if (!value_text(pairs[i].key, &key) || !value_text(pairs[i].val, &of) || !ties_name(key))
+            continue;
+        if (!file_index_names(f))
+            return fail_memory(err);
+        uint32_t row = map_get(f->names, of);
+        if (row == MAP_NONE || row >= tensors || map_get(f->names, key) != MAP_NONE)
+            continue;
+        CKPT_TRY(add_tie(f, pairs[i].key, key, row, err));
+        if (!map_put(f->names, key, (uint32_t)f->table.nrows - 1, NULL))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------- written */
 
 /* The bytes of its storage that an entry's view lies in. */
 struct extent {
@@ -28,9 +95,9 @@ static const ckpt_tensor *tensor_of(const ckpt_plan *p, size_t entry)
 }
 
 /* Parts of a composite are never written under names of their own. */
-static bool has_bytes(const ckpt_tensor *t)
+static bool is_written(const ckpt_tensor *t)
 {
-    return t->has_data && t->storage != CKPT_NO_STORAGE && t->elements > 0 && t->part_of == CKPT_NO_TENSOR;
+    return t->has_data && t->storage != CKPT_NO_STORAGE && t->part_of == CKPT_NO_TENSOR;
 }
 
 /* The first row that shows the same view, whether the plan keeps it or not. */
@@ -40,8 +107,14 @@ static uint32_t first_row(const ckpt_plan *p, uint32_t row)
     return first == CKPT_NO_TENSOR ? row : first;
 }
 
-static bool better_name(ckpt_str a, ckpt_str b)
+/* better_name - is it A of the two that stays? One that is recorded already gives way. */
+static bool better_name(const ckpt_plan *p, size_t entry_a, size_t entry_b)
 {
+    ckpt_str a = p->entries[entry_a].name, b = p->entries[entry_b].name;
+    bool tie_a = file_records_tie(p->file, p->entries[entry_a].row),
+         tie_b = file_records_tie(p->file, p->entries[entry_b].row);
+    if (tie_a != tie_b)
+        return tie_b;
     bool head_a = str_find(a, STR_LIT("lm_head"), 0) != SIZE_MAX,
          head_b = str_find(b, STR_LIT("lm_head"), 0) != SIZE_MAX;
     return head_a != head_b ? head_b : str_compare(a, b) < 0;
@@ -62,7 +135,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
 {
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = first_row(p, p->entries[i].row), other;
-        if (!has_bytes(tensor_of(p, i)))
+        if (!is_written(tensor_of(p, i)) || (how == CKPT_TIES_DROP && !ties_name(p->entries[i].name)))
             continue;
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
@@ -72,7 +145,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
             return refuse(p, other, i, "are one tensor", err);
         if (plan_dtype(p, p->entries[i].row) != plan_dtype(p, p->entries[other].row))
             return plan_cast_disagree(p, &p->entries[other], &p->entries[i], err);
-        bool swap = better_name(p->entries[i].name, p->entries[other].name);
+        bool swap = better_name(p, i, other);
         drop[swap ? other : i] = true;
         if (swap && !map_set_num(kept, first, (uint32_t)i))
             return fail_memory(err);
@@ -132,7 +205,7 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     if (!x)
         return fail_memory(err);
     for (size_t i = 0; i < p->nentries; i++)
-        if (!drop[i] && has_bytes(tensor_of(p, i)) && extent_of(tensor_of(p, i), &x[n]))
+        if (!drop[i] && is_written(tensor_of(p, i)) && tensor_of(p, i)->elements && extent_of(tensor_of(p, i), &x[n]))
             x[n++].entry = (uint32_t)i;
     size_t found = find_overlaps(x, n, pair);
     free(x);
@@ -144,14 +217,128 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     return CKPT_OK;
 }
 
+/* copied - how many bytes are written more than once, when all entries that are not in DROP are written in
+ * full; SEEN by storage. */
+static uint64_t copied(const ckpt_plan *p, const bool *drop, bool *seen)
+{
+    uint64_t written = 0, stored = 0;
+    for (size_t i = 0; i < p->nentries; i++) {
+        const ckpt_tensor *t = tensor_of(p, i);
+        if (drop[i] || !is_written(t))
+            continue;
+        if (!checked_add(written, t->nbytes, &written))
+            return UINT64_MAX;
+        if (!seen[t->storage] && !checked_add(stored, p->file->table.storages[t->storage].s.nbytes, &stored))
+            return 0; /* so much is read for them */
+        seen[t->storage] = true;
+    }
+    return written > stored ? written - stored : 0;
+}
+
+/* check_copies - a file of a few bytes for each of a million names must not become a million tensors. */
+static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error *err)
+{
+    uint64_t most = p->file->table.max_expanded;
+    bool *seen = calloc(p->file->table.nstorages + 1, sizeof *seen); /* bounded: they are in memory */
+    if (!seen)
+        return fail_memory(err);
+    uint64_t n = copied(p, drop, seen);
+    free(seen);
+    if (n <= most)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+               "tensors that share bytes would be written in full: {%llu bytes} more than are stored, the limit "
+               "is {=%llu}",
+               (unsigned long long)n, (unsigned long long)most);
+    fail_hint(err, "--ties=drop writes equal ones once; --max-expanded raises the limit");
+    return CKPT_ELIMIT;
+}
+
 ckpt_status ties_resolve(ckpt_plan *p, ckpt_ties how, bool *drop, ckpt_error *err)
 {
     if (how == CKPT_TIES_COPY)
-        return CKPT_OK;
+        return check_copies(p, drop, err);
     map *kept = map_new(p->nentries);
     ckpt_status st = kept ? find_ties(p, how, drop, kept, err) : fail_memory(err);
     if (st == CKPT_OK)
         st = note_aliases(p, drop, kept, err);
     map_free(kept);
-    return st == CKPT_OK ? check_overlaps(p, how, drop, err) : st;
+    if (st == CKPT_OK)
+        st = check_overlaps(p, how, drop, err);
+    return st == CKPT_OK ? check_copies(p, drop, err) : st;
+}
+
+int ties_by_key(const void *pa, const void *pb)
+{
+    return str_compare(((const struct plan_pair *)pa)->key, ((const struct plan_pair *)pb)->key);
+}
+
+/* The pairs of the metadata, and the N aliases that were noted for them. */
+struct recording {
+    struct plan_pair *pairs;
+    size_t npairs;
+    const ckpt_alias *noted;
+    size_t n;
+    bool *recorded; /* by alias: a pair has it */
+    map *names;     /* of the aliases */
+};
+
+/* keep_recorded - of pairs that record ties, those that are still noted; with what they are tied to now. */
+static ckpt_status keep_recorded(struct recording *r, ckpt_error *err)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < r->npairs; i++) {
+        struct plan_pair *x = &r->pairs[i];
+        uint32_t at = map_get(r->names, x->key);
+        if (at != MAP_NONE && !x->tie) {
+            (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
+                       "the metadata have \"%.*s\" already: it cannot be recorded as a second name of \"%.*s\"",
+                       STR_ARG(x->key), STR_ARG(r->noted[at].of));
+            fail_hint(err, "--ties=copy writes both in full; `ckpt meta --unset` removes a text");
+            return CKPT_EEXIST;
+        }
+        if (at != MAP_NONE) {
+            x->text = r->noted[at].of;
+            r->recorded[at] = true;
+        }
+        if (at != MAP_NONE || !x->tie)
+            r->pairs[kept++] = *x;
+    }
+    r->npairs = kept;
+    return CKPT_OK;
+}
+
+static ckpt_status record(struct recording *r, size_t *added, ckpt_error *err)
+{
+    bool ok = r->recorded && r->names;
+    for (size_t i = 0; ok && i < r->n; i++)
+        ok = map_put(r->names, r->noted[i].name, (uint32_t)i, NULL);
+    if (!ok)
+        return fail_memory(err);
+    CKPT_TRY(keep_recorded(r, err));
+    *added = r->npairs;
+    for (size_t i = 0; i < r->n; i++)
+        if (!r->recorded[i])
+            r->pairs[r->npairs++] = (struct plan_pair){r->noted[i].name, r->noted[i].of, true};
+    qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_by_key);
+    return CKPT_OK;
+}
+
+ckpt_status ties_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n, size_t *added,
+                          ckpt_error *err)
+{
+    struct recording r = {.npairs = *n, .noted = p->aliases + from, .n = p->naliases - from};
+    r.pairs = arena_array(p->a, *n + r.n + 1, sizeof *r.pairs); /* bounded: all are in memory */
+    if (!r.pairs)
+        return fail_memory(err);
+    if (*n)
+        memcpy(r.pairs, *pairs, *n * sizeof *r.pairs);
+    r.recorded = calloc(r.n + 1, sizeof *r.recorded);
+    r.names = map_new(r.n);
+    ckpt_status st = record(&r, added, err);
+    free(r.recorded);
+    map_free(r.names);
+    *pairs = r.pairs;
+    *n = r.npairs;
+    return st;
 }

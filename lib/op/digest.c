@@ -126,6 +126,15 @@ static ckpt_status digest_item(void *user, size_t i, struct sweep_run *run, ckpt
     return digest_row(x->file, x->row, d->alg, run, d->out + (size_t)x->row * CKPT_DIGEST_MAX, err);
 }
 
+void digest_aliases(const struct table *t, uint8_t *digests)
+{
+    for (size_t i = 0; i < t->nrows; i++) {
+        size_t of = t->rows[i].t.alias_of;
+        if (of != CKPT_NO_TENSOR)
+            memcpy(digests + i * CKPT_DIGEST_MAX, digests + of * CKPT_DIGEST_MAX, CKPT_DIGEST_MAX);
+    }
+}
+
 ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
                                 ckpt_error *err)
 {
@@ -136,7 +145,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     if (!items)
         return fail_memory(err);
     for (uint32_t i = 0; i < file->table.nrows; i++)
-        if (file->table.rows[i].t.has_data)
+        if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
             items[s.n++] = (struct sweep_item){.file = file, .row = i};
     if (how) {
         s.threads = how->threads;
@@ -145,6 +154,8 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     }
     ckpt_status st = sweep_run(&s, err);
     free(items);
+    if (st == CKPT_OK)
+        digest_aliases(&file->table, digests);
     return st;
 }
 

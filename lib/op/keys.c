@@ -149,32 +149,6 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
     return gather_from(b, meta, mapping_count(meta), &g->meta, &g->nmeta, &g->cap_meta, err);
 }
 
-/* Metadata that say {"name": "a tensor's name"} record a tie: the tensor had that
- * name too, and it is renamed like one of a tensor. */
-static ckpt_status gather_notes(struct batch *b, struct group *g, ckpt_error *err)
-{
-    ckpt_file *f = b->n->p->file;
-    uint32_t n = 0;
-    const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
-    if (!n)
-        return CKPT_OK;
-    CKPT_TRY(gather_from(b, f->metadata, n, &g->notes, &g->nnotes, &g->cap_notes, err));
-    size_t kept = 0;
-    for (size_t i = 0; i < g->nnotes; i++) {
-        struct slot *s = &g->notes[kept];
-        ckpt_str of;
-        *s = g->notes[i];
-        if (!value_text(pairs[s->index].val, &of))
-            continue;
-        s->fixed = file_find(f, of) == CKPT_NO_TENSOR || str_is(s->now, "format");
-        if (!f->names)
-            return fail_memory(err);
-        kept++;
-    }
-    g->nnotes = kept;
-    return CKPT_OK;
-}
-
 static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
 {
     const struct place *p = &b->w.places[at];
@@ -195,8 +169,6 @@ static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
     if (p->optimizer)
         return gather_optimizer(b, g, p->node, err);
     CKPT_TRY(gather_mapping(b, g, p->node, err));
-    if (at == 0 && b->n->p->root_depth == 0)
-        CKPT_TRY(gather_notes(b, g, err));
     return gather_metadata(b, g, p->node, err);
 }
 
@@ -236,8 +208,6 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
 {
     for (size_t i = 0; i < count; i++) {
         struct slot *s = &slots[i];
-        if (s->fixed)
-            continue;
         CKPT_TRY(n->key(n, s->now, &s->then, err));
         if (str_eq(s->now, s->then))
             s->then = s->now;
@@ -252,7 +222,6 @@ static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err
     if (n->begin)
         CKPT_TRY(n->begin(n, g, err));
     CKPT_TRY(name_slots(n, g->slots, g->n, err));
-    CKPT_TRY(name_slots(n, g->notes, g->nnotes, err));
     if (n->end)
         n->end(n, g);
     if (n->modules_follow)
@@ -302,8 +271,6 @@ static ckpt_status check_group(const struct group *g, ckpt_error *err)
 {
     for (size_t i = 0; i < g->n;)
         CKPT_TRY(check_domain(g, g->slots, g->n, &i, err));
-    for (size_t i = 0; i < g->nnotes;)
-        CKPT_TRY(check_domain(g, g->notes, g->nnotes, &i, err));
     return CKPT_OK;
 }
 
@@ -370,8 +337,6 @@ static ckpt_status apply(struct batch *b, ckpt_error *err)
         const struct group *g = &b->groups[i];
         for (size_t k = 0; k < g->n; k++)
             CKPT_TRY(apply_slot(b, g, &g->slots[k], false, err));
-        for (size_t k = 0; k < g->nnotes; k++)
-            CKPT_TRY(apply_slot(b, g, &g->notes[k], true, err));
         for (size_t k = 0; k < g->nmeta; k++)
             CKPT_TRY(apply_slot(b, g, &g->meta[k], true, err));
     }
@@ -404,7 +369,6 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err)
     for (size_t i = 0; i < b.ngroups; i++) {
         free(b.groups[i].slots);
         free(b.groups[i].meta);
-        free(b.groups[i].notes);
     }
     free(b.groups);
     map_free(b.metas);

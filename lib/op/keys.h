@@ -13,7 +13,6 @@ struct slot {
     uint32_t domain; /* slots of one domain, which is one container, may not share a name */
     uint32_t index;  /* of its entry there */
     bool drop;  /* _metadata only: overwritten by another entry */
-    bool fixed; /* a text beside the tensors that is nobody's name */
 };
 
 /* The names of one model: a state dict, or one optimizer's. */
@@ -24,8 +23,6 @@ struct group {
     size_t n, cap;
     struct slot *meta; /* entries of _metadata: module paths */
     size_t nmeta, cap_meta;
-    struct slot *notes; /* texts of the file's own metadata: the names of dropped ties among them */
-    size_t nnotes, cap_notes;
 };
 
 /* A way to rename. */

@@ -40,7 +40,6 @@ struct manifest {
     struct entry *entries;
     size_t n;
     map *names;
-    map *aliases;   /* escaped name of a tensor that a conversion left out -> pair of the metadata */
     size_t size;    /* of a digest */
     ckpt_str below; /* where the weights are, if the names of manifests are not those below it */
     ckpt_error *err;
@@ -310,40 +309,9 @@ static uint32_t entry_of(const struct manifest *m, ckpt_str name)
     return i;
 }
 
-/* list_aliases - names that a conversion dropped as second names of a tensor: the metadata
- * of safetensors keep them. */
-static ckpt_status list_aliases(struct manifest *m)
-{
-    uint32_t n = 0;
-    const value_pair *pairs = m->f->metadata ? value_pairs(m->f->metadata, &n) : NULL;
-    m->aliases = map_new(n);
-    bool ok = m->aliases != NULL;
-    for (uint32_t i = 0; ok && i < n; i++) {
-        ckpt_str key;
-        if (!value_text(pairs[i].key, &key))
-            continue;
-        key = escaped(m->c->a, key);
-        ok = key.ptr && map_put(m->aliases, key, i, NULL);
-    }
-    return ok ? CKPT_OK : fail_memory(m->err);
-}
-
-/* stands_for - the entry that is kept for a NAME which is not; MAP_NONE: there is none. */
-static uint32_t stands_for(const struct manifest *m, ckpt_str name)
-{
-    ckpt_str of;
-    uint32_t n, i = map_get(m->aliases, name);
-    if (i == MAP_NONE || !value_text(value_pairs(m->f->metadata, &n)[i].val, &of))
-        return MAP_NONE;
-    of = escaped(m->c->a, of);
-    return of.ptr ? map_get(m->names, of) : MAP_NONE;
-}
-
 static ckpt_status check_line(struct manifest *m, const struct line *l)
 {
     uint32_t i = entry_of(m, l->name);
-    if (i == MAP_NONE)
-        i = stands_for(m, l->name);
     if (i != MAP_NONE)
         return compare(m, &m->entries[i], l);
     return found(m, CHECK_MANIFEST_MISSING, l->name, CKPT_NO_OFFSET,
@@ -396,11 +364,8 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
     if (st == CKPT_OK)
         st = index_names(&m);
     if (st == CKPT_OK)
-        st = list_aliases(&m);
-    if (st == CKPT_OK)
         st = check_lines(&m, str_of(text->ptr, text->len));
     map_free(m.names);
-    map_free(m.aliases);
     free(m.entries);
     return st;
 }

@@ -198,12 +198,8 @@ static ckpt_status read_rows(struct job *j)
         fail_file(j->err, j->f->path);
     for (size_t i = 0; i < j->n; i++)
         free(j->seen[i].fault);
-    for (uint32_t i = 0; st == CKPT_OK && j->digests && i < j->f->table.nrows; i++) {
-        uint32_t of = j->f->table.rows[i].t.alias_of;
-        if (of != CKPT_NO_TENSOR)
-            memcpy(j->digests + (size_t)i * CKPT_DIGEST_MAX, j->digests + (size_t)of * CKPT_DIGEST_MAX,
-                   CKPT_DIGEST_MAX);
-    }
+    if (st == CKPT_OK && j->digests)
+        digest_aliases(&j->f->table, j->digests);
     return st;
 }
 

@@ -366,8 +366,10 @@ static void shared_bytes_are_told(void)
             "\"b\" shares bytes with \"a\", unlike it; each is written in full (1 of 4)");
     refused(OVERLAP, error, "share bytes");
     refused("{'a':" W ",'b':" W "}", error, "are one tensor");
-    becomes("{'e':" W ",'format':" W "}", flat, "e dense float32[4]@0+0;", NULL);
-    becomes("{'w':" W ",'v':" W "}", flat, "v dense float32[4]@0+0;", NULL);
+    becomes("{'e':" W ",'format':" W "}", flat,
+            "e dense float32[4]@0+0;format dense float32[4]@1+0;", NULL); /* a name that cannot be recorded */
+    becomes("{'w':" W ",'v':" W "}", flat, "v dense float32[4]@0+0;w dense float32[4]@0+0;", NULL);
+    refused("{'e':" W ",'format':" W "}", error, "are one tensor");
     refused_as("{'a':[" W "],'a.0':" W "}", flat, CKPT_EEXIST,
                "two tensors would both be called \"a.0\": [\"a\"][0] and [\"a.0\"]");
 }
