@@ -564,7 +564,7 @@ static bool records_tie(const ckpt_file *f, const value_pair *pair)
     return row != MAP_NONE && file_records_tie(f, row);
 }
 
-/* Metadata of the first shard (`format`), and what any records of ties, where the index has none of that key. */
+/* Metadata of the first shard (`format`), and the ties of all, where the index has none of that key. */
 static ckpt_status merge_metadata(struct index *x)
 {
     const ckpt_file *first = first_file(x);

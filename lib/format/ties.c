@@ -136,7 +136,7 @@ static ckpt_status find_ties(ckpt_plan *p, ckpt_ties how, bool *drop, map *kept,
     for (size_t i = 0; i < p->nentries; i++) {
         uint32_t first = first_row(p, p->entries[i].row), other;
         if (!is_written(tensor_of(p, i)) || (how == CKPT_TIES_DROP && !ties_name(p->entries[i].name)))
-            continue;
+            continue; /* a name that could not be recorded stays */
         if (!map_put_num(kept, first, (uint32_t)i, &other))
             return fail_memory(err);
         if (other == MAP_NONE)
@@ -204,9 +204,11 @@ static ckpt_status check_overlaps(ckpt_plan *p, ckpt_ties how, const bool *drop,
     size_t n = 0, pair[2] = {0, 0};
     if (!x)
         return fail_memory(err);
-    for (size_t i = 0; i < p->nentries; i++)
-        if (!drop[i] && is_written(tensor_of(p, i)) && tensor_of(p, i)->elements && extent_of(tensor_of(p, i), &x[n]))
+    for (size_t i = 0; i < p->nentries; i++) {
+        const ckpt_tensor *t = tensor_of(p, i);
+        if (!drop[i] && is_written(t) && t->elements && extent_of(t, &x[n]))
             x[n++].entry = (uint32_t)i;
+    }
     size_t found = find_overlaps(x, n, pair);
     free(x);
     if (found && how == CKPT_TIES_ERROR)
@@ -247,8 +249,8 @@ static ckpt_status check_copies(const ckpt_plan *p, const bool *drop, ckpt_error
     if (n <= most)
         return CKPT_OK;
     (void)fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET,
-               "tensors that share bytes would be written in full: {%llu bytes} more than are stored, the limit "
-               "is {=%llu}",
+               "tensors that share bytes would be written in full: {%llu bytes} more than are stored, "
+               "the limit is {=%llu}",
                (unsigned long long)n, (unsigned long long)most);
     fail_hint(err, "--ties=drop writes equal ones once; --max-expanded raises the limit");
     return CKPT_ELIMIT;
@@ -292,7 +294,8 @@ static ckpt_status keep_recorded(struct recording *r, ckpt_error *err)
         uint32_t at = map_get(r->names, x->key);
         if (at != MAP_NONE && !x->tie) {
             (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET,
-                       "the metadata have \"%.*s\" already: it cannot be recorded as a second name of \"%.*s\"",
+                       "the metadata have \"%.*s\" already: it cannot be recorded as a second name of "
+                       "\"%.*s\"",
                        STR_ARG(x->key), STR_ARG(r->noted[at].of));
             fail_hint(err, "--ties=copy writes both in full; `ckpt meta --unset` removes a text");
             return CKPT_EEXIST;

@@ -2,6 +2,9 @@
 #ifndef UNIT_FLAT_H
 #define UNIT_FLAT_H
 
+#include <stdio.h>
+#include <string.h>
+
 #include "ckpt.h"
 
 /* flat_open - a safetensors file with this HEADER (JSON) over SIZE bytes of
@@ -13,5 +16,17 @@ ckpt_file *flat_rows(const char *header, const void *data, size_t size);
 void flat_close(void);
 /* corpus_open - a corpus file; closed by flat_close() too. */
 ckpt_file *corpus_open(const char *below);
+
+/* JSON with its quotes, written with apostrophes to stay legible. */
+static inline const char *q(const char *text)
+{
+    static char out[2][1024];
+    static int turn;
+    turn = !turn;
+    snprintf(out[turn], sizeof out[turn], "%s", text);
+    for (char *p = out[turn]; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
+    return out[turn];
+}
 
 #endif

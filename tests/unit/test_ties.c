@@ -1,0 +1,111 @@
+/* Ties that the metadata of safetensors record: rows when they are read, limited when they are copied. */
+#include <stdio.h>
+
+#include "flat.h"
+#include "unit.h"
+
+static ckpt_error err;
+
+/* The bytes of a file with HEADER, in apostrophes, over SIZE zero bytes. */
+static size_t made_of(char *at, const char *header, size_t size)
+{
+    size_t n = strlen(header);
+    memset(at, 0, 8 + n + size);
+    at[0] = (char)n;
+    memcpy(at + 8, q(header), n);
+    return 8 + n + size;
+}
+
+static ckpt_status would_write(ckpt_plan *plan, ckpt_ties ties)
+{
+    const ckpt_write_options o = {.format = "safetensors", .ties = ties, .dry_run = true};
+    return ckpt_plan_write(plan, "/nonexistent/out.safetensors", &o, NULL, &err);
+}
+
+/* The tensors of a file with such METADATA over "e", "f" and the empty "z", each "name" or "name=of". */
+static void ties_are(const char *metadata, const char *want)
+{
+    char header[512], got[256] = "";
+    snprintf(header, sizeof header,
+             "{'__metadata__':%s,'f':['U8',[1],[1,2]],'e':['U8',[1],[0,1]],'z':['F32',[0],[2,2]]}", metadata);
+    ckpt_file *f = flat_open(q(header), "ab", 2);
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
+        const ckpt_tensor t = tensor_at(f, i);
+        size_t n = strlen(got);
+        snprintf(got + n, sizeof got - n, " %s%s%s", t.name.ptr, t.alias_of == CKPT_NO_TENSOR ? "" : "=",
+                 t.alias_of == CKPT_NO_TENSOR ? "" : tensor_at(f, t.alias_of).name.ptr);
+        CU_ASSERT(t.alias_of == CKPT_NO_TENSOR || t.storage == tensor_at(f, t.alias_of).storage);
+    }
+    CU_ASSERT_STRING_EQUAL(got, want);
+    flat_close();
+}
+
+/* They used to be forgotten: nothing but the two tensors was listed. */
+static void recorded_ties_are_rows(void)
+{
+    ties_are("{'g':'e','format':'e','a':'f','h':'e'}", " e f z g=e a=f h=e");
+    ties_are("{'y':'z'}", " e f z y=z");                    /* no bytes that could be shared */
+    ties_are("{'b':'c','c':'e'}", " e f z c=e");            /* a name that is only recorded is no tensor */
+    ties_are("{'c':'e','b':'c'}", " e f z c=e");
+    ties_are("{'f':'e','e':'e','__metadata__':'e'}", " e f z");
+    ties_are("{'g':'none','g':'e'}", " e f z g=e");         /* the last of a key counts */
+    ties_are("{'':'e'}", " e f z =e");
+    ties_are("null", " e f z");
+}
+
+static void a_limit_counts_recorded_ties(void)
+{
+    char bytes[512];
+    ckpt_file *f = NULL;
+    size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[1],[0,1]]}", 1);
+    const ckpt_limits two = {.max_tensors = 2}, three = {.max_tensors = 3};
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &two, &f, &err), CKPT_ELIMIT);
+    CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &three, &f, &err), CKPT_OK);
+    ckpt_close(f);
+}
+
+/* 1,000 names of one tensor are a short header: written in full they count towards max_expanded. */
+static void copies_of_ties_are_limited(void)
+{
+    char bytes[1024];
+    ckpt_file *f = NULL;
+    ckpt_plan *plan = NULL;
+    size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
+    for (uint64_t most = 799; most <= 800; most++) {
+        const ckpt_limits limits = {.max_expanded = most};
+        CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "f", &limits, &f, &err), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
+        CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_COPY),
+                        most == 800 ? CKPT_OK : CKPT_ELIMIT);
+        ckpt_plan_free(plan);
+        ckpt_close(f);
+    }
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "800 bytes more than are stored, the limit is 799"));
+}
+
+/* What is no tie, and would be read as one when a tensor of its key is gone, is named. */
+static void texts_that_become_ties_are_named(void)
+{
+    ckpt_plan *plan = NULL;
+    ckpt_file *f = flat_open(q("{'__metadata__':{'a':'b'},'a':['U8',[1],[0,1]],'b':['U8',[1],[1,2]]}"), "ab",
+                             2);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
+    CU_ASSERT_PTR_NULL(ckpt_plan_notice_at(plan, 0));
+    CU_ASSERT_EQUAL(ckpt_plan_drop(plan, "a", &err), CKPT_OK);
+    CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(ckpt_plan_notice_at(plan, 0));
+    CU_ASSERT_STRING_EQUAL(ckpt_plan_notice_at(plan, 0),
+                           "the text \"a\" of the metadata now reads as a second name of \"b\"");
+    ckpt_plan_free(plan);
+    flat_close();
+}
+
+void suite_ties(void)
+{
+    UNIT(recorded_ties_are_rows);
+    UNIT(a_limit_counts_recorded_ties);
+    UNIT(copies_of_ties_are_limited);
+    UNIT(texts_that_become_ties_are_named);
+}
