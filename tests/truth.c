@@ -265,6 +265,13 @@ static bool below_a_composite(const struct check *c, const ckpt_tensor *t)
     return false;
 }
 
+/* A second name that metadata record is none that the producer's reader gives. */
+static bool recorded_tie(const struct check *c, const ckpt_tensor *t)
+{
+    return is_one_of(c->kind, " safetensors hf-shards ") && t->alias_of != CKPT_NO_TENSOR &&
+           c->known[t->alias_of];
+}
+
 static void check_extra(struct check *c)
 {
     if (is_one_of(c->kind, " torchscript torchscript-json torchscript-lite package export ") ||
@@ -272,7 +279,7 @@ static void check_extra(struct check *c)
         return;
     for (uint32_t i = 0; i < ckpt_tensor_count(c->file); i++) {
         const ckpt_tensor it = tensor_at(c->file, i), *t = &it;
-        if (!c->known[i] && !below_a_composite(c, t))
+        if (!c->known[i] && !below_a_composite(c, t) && !recorded_tie(c, t))
             missed(c, "%s is listed, and the producer has no such tensor", t->name.ptr);
     }
 }
