@@ -274,7 +274,7 @@ static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
     }
     if (e != JSON_STRING || str_is(key, "total_parameters"))
         return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
-    ckpt_str name = arena_str(x->f->a, key); /* of a tensor, should it be a tie: those have a NUL behind them */
+    ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
     ckpt_value *k = name.ptr ? value_str(x->f->a, name) : NULL, *v = value_str(x->f->a, x->j.str);
     return k && v ? shards_note(x, k, v) : fail_memory(x->err);
 }

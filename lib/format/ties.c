@@ -44,16 +44,18 @@ static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_
     if (!x)
         return fail_memory(err);
     x->path = (ckpt_path_elem){.str = name};
-    x->step = (struct step){.node = f->root, .index = value_count(f->root)};
-    x->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
-    row.steps = &x->step;
     row.t.name = name;
     row.t.path = &x->path;
     row.t.npath = 1;
-    row.t.value = &x->val;
+    if (row.t.value) { /* a row that is lost with its shard has none */
+        x->step = (struct step){.node = f->root, .index = value_count(f->root)};
+        x->val = (ckpt_value){.type = CKPT_V_TENSOR, .row = CKPT_NO_TENSOR, .offset = row.t.value->offset};
+        row.steps = &x->step;
+        row.t.value = &x->val;
+        if (!value_put(f->a, f->root, key, &x->val))
+            return fail_memory(err);
+    }
     CKPT_TRY(file_row(f, &row, &at, err));
-    if (!value_put(f->a, f->root, key, &x->val))
-        return fail_memory(err);
     x->val.row = at;
     f->table.rows[at].t.alias_of = of;
     f->nties++; /* bounded: by rows */

@@ -44,3 +44,6 @@ ckpt convert set set.pt; ckpt ls -l set.pt
 ckpt convert --max-shard-size 3 set again; cat again/*.json; echo; ckpt ls again
 ckpt diff set again
 ckpt convert set one.safetensors; header one.safetensors
+echo -- a shard that is gone takes its ties with it
+rm set/1.safetensors
+ckpt salvage set -o saved.safetensors; ckpt ls saved.safetensors; header saved.safetensors
