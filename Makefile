@@ -1,11 +1,15 @@
 # ckpt - `make help` lists the targets; V=1 shows the commands.
 .SUFFIXES:
+.DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
 B        ?= build
 PREFIX   ?= /usr/local
+LIBDIR   ?= $(PREFIX)/lib
 DESTDIR  ?=
 CFLAGS   ?= -O2 -g
+# Of the same target as CC, also when that is another processor's.
+OBJCOPY  ?= $(or $(shell $(CC) -print-prog-name=objcopy),objcopy)
 # Whether libarchive's header is here; empty: without it, `ckpt scan` calls what only it opens INCOMPLETE.
 ifeq ($(origin LIBARCHIVE),undefined)
 LIBARCHIVE := $(shell echo | $(CC) -include archive.h -E -x c - >/dev/null 2>&1 && echo yes)
@@ -13,12 +17,37 @@ endif
 CORPUS_PUBLIC ?= ../shared/corpus/public
 FUZZ_SECONDS  ?= 800
 
+# accepted FLAGS - FLAGS where the compiler knows them all, nothing where it does not
+accepted  = $(shell echo | $(CC) -Werror -O2 $(1) -include stdio.h -S -o /dev/null -x c - 2>/dev/null && echo '$(1)')
+# once NAME VALUE - VALUE, found out when NAME is first wanted and never again
+once      = $(eval $(1) := $(2))$($(1))
+
+# The same numbers on every processor: no x87, no fused multiply-add. The same bytes from every folder.
+SAME_BITS = $(call once,SAME_BITS,$(call accepted,-ffp-contract=off) \
+    $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P - | grep 1),-msse2 -mfpmath=sse) \
+    $(call accepted,-ffile-prefix-map=$(CURDIR)=.))
+# Sanitizers and coverage do without. FORTIFY is the caller's where he has set it, and wants an optimizer.
+OPTIMIZED = $(filter-out -O0,$(filter -O%,$(CFLAGS)))
+FORTIFY   = $(if $(OPTIMIZED),$(if $(findstring _FORTIFY_SOURCE,$(CFLAGS) $(CPPFLAGS)),, \
+    $(or $(call accepted,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=3),-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)))
+HARDEN    = $(if $(SAN),,$(call once,HARDEN,$(call accepted,-fstack-protector-strong) \
+    $(call accepted,-fstack-clash-protection) \
+    $(or $(call accepted,-fcf-protection=full),$(call accepted,-mbranch-protection=standard)) $(FORTIFY)))
+# linkable FLAGS - FLAGS where the linker makes one object of several with them, nothing where it does not
+linkable  = $(shell $(CC) -r -nostdlib -o /dev/null $(1) -x assembler /dev/null 2>/dev/null && echo '$(1)')
+# LTO ends here; groups of i386's thunks are dissolved before their names are made local.
+JOIN      = $(call once,JOIN,$(CC) $(CFLAGS) $(filter -flto% -fuse-ld=%,$(LDFLAGS)) -r -nostdlib \
+    $(call linkable,-flinker-output=nolto-rel) $(call linkable,-Wl$(comma)--force-group-allocation))
+PIE       = $(if $(filter -static -static-pie -no-pie,$(CFLAGS) $(LDFLAGS)),,-pie)
+
 WARN      = -Wall -Wextra -Wpedantic -Wconversion -Wshadow
-CPPFLAGS += -Ilib -D_GNU_SOURCE $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
-ALL_CFLAGS = -std=c11 $(WARN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
+DEFINES   = -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 $(if $(LIBARCHIVE),-DHAVE_LIBARCHIVE)
+ALL_CFLAGS = -std=c11 $(WARN) $(DEFINES) $(SAME_BITS) $(HARDEN) $(CPPFLAGS) $(CFLAGS) $(SAN) -fPIC -fvisibility=hidden -pthread
 LIB_LIBS  = -lzip -lz -lcrypto -lm -ldl
 CLI_LIBS  = -lcjson
-LINK      = $(CC) $(SAN) -Wl,--as-needed
+SHARE     = $(CC) $(CFLAGS) $(SAN) -Wl,--as-needed -Wl,-z,relro -Wl,-z,now -Wl,-z,noexecstack
+LINK      = $(SHARE) $(PIE)
+comma    := ,
 SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address,undefined
 
 VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
@@ -54,24 +83,32 @@ endif
 all: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 	@:
 
-$(B)/obj/%.o: %.c
+# Written anew only when they differ from those of the last make: then whatever depends on them is built again.
+$(B)/compile.flags: export FLAGS = $(CC) $(ALL_CFLAGS)
+$(B)/link.flags: export FLAGS = $(LINK) $(JOIN) $(OBJCOPY) $(AR) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) $(FUZZER) $(LIB_SRC) $(CLI_SRC)
+$(B)/compile.flags $(B)/link.flags: FORCE
+	@mkdir -p $(@D)
+	@printf '%s\n' "$$FLAGS" | cmp -s - $@ || printf '%s\n' "$$FLAGS" >$@
+FORCE:
+
+$(B)/obj/%.o: %.c $(B)/compile.flags
 	$(say) CC $<
 	@mkdir -p $(@D)
 	$(Q)$(CC) $(ALL_CFLAGS) -MMD -MP -c $< -o $@
 
 # One relocatable object with every internal name made local: only ckpt_* leaves it.
-$(B)/libckpt.o: $(LIB_OBJ)
+$(B)/libckpt.o: $(LIB_OBJ) $(B)/link.flags
 	$(say) LD $@
-	$(Q)$(CC) -r -nostdlib -o $@ $(LIB_OBJ)
-	$(Q)objcopy --wildcard --keep-global-symbol='ckpt_*' $@
+	$(Q)$(JOIN) -o $@ $(LIB_OBJ)
+	$(Q)$(OBJCOPY) --wildcard --keep-global-symbol='ckpt_*' $@
 
 $(B)/libckpt.a: $(B)/libckpt.o
 	$(say) AR $@
-	$(Q)rm -f $@ && ar rcsD $@ $<
+	$(Q)rm -f $@ && $(AR) rcsD $@ $<
 
-$(B)/libckpt.so: $(LIB_OBJ)
+$(B)/libckpt.so: $(LIB_OBJ) $(B)/link.flags
 	$(say) LD $@
-	$(Q)$(LINK) -shared -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(SHARE) -shared -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
@@ -81,13 +118,13 @@ $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 UNIT_CLI  = $(B)/obj/cli/text.o
 $(B)/unit: $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ)
 	$(say) LD $@
-	$(Q)$(LINK) -Wl,--wrap=sink_clone -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
+	$(Q)$(LINK) -Wl,--wrap=ioctl -o $@ $(UNIT_OBJ) $(UNIT_CLI) $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -lcunit -pthread
 
 # The other test programs see ckpt.h alone.
 $(PUBLIC:%=$(B)/tests/%): $(B)/tests/%: $(B)/obj/tests/%.o $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) -o $@ $^ $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
+	$(Q)$(LINK) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) -lcjson $(LIB_LIBS) -pthread
 $(B)/tests/robust: $(B)/obj/tests/outcome.o
 # These measure from outside.
 $(BENCH_PROGRAMS): $(B)/tests/bench/%: $(B)/obj/tests/bench/%.o
@@ -101,7 +138,7 @@ FUZZ_PARTS = $(B)/obj/tests/fuzz/parts.o $(B)/obj/tests/fuzz/flows.o
 $(B)/tests/fuzz/parts: $(FUZZ_PARTS) $(LIB_OBJ) $(if $(FUZZER),,$(B)/obj/tests/fuzz/main.o)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) $(FUZZER) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(LINK) $(FUZZER) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o $(B)/obj/tests/threats/attacks.o \
     $(B)/obj/tests/fuzz/main.o $(B)/obj/tests/fail/faults.o $(B)/obj/tests/fail/oom.o $(B)/obj/tests/fail/in_turn.o \
     $(B)/obj/tests/fail/sets.o $(B)/obj/tests/fail/folder.o $(B)/obj/tests/schema.o
@@ -133,11 +170,10 @@ $(B)/tests/fail/faults: $(FAULTS)
 
 # ckpt itself, but its allocations fail when faults wants them to.
 OOM_WRAP  = $(if $(findstring address,$(SAN)),$(patsubst %,-Wl$(comma)--wrap=%,malloc calloc realloc aligned_alloc strdup))
-comma    := ,
 $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) $(OOM_WRAP) -o $@ $^ $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
+	$(Q)$(LINK) $(OOM_WRAP) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(CLI_LIBS) $(LIB_LIBS) -pthread
 
 # The fuzz targets, but each call that can fail fails in turn.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
@@ -146,7 +182,7 @@ TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow 
 $(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets folder) $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@
 	@mkdir -p $(@D)
-	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $^ $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(LINK) $(OOM_WRAP) $(TURNS) -o $@ $(filter %.o %.a,$^) $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/tests/threats/names $(B)/tests/threats/attacks: $(B)/tests/threats/%: $(B)/obj/tests/threats/%.o
 	$(say) LD $@
@@ -157,6 +193,10 @@ $(B)/tests/schema: $(B)/obj/tests/schema.o
 	$(say) LD $@
 	@mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(LDFLAGS) -lcjson -lm
+
+$(B)/ckpt $(B)/unit $(PUBLIC:%=$(B)/tests/%) $(BENCH_PROGRAMS) $(B)/tests/fuzz/parts $(B)/tests/threats/names \
+    $(B)/tests/schema $(B)/tests/threats/attacks \
+    $(patsubst %,$(B)/tests/fail/%,faults ckpt-oom in_turn): $(B)/link.flags
 
 test-programs: $(B)/unit $(B)/tests/robust $(B)/tests/threats/names $(B)/tests/threats/attacks \
     $(B)/tests/fail/faults $(B)/tests/fail/ckpt-oom $(B)/tests/fail/in_turn $(B)/tests/truth $(B)/tests/schema $(BENCH_PROGRAMS)
@@ -249,7 +289,7 @@ oracle-env: setup-oracle
 # ------------------------------------------------------------------- install
 
 bindir  = $(DESTDIR)$(PREFIX)/bin
-libdir  = $(DESTDIR)$(PREFIX)/lib
+libdir  = $(DESTDIR)$(LIBDIR)
 incdir  = $(DESTDIR)$(PREFIX)/include
 pcdir   = $(libdir)/pkgconfig
 mandir  = $(DESTDIR)$(PREFIX)/share/man
@@ -259,37 +299,40 @@ zshdir  = $(DESTDIR)$(PREFIX)/share/zsh/site-functions
 fishdir = $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
 PAGES  := $(sort $(wildcard man/*.[1-9]))
 
-## install: command, library, header, man pages, completions (PREFIX, DESTDIR)
+## install: command, library, header, man pages, completions (PREFIX, LIBDIR, DESTDIR)
 install: all
-	install -d $(bindir) $(pcdir) $(incdir) $(bashdir) $(zshdir) $(fishdir) $(addprefix $(mandir)/man,1 3 7) $(schemadir)
-	install -m 755 $(B)/ckpt $(bindir)/ckpt
-	install -m 644 lib/ckpt.h $(incdir)/ckpt.h
-	install -m 644 $(B)/libckpt.a $(libdir)/libckpt.a
-	install -m 755 $(B)/libckpt.so $(libdir)/libckpt.so.$(VERSION)
-	ln -sf libckpt.so.$(VERSION) $(libdir)/$(SONAME)
-	ln -sf $(SONAME) $(libdir)/libckpt.so
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(VERSION)|' libckpt.pc.in > $(pcdir)/libckpt.pc
-	for p in $(PAGES); do install -m 644 $$p $(mandir)/man$${p##*.}/ || exit 1; done
-	install -m 644 man/schema/*.json $(schemadir)
-	$(B)/ckpt completion bash > $(bashdir)/ckpt
-	$(B)/ckpt completion zsh > $(zshdir)/_ckpt
-	$(B)/ckpt completion fish > $(fishdir)/ckpt.fish
+	install -d "$(bindir)" "$(pcdir)" "$(incdir)" "$(bashdir)" "$(zshdir)" "$(fishdir)"
+	install -d "$(mandir)/man1" "$(mandir)/man3" "$(mandir)/man7" "$(schemadir)"
+	install -m 755 $(B)/ckpt "$(bindir)/ckpt"
+	install -m 644 lib/ckpt.h "$(incdir)/ckpt.h"
+	install -m 644 $(B)/libckpt.a "$(libdir)/libckpt.a"
+	install -m 755 $(B)/libckpt.so "$(libdir)/libckpt.so.$(VERSION)"
+	ln -sf libckpt.so.$(VERSION) "$(libdir)/$(SONAME)"
+	ln -sf $(SONAME) "$(libdir)/libckpt.so"
+	sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(LIBDIR)|; s|^libdir=$(PREFIX)/|libdir=$${prefix}/|; s|@VERSION@|$(VERSION)|' \
+	    libckpt.pc.in >"$(pcdir)/libckpt.pc"
+	for p in $(PAGES); do install -m 644 $$p "$(mandir)/man$${p##*.}/" || exit 1; done
+	install -m 644 man/schema/*.json "$(schemadir)"
+	install -m 644 completion/ckpt.bash "$(bashdir)/ckpt"
+	install -m 644 completion/ckpt.zsh "$(zshdir)/_ckpt"
+	install -m 644 completion/ckpt.fish "$(fishdir)/ckpt.fish"
 
 ## uninstall: remove what install put there
 uninstall:
-	rm -f $(bindir)/ckpt $(incdir)/ckpt.h $(libdir)/libckpt.a $(libdir)/libckpt.so $(libdir)/$(SONAME)
-	rm -f $(libdir)/libckpt.so.$(VERSION) $(pcdir)/libckpt.pc
-	rm -f $(foreach p,$(PAGES),$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p)))
-	rm -f $(patsubst man/schema/%,$(schemadir)/%,$(wildcard man/schema/*.json))
-	rm -f $(bashdir)/ckpt $(zshdir)/_ckpt $(fishdir)/ckpt.fish
+	rm -f "$(bindir)/ckpt" "$(incdir)/ckpt.h" "$(libdir)/libckpt.a" "$(libdir)/libckpt.so" "$(libdir)/$(SONAME)"
+	rm -f "$(libdir)/libckpt.so.$(VERSION)" "$(pcdir)/libckpt.pc"
+	rm -f $(foreach p,$(PAGES),"$(mandir)/man$(subst .,,$(suffix $(p)))/$(notdir $(p))")
+	rm -f $(foreach p,$(notdir $(wildcard man/schema/*.json)),"$(schemadir)/$(p)")
+	rm -f "$(bashdir)/ckpt" "$(zshdir)/_ckpt" "$(fishdir)/ckpt.fish"
 
 ## format: lay out the sources with clang-format
 format:
 	clang-format -i $(wildcard lib/*.[ch] lib/*/*.[ch] cli/*.[ch] tests/*.[ch] tests/*/*.[ch])
 
-## clean: remove everything that was built
+## clean: remove everything that was built (in B)
 clean:
-	rm -rf build
+	@case '$(CURDIR)/' in '$(abspath $(B))'/*) echo 'B is $(B), where the sources are' >&2; exit 1 ;; esac
+	rm -rf "$(B)"
 
 ## help: this list
 help:

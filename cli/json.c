@@ -12,7 +12,7 @@
 static cJSON *made(cJSON *item)
 {
     if (!item)
-        mem_new(SIZE_MAX, 1); /* does not return */
+        mem_fail();
     return item;
 }
 

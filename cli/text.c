@@ -9,7 +9,7 @@
 #include <malloc.h>
 #endif
 
-static void no_memory(void)
+void mem_fail(void)
 {
     fputs("ckpt: out of memory\n", stderr);
     ckpt_emergency_cleanup();
@@ -20,17 +20,17 @@ void *mem_new(size_t n, size_t size)
 {
     void *p = calloc(n ? n : 1, size ? size : 1);
     if (!p)
-        no_memory();
+        mem_fail();
     return p;
 }
 
 void *mem_grow(void *p, size_t n, size_t size)
 {
     if (size && n > SIZE_MAX / size)
-        no_memory();
+        mem_fail();
     void *q = realloc(p, n && size ? n * size : 1);
     if (!q)
-        no_memory();
+        mem_fail();
     return q;
 }
 
@@ -67,7 +67,7 @@ void text_clear(struct text *t)
 static void grow(struct text *t, size_t more)
 {
     if (more >= SIZE_MAX / 4 - t->len)
-        no_memory();
+        mem_fail();
     t->cap = (t->len + more + 64) * 2;
     t->ptr = mem_grow(t->ptr, t->cap, 1);
 }

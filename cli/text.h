@@ -10,6 +10,7 @@ struct text {
     size_t len, cap;
 };
 
+_Noreturn void mem_fail(void);                     /* out of memory: exit 2 */
 void *mem_new(size_t n, size_t size);           /* zeroed */
 void *mem_grow(void *p, size_t n, size_t size); /* realloc to n * size */
 /* mem_keep - memory given back is kept and used again: a page from the kernel costs as much

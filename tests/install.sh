@@ -34,11 +34,13 @@ shared()
         LD_LIBRARY_PATH=$root$prefix/lib ldd "$tmp/shared" | grep -q "$root$prefix/lib/libckpt.so.0"
 }
 
+# Our archive, and what it requires as shared libraries: not every distribution has all of theirs as archives.
 static()
 {
-    # shellcheck disable=SC2046
+    private=$(sed -n 's/^Libs.private: *//p' "$root$prefix/lib/pkgconfig/libckpt.pc")
+    # shellcheck disable=SC2046,SC2086
     "$CC" -o "$tmp/static" tests/example.c -I"$root$prefix/include" "$root$prefix/lib/libckpt.a" \
-        $(flags --static --libs | sed 's/-lckpt//') && "$tmp/static" tests/data/examples/train.pt
+        $(pkg-config --libs $(flags --print-requires-private)) $private && "$tmp/static" tests/data/examples/train.pt
 }
 
 # What is linked when an installed program asks for libckpt must be the version in the header.
@@ -50,9 +52,10 @@ pages() { for p in man/*.[1-9]; do [ -f "$root$prefix/share/man/man${p##*.}/${p#
 schemas() { for s in man/schema/*.json; do [ -f "$root$prefix/share/ckpt/schema/${s##*/}" ] || return 1; done; }
 completions()
 {
-    bash -n "$root$prefix/share/bash-completion/completions/ckpt" &&
-        [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&
-        [ -s "$root$prefix/share/fish/vendor_completions.d/ckpt.fish" ]
+    [ -s "$root$prefix/share/zsh/site-functions/_ckpt" ] &&
+        [ -s "$root$prefix/share/fish/vendor_completions.d/ckpt.fish" ] &&
+        PATH=$root$prefix/bin:$PATH bash -c '. "$1"; COMP_WORDS=(ckpt stri); COMP_CWORD=1; _ckpt
+            [ "${COMPREPLY[*]}" = strip ]' - "$root$prefix/share/bash-completion/completions/ckpt"
 }
 nothing_left() { [ -z "$(find "$root" ! -type d)" ]; }
 

@@ -14,7 +14,7 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header install example cli man schema faults readme git demo gates truth
+parts='unit unit-asan warnings lint header build install example cli man schema faults readme git demo gates truth
        truth-asan rewrite replay robust threats attacks fuzz public oracle'
 
 work=$(mktemp -d) || exit 2
@@ -40,6 +40,7 @@ part_unit_asan() { as unit-asan "$B/asan/unit"; }
 part_warnings() { sh tests/warnings.sh; }
 part_lint() { sh tests/lint/run.sh; }
 part_header() { sh tests/header.sh; }
+part_build() { sh tests/build.sh; }
 part_install() { sh tests/install.sh; }
 part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
