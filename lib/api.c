@@ -30,6 +30,46 @@ static bool is_folder(const char *path)
     return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
+/* open_again - SRC as a file of ours, made of nothing but its bytes; *OUT is NULL where it is none. */
+static ckpt_status open_again(const char *path, source *src, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_status st = format_open(path, source_ref(src), NULL, NULL, out, err);
+    if (st == CKPT_OK && (st = table_locate(&(*out)->table, err)) == CKPT_OK)
+        return CKPT_OK;
+    if (st == CKPT_EIO || st == CKPT_ENOMEM)
+        return st;
+    file_free(*out);
+    *out = NULL;
+    return CKPT_OK;
+}
+
+/* journal_holds - journal_judge: by the format of what would be restored. */
+static ckpt_status journal_holds(void *user, source *now, source *after, const struct patches *undo,
+                                 bool *held, ckpt_error *err)
+{
+    ckpt_file *is = NULL, *was = NULL;
+    ckpt_status st = open_again(user, after, &was, err);
+    if (st == CKPT_OK)
+        st = open_again(user, now, &is, err);
+    *held = st == CKPT_OK && was && was->format->undoes && was->format->undoes(was, is, now, undo);
+    file_free(is);
+    file_free(was);
+    return st;
+}
+
+static struct journal_judge judge_of(const char *path)
+{
+    return (struct journal_judge){.user = (void *)(uintptr_t)path, .holds = journal_holds};
+}
+
+/* say_instead - HINT in the place of what ERR has. */
+static void say_instead(ckpt_error *err, const char *hint)
+{
+    if (err)
+        err->hint[0] = '\0';
+    fail_hint(err, "%s", hint);
+}
+
 /* open_names - SRC (taken over), which did not open because of ERR, as a list of names; ERR stays where it is
  * none. */
 static ckpt_status open_names(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
@@ -48,9 +88,9 @@ static ckpt_status open_path(const char *path, bool names, const ckpt_limits *li
                              ckpt_error *err)
 {
     source *src = NULL;
-    bool replaced = false;
+    struct journal_note note = {.judge = judge_of(path)};
     if (!is_folder(path)) {
-        ckpt_status s = journal_open(path, &replaced, &src, err);
+        ckpt_status s = journal_open(path, &note, &src, err);
         if (s != CKPT_OK) {
             fail_file(err, path);
             return s;
@@ -62,11 +102,11 @@ static ckpt_status open_path(const char *path, bool names, const ckpt_limits *li
         st = open_names(path, again, limits, out, err);
     else
         source_unref(again);
-    CKPT_TRY(st);
-    if (replaced)
-        file_notice(*out, "its undo journal is of another file that had this name: remove %.150s%s", path,
-                    JOURNAL_SUFFIX);
-    return CKPT_OK;
+    if (note.text[0] && st == CKPT_OK)
+        file_notice(*out, "%s", note.text);
+    else if (note.text[0] && check_is_fault(st)) /* which may be what that journal would undo */
+        say_instead(err, note.text);
+    return st;
 }
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
@@ -208,6 +248,8 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
         st = shards_write(p, f, &job, err);
     else if (st == CKPT_OK)
         st = write_one(p, f, &job, err);
+    if (st != CKPT_OK)
+        st = file_settled(p->file, st, err);
     if (st != CKPT_OK) {
         fail_file(err, p->file->path);
         return st;
@@ -241,6 +283,7 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
 {
     struct journal_options o = journal_of(opts);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
+    o.judge = judge_of(path);
     ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
     if (what)
         *what = did;
@@ -269,9 +312,7 @@ static bool same_tensors(const ckpt_plan *p, const ckpt_file *f)
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (size_t i = 0; same && i < p->nentries; i++) {
         const ckpt_tensor *a = &p->file->table.rows[p->entries[i].row].t, *b = &f->table.rows[i].t;
-        same = str_eq(b->name, p->entries[i].name) && a->dtype == b->dtype && a->kind == b->kind &&
-               a->nbytes == b->nbytes && a->storage_offset == b->storage_offset && a->storage == b->storage &&
-               a->file_offset == b->file_offset;
+        same = str_eq(b->name, p->entries[i].name) && table_same_place(a, b);
     }
     return same;
 }
@@ -291,20 +332,26 @@ static ckpt_status rehearse(const ckpt_plan *p, const struct patches *list, ckpt
                        "the edited file would not read back as the same tensors");
 }
 
-static ckpt_status edit_in_place(ckpt_plan *p, const struct journal_options *o, struct patches *list,
+static ckpt_status plan_unchanged(void *user, ckpt_error *err)
+{
+    return file_unchanged(((const ckpt_plan *)user)->file, err);
+}
+
+static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct patches *list,
                                  ckpt_error *err)
 {
     ckpt_status st = only_names(p, err);
+    o->judge = (struct journal_judge){.user = p, .unchanged = plan_unchanged};
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, list, err);
     if (st == CKPT_OK && !list->reread)
         st = rehearse(p, list, err);
+    st = st == CKPT_OK ? st : file_settled(p->file, st, err);
     if (st != CKPT_OK) {
         if (st == CKPT_EUNSUPPORTED || st == CKPT_EUSAGE)
             fail_hint(err, "-o OUT writes a copy with the new names");
         return st;
     }
-    CKPT_TRY(file_unchanged(p->file, err));
     return journal_apply(p->file->path, list, o, err);
 }
 

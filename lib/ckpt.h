@@ -588,8 +588,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, c
 
 /* ckpt_recover - repairs PATH after an in-place edit that was interrupted, since when
  * every reader refuses it (CKPT_ECHANGED): the file becomes the OLD one again, or stays
- * the NEW one if the edit was complete. WHAT may be NULL. An undo file that is damaged or
- * belongs to another file gives CKPT_ECHANGED, and stays. With dry_run in OPTS, WHAT is
+ * the NEW one if the edit was complete. WHAT may be NULL. An undo file that is damaged,
+ * belongs to another file, or is not what an edit leaves (another user may have written it, or
+ * it would change more than names) gives CKPT_ECHANGED, and stays. With dry_run in OPTS, WHAT is
  * what would be done. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts,
     ckpt_recovered *what, ckpt_error *err);

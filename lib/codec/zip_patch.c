@@ -208,6 +208,68 @@ ckpt_status zip_patch_holds(const zip *z, size_t i, source *after, ckpt_str byte
     return CKPT_OK;
 }
 
+/* ------------------------------------------------------------------- undoing */
+
+/* load - the payload of entry I. */
+static ckpt_str load(zip *z, size_t i)
+{
+    ckpt_str bytes = {0};
+    return zip_load(z, i, z->src->size, &bytes, NULL) == CKPT_OK ? bytes : str_of(NULL, 0);
+}
+
+static bool same_patches(const struct patches *a, const struct patches *b)
+{
+    bool same = a->n == b->n;
+    for (size_t k = 0; same && k < a->n; k++)
+        same = a->at[k].at == b->at[k].at && str_eq(a->at[k].bytes, b->at[k].bytes);
+    return same;
+}
+
+/* agrees - do all members of Z have the local headers that the directory describes? */
+static bool agrees(zip *z)
+{
+    bool all = true;
+    zip_locate(z);
+    for (size_t k = 0; all && k < z->n; k++)
+        all = zip_data(z, k, NULL) == CKPT_OK;
+    return all;
+}
+
+/* undoes_append - the name of entry I, of which the last three letters had changed, and all from the
+ * directory on. */
+static bool undoes_append(zip *z, size_t i, source *now, const struct patches *undo)
+{
+    const struct zip_entry *e = &z->entries[i];
+    struct directory d = {0};
+    const struct patch *name = &undo->at[0], *end = &undo->at[1];
+    char there[65536];
+    size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
+    /* bounded: the header was read; a name has 16 bits of length */
+    return undo->n == 2 && undo->old_size > undo->new_size && find_record(z, i, &d, NULL) == CKPT_OK &&
+           name->at == e->header + LOCAL && str_eq(name->bytes, e->name) && end->at == z->directory &&
+           end->bytes.len == undo->new_size - z->directory &&
+           source_read(now, name->at, there, stem, NULL) == CKPT_OK &&
+           memcmp(there, e->name.ptr, stem) == 0;
+}
+
+bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
+{
+    struct patches made = {0};
+    ckpt_str bytes = load(z, i);
+    if (!bytes.ptr || !agrees(z))
+        return false;
+    if (undo->old_size == undo->new_size)
+        return zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK && same_patches(&made, undo);
+    return undoes_append(z, i, now, undo);
+}
+
+bool zip_patch_is_intact(zip *z, size_t i)
+{
+    struct patches made = {0};
+    ckpt_str bytes = load(z, i);
+    return bytes.ptr && !z->crc_none && agrees(z) && zip_patch_replace(z, i, bytes, &made, NULL) == CKPT_OK;
+}
+
 /* ---------------------------------------------------------------- appending */
 
 /* put_member - local header, payload, descriptor where E has one; at z->directory. */

@@ -19,5 +19,10 @@ ckpt_status zip_patch_holds(const zip *z, size_t i, source *after, ckpt_str byte
  * directory, so no byte is left that the new one does not tell of. */
 ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
                              ckpt_error *err);
+/* zip_patch_undoes - does UNDO put back what zip_patch_replace or zip_patch_append of entry I has changed, or
+ * was about to, to make NOW of Z? The local headers show that Z holds the members that NOW has. */
+bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo);
+/* zip_patch_is_intact - do all places in Z that a patch of entry I changes agree with each other? */
+bool zip_patch_is_intact(zip *z, size_t i);
 
 #endif

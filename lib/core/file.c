@@ -101,6 +101,20 @@ ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
     return st;
 }
 
+ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    ckpt_error own;
+    if (st == CKPT_OK)
+        return file_unchanged(f, err);
+    bool verdict = st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM ||
+                   st == CKPT_EUNSUPPORTED;
+    if (!verdict || file_unchanged(f, &own) != CKPT_ECHANGED)
+        return st;
+    if (err)
+        *err = own;
+    return CKPT_ECHANGED;
+}
+
 void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
     uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;

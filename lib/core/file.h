@@ -98,6 +98,9 @@ static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_unchanged - source_file_changed for the file and all its shards. */
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err);
+/* file_settled - ST, which came of reading F later on; CKPT_ECHANGED where it is success or a verdict on
+ * what F holds, and F was written to meanwhile. */
+ckpt_status file_settled(ckpt_file *f, ckpt_status st, ckpt_error *err);
 /* file_notice - escapes; repeated text is kept once. */
 void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,

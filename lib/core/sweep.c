@@ -472,20 +472,21 @@ static ckpt_status task(void *user, struct pool *p, size_t number, unsigned work
     return CKPT_OK;
 }
 
-/* unchanged - what was read is of one time. */
-static ckpt_status unchanged(const struct state *t, ckpt_error *err)
+/* settled - ST, which came of all the reading: CKPT_OK, if what was read is of one time. */
+static ckpt_status settled(const struct state *t, ckpt_status st, ckpt_error *err)
 {
     const ckpt_file *file = NULL, *other = NULL;
     for (size_t i = 0; i < t->s->n; i++) {
         struct sweep_item x = item_at(t, i);
-        if (x.file != file)
-            CKPT_TRY(file_unchanged(x.file, err));
-        if (x.other && x.other != other)
-            CKPT_TRY(file_unchanged(x.other, err));
+        ckpt_status now = x.file != file ? file_settled(x.file, st, err) : st;
+        if (now == st && x.other && x.other != other)
+            now = file_settled(x.other, st, err);
+        if (now != st)
+            return now;
         file = x.file;
         other = x.other;
     }
-    return CKPT_OK;
+    return st;
 }
 
 unsigned sweep_worker(const struct sweep_run *run) { return run->worker; }
@@ -499,7 +500,7 @@ static ckpt_status go(struct state *t, ckpt_error *err)
     hand_ready(t);
     if (st == CKPT_OK && t->stop)
         st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    return st == CKPT_OK ? unchanged(t, err) : st;
+    return settled(t, st, err);
 }
 
 ckpt_status sweep_run(const struct sweep *s, ckpt_error *err)

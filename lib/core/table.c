@@ -250,6 +250,24 @@ ckpt_status table_locate(struct table *t, ckpt_error *err)
     return CKPT_OK;
 }
 
+bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b)
+{
+    for (uint32_t i = 0; i < a->ndim && a->ndim == b->ndim; i++)
+        if (a->shape[i] != b->shape[i])
+            return false;
+    return a->ndim == b->ndim && a->dtype == b->dtype && a->kind == b->kind && a->nbytes == b->nbytes &&
+           a->storage_offset == b->storage_offset && a->storage == b->storage &&
+           a->file_offset == b->file_offset;
+}
+
+bool table_same_places(const struct table *a, const struct table *b)
+{
+    bool same = a->nrows == b->nrows && a->nstorages == b->nstorages;
+    for (size_t i = 0; same && i < a->nrows; i++)
+        same = table_same_place(&a->rows[i].t, &b->rows[i].t);
+    return same;
+}
+
 bool row_expands(const struct table *t, const ckpt_tensor *v)
 {
     return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;

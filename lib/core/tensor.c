@@ -35,9 +35,7 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
                              ckpt_error *err)
 {
     CKPT_TRY(data_row(f, i, err));
-    ckpt_status st = stream_read(&f->table, i, first, count, out, err);
-    if (st == CKPT_OK)
-        st = file_unchanged(f, err);
+    ckpt_status st = file_settled(f, stream_read(&f->table, i, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 

@@ -44,6 +44,9 @@ struct format {
     /* in_place - what to change in the file so that its names are those of the plan;
      * the bytes live as long as the file. NULL: it must be rewritten. */
     ckpt_status (*in_place)(ckpt_plan *p, struct patches *out, ckpt_error *err);
+    /* undoes - a journal would make WAS of NOW by putting the bytes of UNDO back: could in_place have
+     * replaced those? IS is NOW, read; NULL: it cannot be. Where in_place is NULL, so is this. */
+    bool (*undoes)(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
 };
 
 const struct format *format_by_name(const char *name);

@@ -91,6 +91,16 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 
+/* settled - ST, what came of reading F, or CKPT_ECHANGED where it was being edited: then that is why. */
+static ckpt_status settled(const ckpt_file *f, ckpt_status st, ckpt_error *err)
+{
+    ckpt_error own;
+    if (!f->src || st == CKPT_ENOMEM || journal_settled(f->path, f->src, &own) == CKPT_OK)
+        return st;
+    *err = own;
+    return own.status;
+}
+
 enum how { WHOLE, MAY_COMPACT, SALVAGE, SALVAGE_PART };
 
 /* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
@@ -109,7 +119,7 @@ static ckpt_status open_as(const char *path, source *src, const ckpt_limits *lim
         f->check = c;
         f->salvage = how == SALVAGE || how == SALVAGE_PART;
         f->may_compact = how == MAY_COMPACT;
-        st = file_explained(f, read_file(f, p, only, err), err);
+        st = settled(f, file_explained(f, read_file(f, p, only, err), err), err);
         f->check = NULL;
         if (st != CKPT_OK && how == SALVAGE && p->z)
             salvage_raw(p->z, err);

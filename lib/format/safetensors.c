@@ -575,4 +575,5 @@ const struct format format_safetensors = {
     .read = read_file,
     .write = safetensors_write,
     .in_place = safetensors_in_place,
+    .undoes = safetensors_undoes,
 };

@@ -21,6 +21,8 @@ ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err);
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* safetensors_in_place - safetensors_in_place.c: the format's in_place. */
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
+/* safetensors_undoes - safetensors_in_place.c: the format's undoes. */
+bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
 /* safetensors_entry - "NAME":{…} of T as DTYPE, whose data lie from BEGIN to END. */
 void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
                        uint64_t end);

@@ -64,6 +64,16 @@ static ckpt_status pad(buf *b, uint64_t room, ckpt_error *err)
     return buf_ok(b) ? CKPT_OK : fail_memory(err);
 }
 
+/* What is put back is the header, as long as its length, which stays, makes it: no byte of a tensor. */
+bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+{
+    unsigned char length[8];
+    return undo->n == 1 && undo->at[0].at == 8 && undo->new_size == undo->old_size &&
+           source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
+           undo->at[0].bytes.len == load_u64le(length) &&
+           (!is || table_same_places(&was->table, &is->table)); /* no half of a header shows other places */
+}
+
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
 {
     unsigned char length[8];

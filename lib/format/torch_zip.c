@@ -155,4 +155,5 @@ const struct format format_torch_zip = {
     .read = read,
     .write = torch_zip_write,
     .in_place = torch_zip_in_place,
+    .undoes = torch_zip_undoes,
 };

@@ -55,6 +55,8 @@ extern const struct format format_torch_zip;
 ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* torch_zip_in_place - torch_zip_in_place.c: the format's in_place. */
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
+/* torch_zip_undoes - torch_zip_undoes.c: the format's undoes. */
+bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
 /* torch_zip_reread - torch_zip_reread.c: do the patches OUT leave entry I as BYTES, and those the graph
  * that TA's file has, but for the N texts of LIST? False where another way may tell. */
 struct torch_archive;

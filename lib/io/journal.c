@@ -20,6 +20,15 @@
  * Nothing else is ever removed: a damaged journal may be all that is left of the old
  * bytes, and a file that is none belongs to somebody.
  *
+ * A folder may be open to others, so a file of that name proves nothing. It counts only if it
+ * is a regular file with one name, belongs to the owner of FILE or to us, and nobody else may
+ * write to it; and where it would change FILE, if journal_judge finds that an edit can have
+ * left it. What does not count is reported, and stays.
+ *
+ * Readers hold no lock. They open FILE, look for the journal, read, look for an editor at work
+ * and for the time of the last change: an edit has its journal from before its first change to
+ * after its last, and leaves another time (stamp), so it is never missed.
+ *
  * A sector that differs and holds the old bytes is never taken for a new one,
  * whatever its CRC-32. Readers pass when all are old or all are new, and where another
  * inode holds something else: that file was put in the place of the edited one. A
@@ -38,6 +47,7 @@
 #include <stdlib.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -47,6 +57,7 @@
 
 /* A file that is being edited, and its folder. */
 struct editing {
+    const char *asked;
     char path[PATH_MAX]; /* without links */
     const char *base;    /* its last part */
     char journal[NAME_MAX + 1];
@@ -78,6 +89,7 @@ static bool name_journal(struct editing *e)
 static ckpt_status resolve(struct editing *e, const char *path, ckpt_error *err)
 {
     e->dir = e->fd = -1;
+    e->asked = path;
     if (!realpath(path, e->path))
         return fail_errno(err, CKPT_NO_OFFSET, "cannot open");
     char *slash = strrchr(e->path, '/');
@@ -111,6 +123,14 @@ static ckpt_status check_links(const struct editing *e, const char *path, ckpt_e
     return CKPT_OK;
 }
 
+/* being_edited - somebody holds the lock of the file. */
+static ckpt_status being_edited(ckpt_error *err)
+{
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
+    fail_hint(err, "try again when it is done");
+    return CKPT_ECHANGED;
+}
+
 /* open_file - PATH for reading and writing, locked. */
 static ckpt_status open_file(struct editing *e, const char *path, const struct journal_options *o,
                              ckpt_error *err)
@@ -132,20 +152,34 @@ static ckpt_status open_file(struct editing *e, const char *path, const struct j
     }
     if (!o->follow_links)
         CKPT_TRY(check_links(e, path, err));
-    if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
-        fail_hint(err, "try again when it is done");
-        return CKPT_ECHANGED;
-    }
-    return CKPT_OK;
+    if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
+        return being_edited(err);
+    /* again: an edit may have ended in between */
+    return fstat(e->fd, &e->st) == 0 ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
 }
 
 /* --------------------------------------------------------------- reading one */
 
-/* refuse - a journal of the kind K, from which nothing can be undone. */
-static ckpt_status refuse(const struct editing *e, enum journal_kind k, ckpt_error *err)
+/* refuse_false - the journal of E holds what no edit of the file can have replaced. */
+static ckpt_status refuse_false(const struct editing *e, ckpt_error *err)
 {
-    if (k == JOURNAL_STRANGE) {
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
+               "%s does not hold what an edit of this file replaces; nothing is undone", e->journal);
+    fail_hint(err, "if the file is intact, remove %.150s; else get the file again", e->journal);
+    return CKPT_ECHANGED;
+}
+
+/* refuse - the journal J of the kind K, from which nothing can be undone. */
+static ckpt_status refuse(const struct editing *e, const struct journal *j, enum journal_kind k,
+                          ckpt_error *err)
+{
+    if (k == JOURNAL_FALSE)
+        return refuse_false(e, err);
+    if (k == JOURNAL_UNTRUSTED) {
+        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not trusted: %s; nothing is undone", e->journal,
+                   j->distrust);
+        fail_hint(err, "find out who wrote it, then give it another name");
+    } else if (k == JOURNAL_STRANGE) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another version of ckpt wrote %s", e->journal);
         fail_hint(err, "the version that edited the file undoes it");
     } else if (k == JOURNAL_DAMAGED) {
@@ -160,29 +194,55 @@ static ckpt_status refuse(const struct editing *e, enum journal_kind k, ckpt_err
     return CKPT_ECHANGED;
 }
 
-/* load - the journal of E, which is J if *KIND is JOURNAL_WHOLE. */
+/* distrust - why a journal that is ST does not count for E; NULL: it does. */
+static const char *distrust(const struct editing *e, const struct stat *st)
+{
+    if (st->st_uid != e->st.st_uid && st->st_uid != geteuid())
+        return "it belongs to another user";
+    if (st->st_mode & (S_IWGRP | S_IWOTH))
+        return "others may write to it";
+    return st->st_nlink > 1 ? "it has other names (hard links)" : NULL;
+}
+
+/* load_open - the journal that is open as FD. */
+static ckpt_status load_open(const struct editing *e, int fd, struct journal *j, enum journal_kind *kind,
+                             ckpt_error *err)
+{
+    size_t got = 0;
+    if (fstat(fd, &j->st) != 0)
+        return fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
+    if (!S_ISREG(j->st.st_mode) || j->st.st_size > JOURNAL_MAX) {
+        *kind = JOURNAL_ALIEN;
+    } else if ((j->distrust = distrust(e, &j->st)) != NULL) {
+        *kind = JOURNAL_UNTRUSTED;
+    } else {
+        if (!(j->bytes = malloc((size_t)j->st.st_size + 1)))
+            return fail_memory(err);
+        if (!fd_pread(fd, j->bytes, (size_t)j->st.st_size, 0, &got))
+            return fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
+        *kind = journal_parse(j, got);
+    }
+    return CKPT_OK;
+}
+
+/* load - the journal of E, whose st is known; it is J if *KIND is JOURNAL_WHOLE. */
 static ckpt_status load(const struct editing *e, struct journal *j, enum journal_kind *kind, ckpt_error *err)
 {
-    struct stat st;
-    size_t got = 0;
     *j = (struct journal){0};
     *kind = JOURNAL_NONE;
     int fd = openat(e->dir, e->journal, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (fd < 0 && errno == ENOENT)
         return CKPT_OK;
-    ckpt_status s = CKPT_OK;
-    if (fd < 0 || fstat(fd, &st) != 0)
-        s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
-    else if (!S_ISREG(st.st_mode) || st.st_size > JOURNAL_MAX)
-        *kind = JOURNAL_ALIEN;
-    else if (!(j->bytes = malloc((size_t)st.st_size + 1)))
-        s = fail_memory(err);
-    else if (!fd_pread(fd, j->bytes, (size_t)st.st_size, 0, &got))
-        s = fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
-    else
-        *kind = journal_parse(j, got);
-    if (fd >= 0)
-        close(fd);
+    j->secret = fd < 0 && (errno == EACCES || errno == EPERM);
+    if (j->secret || (fd < 0 && errno == ELOOP)) {
+        j->distrust = j->secret ? "it may not be read" : "it is a symbolic link";
+        *kind = JOURNAL_UNTRUSTED;
+        return CKPT_OK;
+    }
+    if (fd < 0)
+        return fail_errno(err, CKPT_NO_OFFSET, "its undo journal %s cannot be read", e->journal);
+    ckpt_status s = load_open(e, fd, j, kind, err);
+    close(fd);
     return s;
 }
 
@@ -269,6 +329,35 @@ static ckpt_status keep(const struct editing *e, const struct journal *j, bool n
     return fail_errno(err, CKPT_NO_OFFSET, "cannot finish the edit that was cut short");
 }
 
+/* old_bytes - what J would put back. */
+static struct patches old_bytes(const struct journal *j)
+{
+    struct patches p = {.old_size = j->new_size, .new_size = j->old_size};
+    for (size_t i = 0; i < j->n; i++)
+        if (j->at[i].nold) /* bounded: as many as there are patches */
+            (void)patches_add(&p, j->at[i].at, str_of((const char *)j->at[i].old, j->at[i].nold));
+    return p;
+}
+
+/* judge - is J of an edit of the file, which is half way? */
+static ckpt_status judge(const struct editing *e, const struct journal *j, const struct journal_judge *how,
+                         ckpt_error *err)
+{
+    source *file;
+    struct patches undo = old_bytes(j), none = {.new_size = (uint64_t)e->st.st_size};
+    bool held = false;
+    if (!how->holds)
+        return CKPT_OK;
+    CKPT_TRY(source_file_open(e->path, &file, err));
+    source *now = source_patched(file, &none), *after = source_patched(file, &undo);
+    /* NOW is not the file itself: its lock and its journal, which are ours, stop nobody */
+    ckpt_status st = now && after ? how->holds(how->user, now, after, &undo, &held, err) : fail_memory(err);
+    source_unref(after);
+    source_unref(now);
+    source_unref(file);
+    return st == CKPT_OK && !held ? refuse_false(e, err) : st;
+}
+
 /* make_whole - FILE, of which there is the journal J. */
 static ckpt_status make_whole(const struct editing *e, const struct journal *j,
                               const struct journal_options *o, ckpt_recovered *what, ckpt_error *err)
@@ -277,6 +366,8 @@ static ckpt_status make_whole(const struct editing *e, const struct journal *j,
     CKPT_TRY(state_of(e, j, &state, err));
     if (state == FOREIGN || state == OTHER)
         return foreign(e, state, err);
+    if (state == MIXED) /* only then a byte of it changes */
+        CKPT_TRY(judge(e, j, &o->judge, err));
     if (!o->dry_run)
         CKPT_TRY(state == NEW ? keep(e, j, o->no_sync, err) : put_back(e, j, o->no_sync, err));
     *what = state == NEW ? CKPT_RECOVERED_NEW : CKPT_RECOVERED_OLD;
@@ -291,7 +382,7 @@ static ckpt_status recover(const struct editing *e, const struct journal_options
     enum journal_kind kind;
     ckpt_status st = load(e, &j, &kind, err);
     if (st == CKPT_OK && kind != JOURNAL_NONE)
-        st = kind == JOURNAL_WHOLE ? make_whole(e, &j, o, what, err) : refuse(e, kind, err);
+        st = kind == JOURNAL_WHOLE ? make_whole(e, &j, o, what, err) : refuse(e, &j, kind, err);
     free(j.bytes);
     return st;
 }
@@ -325,59 +416,120 @@ static bool editor_at_work(const struct editing *e)
     return e->fd >= 0 && flock(e->fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
 }
 
-static ckpt_status cut_short(const struct editing *e, const char *path, ckpt_error *err)
+static ckpt_status cut_short(const struct editing *e, ckpt_error *err)
 {
     char word[SHELL_MOST];
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "an edit in place was cut short; %s can undo it",
                e->journal);
-    fail_hint(err, "`ckpt strip --in-place no.such.prefix. %s` undoes it, no more", shell_path(path, word));
+    fail_hint(err, "`ckpt strip --in-place no.such.prefix. %s` undoes it, no more",
+              shell_path(e->asked, word));
     return CKPT_ECHANGED;
 }
 
 /* check_whole - for readers: is FILE, of which there is the journal J, as it was or as it was to be? */
-static ckpt_status check_whole(struct editing *e, const struct journal *j, const char *path, bool *replaced,
-                               ckpt_error *err)
+static ckpt_status check_whole(const struct editing *e, const struct journal *j, struct journal_note *note,
+                               enum state *state, ckpt_error *err)
 {
-    enum state state;
-    e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-    if (e->fd < 0 || fstat(e->fd, &e->st) != 0 || !S_ISREG(e->st.st_mode))
-        return cut_short(e, path, err);
-    if (editor_at_work(e)) {
-        (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program is editing it");
-        fail_hint(err, "try again when it is done");
-        return CKPT_ECHANGED;
-    }
-    CKPT_TRY(state_of(e, j, &state, err));
-    *replaced = state == OTHER;
-    return state == MIXED ? cut_short(e, path, err) : state == FOREIGN ? foreign(e, state, err) : CKPT_OK;
+    CKPT_TRY(state_of(e, j, state, err));
+    if (*state == MIXED && note)
+        CKPT_TRY(judge(e, j, &note->judge, err));
+    return *state == MIXED     ? cut_short(e, err)
+           : *state == FOREIGN ? foreign(e, *state, err)
+                               : CKPT_OK;
 }
 
-ckpt_status journal_check(const char *path, bool *replaced, ckpt_error *err)
+/* note_journal - what readers are to know of a journal that does not count. */
+static void note_journal(struct journal_note *note, const struct journal *j, enum state state,
+                         const char *path)
 {
-    struct editing e;
-    bool other = false;
-    struct journal j = {0};
+    if (!note)
+        return;
+    if (j->distrust)
+        (void)snprintf(note->text, sizeof note->text,
+                       "%.300s" JOURNAL_SUFFIX " is not trusted as its undo journal: %s", path, j->distrust);
+    else if (state == OTHER)
+        (void)snprintf(note->text, sizeof note->text,
+                       "its undo journal is of another file that had this name: remove %.300s" JOURNAL_SUFFIX,
+                       path);
+}
+
+/* still_there - is J the journal of E now? */
+static bool still_there(const struct editing *e, const struct journal *j)
+{
+    struct stat st;
+    return fstatat(e->dir, e->journal, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_ino == j->st.st_ino &&
+           st.st_mtim.tv_sec == j->st.st_mtim.tv_sec && st.st_mtim.tv_nsec == j->st.st_mtim.tv_nsec;
+}
+
+/* check_open - journal_check for E, which is open. */
+static ckpt_status check_open(const struct editing *e, struct journal_note *note, ckpt_error *err)
+{
+    struct journal j;
+    enum journal_kind kind;
+    enum state state = OLD;
+    ckpt_status s = load(e, &j, &kind, err);
+    bool counts = kind != JOURNAL_NONE && kind != JOURNAL_ALIEN && (kind != JOURNAL_UNTRUSTED || j.secret);
+    if (s == CKPT_OK && counts && editor_at_work(e))
+        s = being_edited(err);
+    else if (s == CKPT_OK && kind == JOURNAL_WHOLE)
+        s = check_whole(e, &j, note, &state, err);
+    else if (s == CKPT_OK && counts && !j.secret)
+        s = refuse(e, &j, kind, err);
+    if (s != CKPT_OK && counts && (editor_at_work(e) || !still_there(e, &j)))
+        s = being_edited(err); /* one edit ended meanwhile, and another began */
+    note_journal(note, &j, state, e->asked);
+    free(j.bytes);
+    return s;
+}
+
+/* look - opens E, PATH, for reading. False: there is no journal, or no file, and others report that. */
+static bool look(struct editing *e, const char *path)
+{
     char name[PATH_MAX];
-    enum journal_kind kind = JOURNAL_NONE;
     struct stat st;
     int n = snprintf(name, sizeof name, "%s" JOURNAL_SUFFIX, path);
     bool link = lstat(path, &st) == 0 && S_ISLNK(st.st_mode);
-    if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0))
-        return CKPT_OK;
-    ckpt_status s = resolve(&e, path, NULL);
-    if (s == CKPT_OK)
-        s = load(&e, &j, &kind, err);
-    if (kind == JOURNAL_NONE || kind == JOURNAL_ALIEN)
-        s = CKPT_OK; /* no file, no folder: whoever opens it says so */
-    else
-        s = kind == JOURNAL_WHOLE ? check_whole(&e, &j, path, &other, err) : refuse(&e, kind, err);
-    if (replaced)
-        *replaced = other;
+    e->dir = e->fd = -1;
+    if (strcmp(path, "-") == 0 || n < 0 || (size_t)n >= sizeof name || (!link && access(name, F_OK) != 0) ||
+        resolve(e, path, NULL) != CKPT_OK)
+        return false;
+    e->fd = open(e->path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+    return e->fd >= 0 && fstat(e->fd, &e->st) == 0 && S_ISREG(e->st.st_mode);
+}
+
+ckpt_status journal_check(const char *path, struct journal_note *note, ckpt_error *err)
+{
+    struct editing e;
+    if (note)
+        note->text[0] = '\0';
+    ckpt_status s = look(&e, path) ? check_open(&e, note, err) : CKPT_OK;
     if (s != CKPT_OK)
         fail_file(err, path);
-    free(j.bytes);
     close_file(&e);
     return s;
+}
+
+ckpt_status journal_open(const char *path, struct journal_note *note, source **out, ckpt_error *err)
+{
+    CKPT_TRY(source_file_open(path, out, err));
+    ckpt_status st = journal_check(path, note, err);
+    if (st != CKPT_OK)
+        source_unref(*out);
+    return st;
+}
+
+ckpt_status journal_settled(const char *path, source *s, ckpt_error *err)
+{
+    if (!source_file_named(s))
+        return CKPT_OK;
+    struct editing e;
+    bool now = look(&e, path) && journal_there(&e) && editor_at_work(&e);
+    close_file(&e);
+    if (!now)
+        return source_file_written(s, err);
+    (void)being_edited(err);
+    fail_file(err, path);
+    return CKPT_ECHANGED;
 }
 
 void journal_forget(int dir, const char *base)
@@ -385,14 +537,32 @@ void journal_forget(int dir, const char *base)
     struct editing e = {.dir = dir, .base = base, .fd = -1};
     struct journal j;
     enum journal_kind kind;
-    if (!name_journal(&e))
+    if (!name_journal(&e) || fstatat(dir, base, &e.st, AT_SYMLINK_NOFOLLOW) != 0)
         return;
-    if (load(&e, &j, &kind, NULL) == CKPT_OK && kind != JOURNAL_NONE && kind != JOURNAL_ALIEN)
+    if (load(&e, &j, &kind, NULL) == CKPT_OK && kind >= JOURNAL_DAMAGED)
         unlinkat(dir, e.journal, 0);
     free(j.bytes);
 }
 
 /* ------------------------------------------------------------------- editing */
+
+/* will_count - of the journal that is open as FD: after a crash nothing else helps. It goes to the owner of
+ * the file, who may be another one, if we may give it away. */
+static bool will_count(const struct editing *e, int fd)
+{
+    struct stat st;
+    if (e->st.st_uid != geteuid() && fchown(fd, e->st.st_uid, (gid_t)-1) != 0)
+        errno = 0; /* it is ours, which counts for us */
+    return fstat(fd, &st) != 0 || !distrust(e, &st); /* unknown: as if it did */
+}
+
+static ckpt_status no_journal_here(ckpt_error *err)
+{
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               "others could write to its undo journal; it cannot be edited in place");
+    fail_hint(err, "-o OUT writes a copy");
+    return CKPT_EUNSUPPORTED;
+}
 
 /* write_journal - on disk before the first byte of the file changes; its name when it is whole. */
 static ckpt_status write_journal(struct editing *e, const struct patches *p, bool no_sync, ckpt_error *err)
@@ -403,6 +573,10 @@ static ckpt_status write_journal(struct editing *e, const struct patches *p, boo
     *end = '\0';
     bool ok = temp_open(&t, e->path, e->journal, 0600, NULL), placed = false;
     *end = first;
+    if (ok && !will_count(e, t.fd)) {
+        temp_close(&t);
+        return no_journal_here(err);
+    }
     ckpt_status st = ok ? journal_put(t.fd, &why, e->fd, (uint64_t)e->st.st_ino, p, err) : CKPT_OK;
     if (st == CKPT_OK && ok && !why) {
         placed = (no_sync || fsync(t.fd) == 0) && temp_place(&t, e->journal, false);
@@ -420,11 +594,26 @@ static ckpt_status write_journal(struct editing *e, const struct patches *p, boo
     return st;
 }
 
+/* stamp - the time of its last change becomes another where the clock of the file system stood still since
+ * the change before this one; some count in seconds, and are not waited for. */
+static void stamp(const struct editing *e)
+{
+    static const struct timespec pause = {0, 1000000};
+    struct stat now;
+    for (int i = 0; i < 20 && fstat(e->fd, &now) == 0; i++) {
+        if (now.st_mtim.tv_sec != e->st.st_mtim.tv_sec || now.st_mtim.tv_nsec != e->st.st_mtim.tv_nsec)
+            return;
+        (void)nanosleep(&pause, NULL);
+        (void)futimens(e->fd, NULL);
+    }
+}
+
 static ckpt_status change(const struct editing *e, const struct patches *p, bool no_sync, ckpt_error *err)
 {
     for (size_t i = 0; i < p->n; i++)
         if (!fd_pwrite(e->fd, p->at[i].bytes.ptr, p->at[i].bytes.len, p->at[i].at))
             return fail_errno(err, p->at[i].at, "cannot write %zu bytes", p->at[i].bytes.len);
+    stamp(e);
     if (!no_sync && fsync(e->fd) != 0)
         return fail_errno(err, CKPT_NO_OFFSET, "the disk did not take the change");
     return CKPT_OK;
@@ -462,9 +651,12 @@ static ckpt_status commit(struct editing *e, const struct patches *p, const stru
     return st;
 }
 
-static ckpt_status check_state(const struct editing *e, const struct patches *p, bool dry, ckpt_error *err)
+static ckpt_status check_state(const struct editing *e, const struct patches *p,
+                               const struct journal_options *o, ckpt_error *err)
 {
-    if (!dry && journal_there(e)) {
+    if (o->judge.unchanged)
+        CKPT_TRY(o->judge.unchanged(o->judge.user, err));
+    if (!o->dry_run && journal_there(e)) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s appeared since the file was opened", e->journal);
         fail_hint(err, "run the command again");
         return CKPT_ECHANGED;
@@ -481,7 +673,7 @@ static ckpt_status apply_open(struct editing *e, const struct patches *p, const 
                               ckpt_error *err)
 {
     sigset_t all, old;
-    CKPT_TRY(check_state(e, p, o->dry_run, err));
+    CKPT_TRY(check_state(e, p, o, err));
     if (o->dry_run || p->n == 0)
         return CKPT_OK;
     /* A few milliseconds; a program that ends in between would leave the undoing to the next. */

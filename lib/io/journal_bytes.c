@@ -14,6 +14,9 @@
  *                 new bytes; bit 31: they differ from the old ones, or from zeros
  *   -4      4     CRC-32 of all before it
  *
+ * Refused, as no edit leaves it: no pieces, empty ones, pieces that overlap or are not in
+ * ascending order, a size that grows by more than the pieces cover.
+ *
  * It is written piece by piece, so that it takes no memory worth mentioning.
  */
 #include "io/journal_bytes.h"
@@ -65,15 +68,20 @@ static bool as_before(const unsigned char *old, const unsigned char *now, size_t
 
 /* ------------------------------------------------------------------- reading */
 
+/* parse_pieces - FREE is the end of the piece before, COVERED that of the new bytes accounted for. */
 static bool parse_pieces(struct journal *j, cursor c)
 {
+    uint64_t free = 0, covered = j->old_size;
     for (size_t i = 0; i < j->n && i < PATCHES_MAX; i++) {
         struct piece *p = &j->at[i];
         uint64_t n;
         p->at = cursor_u64(&c);
         n = cursor_u64(&c);
-        if (c.bad || !range_within(p->at, n, j->new_size) || !checked_size(n, &p->n))
+        if (c.bad || !n || p->at < free || p->at > covered || !range_within(p->at, n, j->new_size) ||
+            !checked_size(n, &p->n))
             return false;
+        free = p->at + n; /* bounded: by range_within */
+        covered = free > covered ? free : covered;
         uint64_t left = p->at < j->old_size ? j->old_size - p->at : 0;
         p->nold = left < p->n ? (size_t)left : p->n;
         p->old = cursor_take(&c, p->nold);
@@ -81,7 +89,7 @@ static bool parse_pieces(struct journal *j, cursor c)
             return false;
         p->sums = cursor_take(&c, (size_t)parts(p) * 4); /* bounded: by what is left */
     }
-    return j->n <= PATCHES_MAX && !c.bad && c.left == 0 && j->new_size >= j->old_size;
+    return j->n && j->n <= PATCHES_MAX && !c.bad && c.left == 0 && covered == j->new_size;
 }
 
 /* not_whole - was it a journal? One byte may be wrong, or its end missing. */
@@ -100,9 +108,9 @@ enum journal_kind journal_parse(struct journal *j, size_t size)
     j->inode = load_u64le(j->bytes + 16);
     j->old_size = load_u64le(j->bytes + 24);
     j->new_size = load_u64le(j->bytes + 32);
-    bool ours = load_u32le(j->bytes + 8) == 1 &&
-                parse_pieces(j, cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD));
-    return ours ? JOURNAL_WHOLE : JOURNAL_STRANGE;
+    if (load_u32le(j->bytes + 8) != 1)
+        return JOURNAL_STRANGE;
+    return parse_pieces(j, cursor_of(j->bytes + HEAD, size - HEAD - 4, HEAD)) ? JOURNAL_WHOLE : JOURNAL_FALSE;
 }
 
 void journal_piece(const struct piece *p, const unsigned char *now, size_t got, bool *old, bool *new,

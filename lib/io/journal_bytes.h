@@ -2,6 +2,8 @@
 #ifndef IO_JOURNAL_BYTES_H
 #define IO_JOURNAL_BYTES_H
 
+#include <sys/stat.h>
+
 #include "io/journal.h"
 
 #define JOURNAL_MAX (1u << 30)
@@ -15,8 +17,10 @@ struct piece {
 enum journal_kind {
     JOURNAL_NONE,
     JOURNAL_ALIEN,   /* somebody's file that has the name of a journal */
+    JOURNAL_UNTRUSTED, /* anybody may have written it */
     JOURNAL_DAMAGED, /* a journal, and not as it was written */
     JOURNAL_STRANGE, /* whole, and not of this version */
+    JOURNAL_FALSE,   /* whole, and what no edit leaves */
     JOURNAL_WHOLE,
 };
 
@@ -26,6 +30,9 @@ struct journal {
     uint64_t inode, old_size, new_size;
     struct piece at[PATCHES_MAX];
     size_t n;
+    const char *distrust; /* JOURNAL_UNTRUSTED: why */
+    bool secret;          /* … because it may not be read */
+    struct stat st;       /* of the file that it is */
 };
 
 /* journal_parse - J from its SIZE bytes. */

@@ -57,6 +57,11 @@ void source_file_park(source *s);
  * it was opened (size, mtime, inode)? CKPT_ECHANGED if so, CKPT_EIO where a read failed. Other kinds of
  * source: CKPT_OK. */
 ckpt_status source_file_changed(source *s, ckpt_error *err);
+/* source_file_named - is S a file that a path leads to, and that others may change? */
+bool source_file_named(const source *s);
+/* source_file_written - was the file S, which is named, written to since it was opened (size, mtime)? What is
+ * in its place now does not count. CKPT_ECHANGED if so. */
+ckpt_status source_file_written(source *s, ckpt_error *err);
 /* source_mem - SIZE bytes at DATA, which must outlive the source; BASE as in
  * struct source. NULL: no memory. */
 source *source_mem(const void *data, size_t size, uint64_t base);

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -22,6 +23,8 @@ struct file_source {
     struct stat opened;
     char *path;
 };
+
+#define WRITTEN "written to"
 
 static int open_for_reading(const char *path, int flags)
 {
@@ -57,7 +60,8 @@ static const char *other(const struct file_source *f, const struct stat *now)
 
 static ckpt_status fail_changed(const struct file_source *f, const char *how, ckpt_error *err)
 {
-    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the file was %s while it was read", how);
+    fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%sthe file was %s while it was read",
+         strcmp(how, WRITTEN) == 0 ? "another program is editing it: " : "", how);
     fail_hint(err, "try again when nothing is writing to it");
     fail_file(err, f->path);
     return CKPT_ECHANGED;
@@ -268,13 +272,31 @@ void source_file_park(source *s)
     f->fd = -1;
 }
 
+/* written - was F, which is open and NOW that, written to? */
+static bool written(const struct file_source *f, struct stat *now)
+{
+    return fstat(f->fd, now) != 0 || !same_bytes(now, &f->opened);
+}
+
+bool source_file_named(const source *s)
+{
+    return s->ops == &file_ops && ((const struct file_source *)s)->named;
+}
+
+ckpt_status source_file_written(source *s, ckpt_error *err)
+{
+    struct file_source *f = (struct file_source *)s;
+    struct stat now;
+    return f->fd >= 0 && written(f, &now) ? fail_changed(f, WRITTEN, err) : CKPT_OK;
+}
+
 /* what_changed - NULL: nothing. */
 static const char *what_changed(const struct file_source *f)
 {
     struct stat now, there;
     bool parked = f->fd < 0;
-    if (!parked && (fstat(f->fd, &now) != 0 || !same_bytes(&now, &f->opened)))
-        return "written to";
+    if (!parked && written(f, &now))
+        return WRITTEN;
     if (stat(f->path, &there) != 0)
         return "removed";
     if (parked)

@@ -1,17 +1,85 @@
-# torn.sh - makes a file that was half changed by an edit in place, and its undo journal, by hand: two pieces of a byte
-# each, "PK" that was to become "XY".
+# torn.sh - files that an edit in place left half changed, and their undo journals, laid out by hand as
+# lib/io/journal_bytes.c has it. Sourced.
 le() { # le N BYTES - little-endian
-    n=$1 i=$2
-    while [ "$i" -gt 0 ]; do
-        printf "\\$(printf %o $((n % 256)))"
-        n=$((n / 256)) i=$((i - 1))
+    number=$1 bytes=$2
+    while [ "$bytes" -gt 0 ]; do
+        printf "\\$(printf %o $((number % 256)))"
+        number=$((number / 256)) bytes=$((bytes - 1))
     done
 }
-torn() { # torn FILE, which begins "PK"
-    printf X | dd of="$1" bs=1 conv=notrunc 2>/dev/null
-    set -- "$1" "$(stat -c %i "$1")" "$(wc -c <"$1")"
-    { printf CKPTUNDO; le 1 4; le 2 4; le "$2" 8; le "$3" 8; le "$3" 8; le 94 8
-      le 0 8; le 1 8; printf 'P\113\066\262\267'; le 1 8; le 1 8; printf 'K\335\006\265\300'; } >body
-    { cat body; gzip -c body | tail -c 8 | head -c 4; } >"$1.ckpt-undo"
-    rm body
+num() { od -An -j "$2" -N "$3" -t "u$3" "$1" | tr -d ' '; }           # num FILE AT BYTES
+cut_out() { tail -c +$(($2 + 1)) "$1" | head -c "$3"; }               # cut_out FILE AT N
+crc() { gzip -c | tail -c 8 | od -An -N 4 -t u4 | tr -d ' '; }
+put() { dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null; }         # put FILE AT
+# sums OLD NEW AT N - of the new bytes, sector by sector; bit 31: they differ
+sums()
+{
+    from=$3 end=$(($3 + $4))
+    while [ "$from" -lt $end ]; do
+        to=$(((from / 512 + 1) * 512))
+        [ $to -le $end ] || to=$end
+        [ "$from" -ge "$was" ] || [ $to -le "$was" ] || to=$was
+        cut_out "$2" "$from" $((to - from)) >.sector
+        cut_out "$1" "$from" $((to - from)) >.sector-was
+        [ -s .sector-was ] || head -c $((to - from)) /dev/zero >.sector-was
+        sum=$(($(crc <.sector) & 0x7FFFFFFF))
+        cmp -s .sector .sector-was || sum=$((sum | 0x80000000))
+        le $sum 4
+        from=$to
+    done
+    rm -f .sector .sector-was
+}
+# journal FILE OLD NEW AT:N… - the journal of FILE for an edit that made NEW of OLD, which changed those ranges
+journal()
+{
+    file=$1 old=$2 new=$3
+    shift 3
+    was=$(wc -c <"$old")
+    for range; do
+        at=${range%:*} n=${range#*:}
+        left=$((was - at))
+        [ $left -lt "$n" ] || left=$n
+        le "$at" 8; le "$n" 8
+        cut_out "$old" "$at" $left
+        sums "$old" "$new" "$at" "$n"
+    done >.pieces
+    { printf CKPTUNDO; le 1 4; le $# 4; le "$(stat -c %i "$file")" 8; le "$was" 8; le "$(wc -c <"$new")" 8
+      le $(($(wc -c <.pieces) + 52)) 8; cat .pieces; } >.body
+    { cat .body; le "$(crc <.body)" 4; } >"$file.ckpt-undo"
+    chmod 600 "$file.ckpt-undo"
+    rm -f .pieces .body
+}
+# ranges OLD NEW - what an edit in place changed: the header; pickle, its descriptor and its CRC in the directory;
+# or the name of the pickle's record and all from the directory on. The pickle is the first record.
+ranges()
+{
+    if [ "$(head -c 2 "$1")" != PK ]; then
+        echo "8:$(num "$1" 0 8)"
+        return
+    fi
+    was=$(wc -c <"$1") is=$(wc -c <"$2")
+    name=$(num "$1" 26 2)
+    directory=$(num "$1" $((was - 6)) 4)
+    data=$((30 + name + $(num "$1" 28 2))) n=$(num "$1" $((directory + 24)) 4)
+    if [ "$was" = "$is" ]; then
+        echo "$data:$n $((data + n + 4)):4 $((directory + 16)):4"
+    else
+        echo "30:$name $directory:$((is - directory))"
+    fi
+}
+# torn FILE [EDIT…] - FILE as `ckpt EDIT… -i` leaves it when it is killed half way: the first sector is new
+torn()
+{
+    file=$1
+    shift
+    cp "$file" .old
+    cp "$file" .new
+    chmod u+w .new
+    [ $# -gt 0 ] || set -- strip --auto
+    ckpt "$@" -i -q .new
+    where=$(ranges .old .new)
+    cut_out .new 0 512 | put "$file" 0
+    # shellcheck disable=SC2086
+    journal "$file" .old .new $where
+    rm -f .old .new
 }

@@ -13,63 +13,9 @@
 #include "base/crc32.h"
 #include "io/journal.h"
 #include "io/sink.h"
-#include "unit.h"
+#include "edited.h"
 
-#define SIZE    2000u
-#define GROWN   2500u
 #define SECTORS 5u
-
-static char dir[64], path[96], undo[128];
-static char before[GROWN + 1], changed[GROWN + 1]; /* zeros behind the end of what was */
-static const struct journal_options plain = {.no_sync = true};
-
-static void put_file(const char *at, const void *bytes, size_t n)
-{
-    FILE *f = fopen(at, "wb");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
-    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
-    fclose(f);
-}
-
-static bool holds(const char *at, const void *bytes, size_t n)
-{
-    char got[SIZE * 2];
-    FILE *f = fopen(at, "rb");
-    size_t m = f ? fread(got, 1, sizeof got, f) : 0;
-    if (f)
-        fclose(f);
-    return m == n && memcmp(got, bytes, n) == 0;
-}
-
-static bool there(const char *at) { return access(at, F_OK) == 0; }
-
-static void begin(void)
-{
-    snprintf(dir, sizeof dir, "/tmp/ckpt-journal-XXXXXX");
-    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
-    snprintf(path, sizeof path, "%s/f", dir);
-    snprintf(undo, sizeof undo, "%s" JOURNAL_SUFFIX, path);
-    for (size_t i = 0; i < GROWN; i++) {
-        before[i] = i < SIZE ? (char)(i * 7) : 0;
-        changed[i] = (i >= 100 && i < 1400) || i >= SIZE - 10 ? (char)(i * 11 + 1) : before[i];
-    }
-    put_file(path, before, SIZE);
-}
-
-static void end(void)
-{
-    unlink(undo);
-    unlink(path);
-    CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else was left */
-}
-
-static struct patches edit(void)
-{
-    struct patches p = {.old_size = SIZE, .new_size = SIZE};
-    CU_ASSERT(patches_add(&p, 100, str_of(changed + 100, 1300)));
-    CU_ASSERT(patches_add(&p, SIZE - 10, str_of(changed + SIZE - 10, 10)));
-    return p;
-}
 
 /* block - the sum of the new bytes FROM to TO, in one sector of the file. */
 static void block(buf *b, size_t from, size_t to)
@@ -352,9 +298,9 @@ static void another_inode(void)
     refused(&b, now, SIZE);
     now[700] ^= 1;
     put_file(path, now, SIZE);
-    bool replaced = false;
-    CU_ASSERT_EQUAL(journal_check(path, &replaced, NULL), CKPT_OK);
-    CU_ASSERT(replaced);
+    struct journal_note note;
+    CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(note.text, "another file"));
     refused_to(b.data, b.len, now, SIZE, CKPT_OK);
     put_file(path, before, SIZE - 1);
     refused_to(b.data, b.len, before, SIZE - 1, CKPT_OK);
@@ -468,8 +414,185 @@ static void links_and_locks(void)
     end();
 }
 
+/* ----------------------------------------------------------------- trust */
+
+/* distrusted - the journal that is there is reported, and nothing is done with it. */
+static void distrusted(const char *why)
+{
+    struct journal_note note;
+    ckpt_recovered what;
+    ckpt_error err;
+    CU_ASSERT_EQUAL(journal_check(path, &note, NULL), CKPT_OK);
+    CU_ASSERT_PTR_NOT_NULL(strstr(note.text, why));
+    CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, &err), CKPT_ECHANGED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, why));
+    CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt "));
+    struct sink_options o = {.force = true};
+    sink *s;
+    CU_ASSERT_EQUAL_FATAL(sink_file(path, &o, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(sink_commit(s, NULL), CKPT_OK);
+    CU_ASSERT(access(undo, F_OK) == 0); /* somebody else's: it does not go with the file either */
+    put_torn(0x5, SIZE);
+}
+
+/* A journal that anybody may have written: the file is half changed, and stays so. */
+static void trusts_only_our_own(void)
+{
+    char other[128];
+    buf b;
+    begin();
+    journal(&b);
+    put_torn(0x5, SIZE);
+    put_file(undo, b.data, b.len);
+    snprintf(other, sizeof other, "%s/other", dir);
+    chmod(undo, 0620);
+    distrusted("others may write");
+    chmod(undo, 0602);
+    distrusted("others may write");
+    chmod(undo, 0600);
+    CU_ASSERT_EQUAL(link(undo, other), 0);
+    distrusted("hard links");
+    unlink(undo);
+    CU_ASSERT_EQUAL(symlink(other, undo), 0);
+    distrusted("symbolic link");
+    unlink(undo);
+    unlink(other);
+    if (geteuid() == 0) {
+        put_file(undo, b.data, b.len);
+        CU_ASSERT_EQUAL(chown(undo, 12345, (gid_t)-1), 0);
+        distrusted("another user");
+        CU_ASSERT_EQUAL(chown(path, 12345, (gid_t)-1), 0); /* its owner may write to it anyway */
+        CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_ECHANGED);
+        unlink(undo);
+    }
+    CU_ASSERT_EQUAL(mkfifo(undo, 0600), 0); /* and nobody waits for it */
+    CU_ASSERT_EQUAL(journal_check(path, NULL, NULL), CKPT_OK);
+    unlink(undo);
+    buf_free(&b);
+    end();
+}
+
+/* pieces - a journal of N pieces, of which AT and LENGTH are those; nothing differs. */
+static void pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const uint64_t (*at)[2])
+{
+    struct stat st;
+    CU_ASSERT_EQUAL_FATAL(stat(path, &st), 0);
+    buf_init(b, 1 << 16);
+    buf_text(b, "CKPTUNDO");
+    buf_u32le(b, 1);
+    buf_u32le(b, (uint32_t)n);
+    buf_u64le(b, (uint64_t)st.st_ino);
+    buf_u64le(b, old_size);
+    buf_u64le(b, new_size);
+    buf_u64le(b, 0);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t left = at[i][0] < old_size ? old_size - at[i][0] : 0;
+        buf_u64le(b, at[i][0]);
+        buf_u64le(b, at[i][1]);
+        buf_put(b, before, left < at[i][1] ? left : at[i][1]);
+        for (size_t k = 0; k < (left && left < at[i][1] ? 2 : 1); k++)
+            buf_u32le(b, 0);
+    }
+    for (size_t i = 0; i < 8; i++)
+        b->data[40 + i] = (unsigned char)((b->len + 4) >> 8 * i);
+    buf_u32le(b, 0);
+    seal(b);
+}
+
+/* What no edit leaves: the pieces do not account for the change of size, or for nothing. */
+static void refuses_false_pieces(void)
+{
+    static const struct {
+        uint64_t old_size, new_size;
+        size_t n;
+        uint64_t at[2][2];
+    } cases[] = {
+        {0, SIZE + 1, 0, {{0, 0}}},
+        {SIZE, SIZE, 0, {{0, 0}}},
+        {SIZE, SIZE, 1, {{10, 0}}},
+        {10, SIZE, 1, {{0, 10}}},
+        {10, SIZE, 1, {{0, 20}}},
+        {10, SIZE, 2, {{0, 20}, {SIZE - 20, 20}}},
+        {SIZE, SIZE, 2, {{10, 20}, {29, 2}}},
+        {SIZE, SIZE, 2, {{100, 2}, {10, 2}}},
+        {SIZE, SIZE - 1, 1, {{0, 10}}},
+        {SIZE, SIZE, 1, {{SIZE - 1, 2}}},
+    };
+    ckpt_error err;
+    ckpt_recovered what;
+    buf b;
+    begin();
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pieces(&b, cases[i].old_size, cases[i].new_size, cases[i].n, cases[i].at);
+        refused(&b, before, SIZE);
+        CU_ASSERT_EQUAL(journal_recover(path, &plain, &what, &err), CKPT_ECHANGED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "does not hold"));
+        buf_free(&b);
+    }
+    end();
+}
+
+/* What a judge was asked. */
+struct asked {
+    bool answer;
+    unsigned n;
+    char restored[GROWN];
+};
+
+static ckpt_status holds_it(void *user, source *now, source *after, const struct patches *p, bool *held,
+                            ckpt_error *err)
+{
+    struct asked *a = user;
+    a->n++;
+    *held = a->answer;
+    CU_ASSERT_EQUAL(p->n, 2);
+    CU_ASSERT_EQUAL(p->new_size, SIZE);
+    CU_ASSERT_EQUAL(now->size, 2048);
+    CU_ASSERT_EQUAL_FATAL(after->size, SIZE);
+    return source_read(after, 0, a->restored, SIZE, err);
+}
+
+/* Nothing is put back that could not have been there. */
+static void asks_before_it_undoes(void)
+{
+    struct asked a = {.answer = false};
+    struct journal_options o = {.no_sync = true, .judge = {.user = &a, .holds = holds_it}};
+    struct journal_note note = {.judge = o.judge};
+    ckpt_recovered what;
+    ckpt_error err;
+    char now[GROWN];
+    buf b;
+    begin();
+    journal(&b);
+    put_torn(0x5, 2048);
+    put_file(undo, b.data, b.len);
+    for (size_t i = 0; i < 2048; i++)
+        now[i] = 0x5u & 1u << i / 512 ? changed[i] : before[i];
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(journal_check(path, &note, &err), CKPT_ECHANGED);
+    CU_ASSERT_PTR_NULL(strstr(err.hint, "ckpt ")); /* no command is named */
+    CU_ASSERT_EQUAL(a.n, 2);
+    CU_ASSERT(holds(path, now, 2048));
+    CU_ASSERT_EQUAL(memcmp(a.restored, before, SIZE), 0);
+    a.answer = true;
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    CU_ASSERT(holds(path, before, SIZE));
+    a.n = 0; /* where no byte changes, nothing is asked */
+    put_file(undo, b.data, b.len);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    put_torn(0x1F, GROWN);
+    put_file(undo, b.data, b.len);
+    CU_ASSERT_EQUAL(journal_recover(path, &o, &what, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(a.n, 0);
+    buf_free(&b);
+    end();
+}
+
 void suite_journal(void)
 {
+    UNIT(trusts_only_our_own);
+    UNIT(refuses_false_pieces);
+    UNIT(asks_before_it_undoes);
     UNIT(changes_all);
     UNIT(any_sectors);
     UNIT(comes_back);

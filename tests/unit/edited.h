@@ -1,0 +1,70 @@
+/* edited.h - a file that is edited in place, in a folder of its own. A test begins with begin() and ends
+ * with end(), which finds that nothing was left. */
+#ifndef EDITED_H
+#define EDITED_H
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "io/journal.h"
+#include "unit.h"
+
+#define SIZE    2000u
+#define GROWN   2500u
+
+static char dir[64], path[96], undo[128];
+static char before[GROWN + 1], changed[GROWN + 1]; /* zeros behind the end of what was */
+static const struct journal_options plain = {.no_sync = true};
+
+static void put_file(const char *at, const void *bytes, size_t n)
+{
+    FILE *f = fopen(at, "wb");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(f);
+    CU_ASSERT_EQUAL(fwrite(bytes, 1, n, f), n);
+    fchmod(fileno(f), 0600);
+    fclose(f);
+}
+
+static bool holds(const char *at, const void *bytes, size_t n)
+{
+    char got[SIZE * 2];
+    FILE *f = fopen(at, "rb");
+    size_t m = f ? fread(got, 1, sizeof got, f) : 0;
+    if (f)
+        fclose(f);
+    return m == n && memcmp(got, bytes, n) == 0;
+}
+
+static bool there(const char *at) { return access(at, F_OK) == 0; }
+
+static void begin(void)
+{
+    snprintf(dir, sizeof dir, "/tmp/ckpt-journal-XXXXXX");
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(dir));
+    snprintf(path, sizeof path, "%s/f", dir);
+    snprintf(undo, sizeof undo, "%s" JOURNAL_SUFFIX, path);
+    for (size_t i = 0; i < GROWN; i++) {
+        before[i] = i < SIZE ? (char)(i * 7) : 0;
+        changed[i] = (i >= 100 && i < 1400) || i >= SIZE - 10 ? (char)(i * 11 + 1) : before[i];
+    }
+    put_file(path, before, SIZE);
+}
+
+static void end(void)
+{
+    unlink(undo);
+    unlink(path);
+    CU_ASSERT_EQUAL(rmdir(dir), 0); /* nothing else was left */
+}
+
+static struct patches edit(void)
+{
+    struct patches p = {.old_size = SIZE, .new_size = SIZE};
+    CU_ASSERT(patches_add(&p, 100, str_of(changed + 100, 1300)));
+    CU_ASSERT(patches_add(&p, SIZE - 10, str_of(changed + SIZE - 10, 10)));
+    return p;
+}
+
+#endif

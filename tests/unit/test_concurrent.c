@@ -1,0 +1,123 @@
+/* An edit in place while something else reads or edits the file: neither is called damage, and nobody
+ * gets half of each. */
+#include <fcntl.h>
+#include <sys/file.h>
+
+#include "core/check.h"
+#include "format/format.h"
+#include "edited.h"
+
+static ckpt_status has_changed(void *user, ckpt_error *err)
+{
+    int fd = open(path, O_RDONLY);
+    (void)user;
+    CU_ASSERT(flock(fd, LOCK_SH | LOCK_NB) != 0); /* it is asked under the lock */
+    close(fd);
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "changed");
+}
+
+static void looks_again_when_locked(void)
+{
+    begin();
+    struct patches p = edit();
+    struct journal_options o = {.no_sync = true, .judge = {.unchanged = has_changed}};
+    CU_ASSERT_EQUAL(journal_apply(path, &p, &o, NULL), CKPT_ECHANGED);
+    CU_ASSERT(holds(path, before, SIZE));
+    CU_ASSERT(!there(undo));
+    end();
+}
+
+/* However fast edits follow each other, each leaves another time than the one before. */
+static void edits_show(void)
+{
+    source *s;
+    begin();
+    struct patches p = edit();
+    for (int i = 0; i < 20; i++) {
+        CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_settled(path, s, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_apply(path, &p, &plain, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(journal_settled(path, s, NULL), CKPT_ECHANGED);
+        source_unref(s);
+    }
+    end();
+}
+
+#define ROW(name, from, to) "\"" name "\":{\"dtype\":\"U8\",\"shape\":[4],\"data_offsets\":[" from "," to "]}"
+
+/* read_while - what reading a safetensors file comes to where EDIT changes its header half way. */
+static void read_while(const char *edit, bool locked)
+{
+    static const char good[] = "\x6a\0\0\0\0\0\0\0{" ROW("a", "0", "4") "," ROW("b", "4", "8") "} AAAABBBB";
+    char torn[sizeof good];
+    ckpt_file *f;
+    ckpt_error err;
+    source *s;
+    put_file(path, good, sizeof good - 1);
+    CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(format_open(path, source_ref(s), NULL, NULL, &f, &err), CKPT_OK);
+    file_free(f);
+    usleep(20000);
+    memcpy(torn, good, sizeof good);
+    memcpy(torn + 10, edit, strlen(edit));
+    int fd = open(path, O_RDWR);
+    CU_ASSERT_EQUAL(pwrite(fd, torn, sizeof torn - 1, 0), (ssize_t)sizeof torn - 1);
+    if (locked) {
+        CU_ASSERT_EQUAL(flock(fd, LOCK_EX | LOCK_NB), 0);
+        put_file(undo, "CKPTUNDO", 8);
+    }
+    CU_ASSERT_EQUAL(format_open(path, s, NULL, NULL, &f, &err), CKPT_ECHANGED);
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program is editing it"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(err.hint, "try again"));
+    unlink(undo);
+    close(fd);
+}
+
+/* A reader that meets an edit does not call the file damaged, and does not show half of each. */
+static void readers_see_edits(void)
+{
+    begin();
+    read_while("c", false);
+    read_while("c\":", false);
+    read_while("c", true);
+    read_while("c\":", true);
+    end();
+}
+
+static int nothing_told(void *user, const ckpt_finding *f)
+{
+    (void)user;
+    CU_FAIL("a finding in a file that is being edited");
+    CU_ASSERT_PTR_NOT_NULL(f);
+    return 0;
+}
+
+/* Nor does verify. */
+static void verify_sees_edits(void)
+{
+    ckpt_verify_options o = {0};
+    ckpt_verify_result r;
+    struct check c;
+    ckpt_error fault, err;
+    source *s;
+    begin();
+    (void)fail(&fault, CKPT_ECHECKSUM, 0, "its CRC-32 is another");
+    CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
+    c.tell = nothing_told;
+    CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(check_watch(&c, s, NULL), CKPT_OK);
+    usleep(20000);
+    put_file(path, changed, SIZE);
+    CU_ASSERT_EQUAL(check_tell(&c, CHECK_CHECKSUM, path, &fault, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(r.findings, 0);
+    check_free(&c);
+    end();
+}
+
+void suite_concurrent(void)
+{
+    UNIT(looks_again_when_locked);
+    UNIT(edits_show);
+    UNIT(readers_see_edits);
+    UNIT(verify_sees_edits);
+}
