@@ -37,73 +37,46 @@ void json_free(json *j) { cJSON_Delete((cJSON *)j); }
 
 /* -------------------------------------------------------------------- text */
 
-/* Length of the well-formed UTF-8 character at P, its code in *CODE; 0: none. */
-static size_t utf8_char(const unsigned char *p, size_t n, uint32_t *code)
-{
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    size_t len = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : p[0] < 0xf5 ? 4 : 0;
-    if (!len || len > n)
-        return 0;
-    uint32_t c = len == 1 ? p[0] : p[0] & (0xffu >> (len + 1));
-    for (size_t i = 1; i < len; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-        c = c << 6 | (p[i] & 0x3fu);
-    }
-    *code = c;
-    return c < least[len] || c > 0x10ffff || (c >= 0xd800 && c <= 0xdfff) ? 0 : len;
-}
-
-/* Characters that can act on a terminal: C0, C1, bidi, zero width, separators. */
-static bool acts(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7f && c <= 0x9f) || c == 0xad || c == 0x61c || c == 0x180e ||
-           (c >= 0x200b && c <= 0x200f) || (c >= 0x2028 && c <= 0x202e) || (c >= 0x2060 && c <= 0x206f) ||
-           c == 0xfeff || (c >= 0xfff9 && c <= 0xfffb) || (c >= 0xe0000 && c <= 0xe0fff);
-}
-
-static void add_char(struct text *out, uint32_t c, const char *p, size_t len)
+static void add_escaped(struct text *out, uint32_t c)
 {
     if (c == '"' || c == '\\')
         text_addf(out, "\\%c", (char)c);
-    else if (c >= 0x10000 && acts(c))
+    else if (c >= 0x10000)
         text_addf(out, "\\u%04x\\u%04x", 0xd800 + ((c - 0x10000) >> 10), 0xdc00 + ((c - 0x10000) & 0x3ff));
-    else if (acts(c))
-        text_addf(out, "\\u%04x", c);
     else
-        text_bytes(out, p, len);
+        text_addf(out, "\\u%04x", c);
 }
 
-/* S as a JSON string; false: bytes that are not UTF-8 were replaced. */
+/* ascii_run - how many bytes of S from POS on stand for themselves in a JSON string. */
+static size_t ascii_run(ckpt_str s, size_t pos)
+{
+    size_t n = pos;
+    while (n < s.len && s.ptr[n] >= 0x20 && s.ptr[n] < 0x7f && s.ptr[n] != '"' && s.ptr[n] != '\\')
+        n++;
+    return n - pos;
+}
+
+/* quote - S as a JSON string; false: bytes that are not UTF-8 were replaced. */
 static bool quote(struct text *out, ckpt_str s)
 {
-    bool exact = true;
-    size_t run = 0;
-    text_add(out, "\"");
-    for (size_t i = 0; i < s.len;) {
-        uint32_t c = 0;
-        const char *p = s.ptr + i;
-        size_t len = utf8_char((const unsigned char *)p, s.len - i, &c);
-        bool plain = len && c != '"' && c != '\\' && !acts(c);
-        if (plain) {
-            run += len;
-            i += len;
-            if (i < s.len)
-                continue;
-            p += len;
-        }
-        text_bytes(out, p - run, run);
-        run = 0;
-        if (plain)
+    bool exact = true, unsafe;
+    text_byte(out, '"');
+    for (size_t at = 0, pos = 0; pos < s.len; at = pos) {
+        pos += ascii_run(s, pos);
+        text_bytes(out, s.ptr + at, pos - at);
+        if (pos == s.len)
             break;
-        if (len)
-            add_char(out, c, p, len);
-        else
+        at = pos;
+        uint32_t c = ckpt_text_next(s, &pos, &unsafe);
+        if (c == UINT32_MAX)
             text_add(out, "\xef\xbf\xbd");
-        exact = exact && len;
-        i += len ? len : 1;
+        else if (unsafe || c == '"' || c == '\\')
+            add_escaped(out, c);
+        else
+            text_bytes(out, s.ptr + at, pos - at);
+        exact = exact && c != UINT32_MAX;
     }
-    text_add(out, "\"");
+    text_byte(out, '"');
     return exact;
 }
 

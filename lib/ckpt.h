@@ -54,6 +54,10 @@ typedef struct {
  * NUL-terminated when CAP > 0). */
 CKPT_API size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap);
 
+/* ckpt_text_next - the code point at TEXT[*POS], *POS < TEXT.len moved after it; bytes that are not
+ * UTF-8: UINT32_MAX, one byte each. *UNSAFE: ckpt_text_escape would escape it (the backslash aside). */
+CKPT_API uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe);
+
 /* ckpt_natural_compare - order of names for people: runs of digits compare as
  * numbers, so layer.2 comes before layer.10. <0, 0, >0. Total: 0 only for
  * equal bytes. */

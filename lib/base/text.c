@@ -129,6 +129,13 @@ size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
     return text_end(&sink);
 }
 
+uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
+{
+    uint32_t cp = utf8_next(text, pos, false);
+    *unsafe = utf8_unsafe(cp);
+    return cp;
+}
+
 void text_fit(ckpt_str s, char *out, size_t cap)
 {
     const size_t mark = sizeof ellipsis - 1;

@@ -136,6 +136,7 @@ bool utf8_unsafe(uint32_t cp)
         {0xfeff, 0xfeff},   /* byte order mark, zero width */
         {0xffa0, 0xffa0},   /* halfwidth Hangul filler */
         {0xfff0, 0xfffb},   /* interlinear annotation */
+        {0x13430, 0x1343f}, /* hieroglyph format controls */
         {0x1bca0, 0x1bca3}, /* shorthand format controls */
         {0x1d173, 0x1d17a}, /* musical format controls */
         {0xe0000, 0xe0fff}, /* tags, more selectors */
