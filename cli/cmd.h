@@ -32,7 +32,5 @@ extern const struct cmd *const cmd_list[];
 const struct cmd *cmd_find(const char *name);
 /* cmd_overview - what `ckpt --help` prints. */
 void cmd_overview(FILE *to);
-/* cmd_unknown - complains about NAME, guessing what was meant. Returns TROUBLE. */
-int cmd_unknown(const char *name);
 
 #endif

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "guess.h"
 
 static int run(int n, char **operand);
 
@@ -54,7 +55,7 @@ static int run(int n, char **operand)
     }
     const struct cmd *cmd = cmd_find(operand[0]);
     if (!cmd)
-        return cmd_unknown(operand[0]);
+        return guess_command(1, operand);
     snprintf(page, sizeof page, "ckpt-%s", cmd->name);
     show_page("1", page);
     opt_usage(cmd, stdout); /* without the page, the short form */

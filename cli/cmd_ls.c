@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "find.h"
 #include "json.h"
 #include "progress.h"
 #include "tree.h"
@@ -11,18 +12,18 @@ static int run(int n, char **operand);
 static struct list globs;
 static bool wide, as_tree, as_tsv, values, as_text, ignore_crc;
 static uint64_t depth;
-static int order;
-enum { NATURAL, IN_FILE };
+static int order; /* of enum row_order */
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    UI_IGNORE_CASE,
     {'l', "long", NULL, OPT_FLAG, &wide, "also show storage, offset, stride, ties, location"},
     {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
     {0, "depth", "N", OPT_COUNT, &depth, "sum up what is deeper than N levels"},
     {0, "values", NULL, OPT_FLAG, &values, "also list what is not a tensor: epochs, options, …"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated: name, dtype, bytes, shape"},
-    {0, "order", "natural|file", OPT_CHOICE, &order,
-     "order of names (default: natural, layer.2 before layer.10)"},
+    {0, "order", "natural|file|size", OPT_CHOICE, &order,
+     "by name (layer.2 before layer.10), as in the file, largest first"},
     {0, "text", NULL, OPT_FLAG, &as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on despite wrong checksums"},
@@ -337,7 +338,7 @@ static void textconv(const char *path)
     }
     ckpt_file_ignore_crc(f, ignore_crc);
     printf("# %s\n", ckpt_file_title(f));
-    uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
+    uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
     for (size_t i = 0; i < n; i++)
         text_row(f, rows[i]);
     if (values)
@@ -353,7 +354,7 @@ static void textconv(const char *path)
 static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *rows, size_t n)
 {
     ckpt_str a, b = {0};
-    for (size_t i = 0; order != IN_FILE && i < n; i++) {
+    for (size_t i = 0; order == ORDER_NATURAL && i < n; i++) {
         a = b;
         b = ckpt_tensor_name(f, rows[i]);
         if (!i || a.len != b.len || memcmp(a.ptr, b.ptr, a.len) != 0)
@@ -377,7 +378,7 @@ static int list(const char *path, bool heading)
         close_input(f);
         return trouble(&err, path);
     }
-    uint32_t *rows = rows_sorted(f, globs.at, globs.n, order == IN_FILE, &n);
+    uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
     if (heading) {
         struct text name = {0};
         text_name(&name, str_of(path));
@@ -398,10 +399,10 @@ static int list(const char *path, bool heading)
     tell_twins(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !values)
         notice(path, "no tensors; --values lists the %zu other values", ckpt_leaf_count(f));
+    if (!found && globs.n)
+        notice_no_match(f, globs.at, globs.n);
     free(rows);
     close_input(f);
-    if (!found && globs.n)
-        notice(path, "no tensor matches");
     return found || !globs.n ? YES : NO;
 }
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "find.h"
 #include "json.h"
 #include "number.h"
 #include "progress.h"
@@ -16,6 +17,7 @@ static bool as_tsv, ignore_crc;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    UI_IGNORE_CASE,
     {0, "root", "PATH", OPT_TEXT, &root, "only what is at PATH; auto: the weights"},
     {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
@@ -443,7 +445,7 @@ static int report(struct job *j, const char *path, bool heading)
     if (root && keep_root(j, path) != YES)
         return TROUBLE;
     if (!j->n && globs.n) {
-        notice(path, "no tensor matches");
+        notice_no_match(j->f, globs.at, globs.n);
         return NO;
     }
     j->stats = mem_new(j->n, sizeof *j->stats);

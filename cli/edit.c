@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "guess.h"
 #include "progress.h"
 #include "renames.h"
 
@@ -81,9 +82,14 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
     };
     if (writing.to && !(o.format = ckpt_write_format(writing.to))) {
         struct text t = {0};
+        const char *meant = guess_value("to", writing.to);
         text_name(&t, str_of(writing.to));
-        usage_error(NULL, "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors",
-                    t.ptr);
+        if (meant)
+            usage_error(NULL, "--to '%.200s': did you mean --to=%s?", t.ptr, meant);
+        else
+            usage_error(NULL,
+                        "--to: '%.200s' is not a format that can be written: want torch-zip or safetensors",
+                        t.ptr);
         text_free(&t);
         return TROUBLE;
     }

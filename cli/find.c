@@ -2,7 +2,8 @@
 
 #include <string.h>
 
-#include "opt.h"
+#include "guess.h"
+#include "out.h"
 
 /* Looking is bounded: a hostile graph may offer very many ways to spell a name. */
 enum { MAX_DEPTH = 256, MAX_STEPS = 5000000 };
@@ -106,11 +107,145 @@ ckpt_str find_guess(const ckpt_file *f, const char *name)
         if (memchr(full.ptr, 0, full.len))
             continue;
         const char *tail = last_words(full, dots);
-        int d = strcmp(name, tail) == 0 ? 0 : opt_guess(name, tail);
+        int d = strcmp(name, tail) == 0 ? 0 : guess_distance(name, tail);
         if (d >= 0 && d < least) {
             least = d;
             best = full;
         }
     }
     return best;
+}
+
+/* ------------------------------------------------------------- globs that match nothing */
+
+enum { NEAR_SHOWN = 3, NEAR_ROWS = 20000 };
+
+static char lower_letter(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
+
+/* contains - is WORD somewhere in NAME, letters of either case alike? */
+static bool contains(ckpt_str name, ckpt_str word)
+{
+    for (size_t at = 0; word.len && at + word.len <= name.len; at++) {
+        size_t i = 0;
+        while (i < word.len && lower_letter(name.ptr[at + i]) == lower_letter(word.ptr[i]))
+            i++;
+        if (i == word.len)
+            return true;
+    }
+    return false;
+}
+
+/* rows_match - does any tensor match GLOB by itself? */
+static bool rows_match(const ckpt_file *f, const char *glob)
+{
+    for (uint32_t row = 0; row < ckpt_tensor_count(f); row++)
+        if (globs_pass(ckpt_tensor_name(f, row), &glob, 1))
+            return true;
+    return false;
+}
+
+/* longest_word - the longest run of GLOB without wildcards, dots at its ends aside. */
+static ckpt_str longest_word(const char *glob)
+{
+    ckpt_str best = {glob, 0};
+    for (const char *p = glob; *p;) {
+        p += strspn(p, "*?[]\\!.");
+        size_t n = strcspn(p, "*?[]\\!");
+        size_t end = n;
+        while (end && p[end - 1] == '.')
+            end--;
+        if (end > best.len)
+            best = (ckpt_str){p, end};
+        p += n;
+    }
+    return best;
+}
+
+/* nearest_component - the component of any name that is nearest to WORD, or empty. */
+static ckpt_str nearest_component(const ckpt_file *f, ckpt_str word)
+{
+    ckpt_str best = {0};
+    char typed[64], one[64];
+    int least = INT_MAX;
+    snprintf(typed, sizeof typed, "%.*s", (int)(word.len < 63 ? word.len : 63), word.ptr);
+    for (uint32_t row = 0; row < ckpt_tensor_count(f) && row < NEAR_ROWS; row++) {
+        ckpt_str name = ckpt_tensor_name(f, row);
+        for (size_t at = 0, n; at < name.len; at += n + 1) {
+            const char *dot = memchr(name.ptr + at, '.', name.len - at);
+            n = dot ? (size_t)(dot - name.ptr) - at : name.len - at;
+            if (n >= sizeof one)
+                continue;
+            snprintf(one, sizeof one, "%.*s", (int)n, name.ptr + at);
+            int d = guess_distance(typed, one);
+            if (d < 0 || d >= least)
+                continue;
+            least = d;
+            best = (ckpt_str){name.ptr + at, n};
+        }
+    }
+    return best;
+}
+
+/* add_names - the first names that contain WORD, and how many more there are; false: none. */
+static bool add_names(struct text *to, const ckpt_file *f, ckpt_str word)
+{
+    size_t n = 0, more = 0;
+    for (uint32_t row = 0; row < ckpt_tensor_count(f); row++) {
+        ckpt_str name = ckpt_tensor_name(f, row);
+        if (!contains(name, word))
+            continue;
+        if (n == NEAR_SHOWN) {
+            more++;
+            continue;
+        }
+        text_add(to, n++ ? ", " : "");
+        text_name(to, name);
+    }
+    if (more)
+        text_addf(to, " and %zu more", more);
+    return n != 0;
+}
+
+/* add_nearest - the pattern that GLOB was perhaps meant to be, and what it finds. */
+static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
+{
+    struct text names = {0}, pattern = {0};
+    ckpt_str word = longest_word(glob);
+    bool found = add_names(&names, f, word);
+    if (!found && word.len) {
+        word = nearest_component(f, word);
+        found = add_names(&names, f, word);
+    }
+    if (found) {
+        text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
+        bool other_case = !rows_match(f, pattern.ptr);
+        text_add(to, other_case ? "; did you mean -i -g " : "; did you mean -g ");
+        text_shell(to, pattern.ptr);
+        text_addf(to, " (%s)?", names.ptr);
+    }
+    text_free(&names);
+    text_free(&pattern);
+}
+
+void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
+{
+    struct text t = {0};
+    const char *failed = NULL;
+    bool excludes = false;
+    for (size_t i = 0; i < nglobs; i++) {
+        excludes = excludes || globs[i][0] == '!';
+        if (!failed && globs[i][0] != '!' && !rows_match(f, globs[i]))
+            failed = globs[i];
+    }
+    if (failed) {
+        text_add(&t, "no tensor matches '");
+        text_name(&t, str_of(failed));
+        text_add(&t, "'");
+        add_nearest(&t, f, failed);
+    } else {
+        text_add(&t, "no tensor matches");
+        text_add(&t, excludes ? ": patterns that begin with ! exclude all that is left" : "");
+    }
+    notice(ckpt_file_path(f), "%s", t.ptr);
+    text_free(&t);
 }

@@ -14,6 +14,8 @@ struct found {
 bool find_path(const ckpt_file *f, ckpt_str name, struct found *out);
 /* find_guess - the tensor whose name ends in NAME or is nearest to it, or empty. */
 ckpt_str find_guess(const ckpt_file *f, const char *name);
+/* notice_no_match - no tensor of F passed the globs: says which of them, and what is nearest to it. */
+void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
 /* key_text - a mapping's key as paths spell it. */
 void key_text(struct text *t, const ckpt_value *key);
 

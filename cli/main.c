@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "guess.h"
 #include "progress.h"
 
 const struct cmd *const cmd_list[] = {
@@ -39,32 +40,6 @@ void cmd_overview(FILE *to)
           "  ckpt diff old.pth new.safetensors            what changed\n\n"
           "`ckpt COMMAND --help` lists options, `ckpt help COMMAND` shows the manual.\n",
           to);
-}
-
-int cmd_unknown(const char *name)
-{
-    const char *best = NULL;
-    char shown[128];
-    int least = INT_MAX;
-    for (size_t i = 0; cmd_list[i]; i++) {
-        int d = opt_guess(name, cmd_list[i]->name);
-        if (d >= 0 && d < least) {
-            least = d;
-            best = cmd_list[i]->name;
-        }
-    }
-    ckpt_text_escape(str_of(name), shown, sizeof shown);
-    if (best)
-        return usage_error(NULL, "unknown command '%s'; did you mean '%s'?", shown, best);
-    if (access(name, F_OK) == 0) {
-        struct text command = {0};
-        text_add(&command, "ckpt info ");
-        text_operand(&command, name);
-        int status = usage_error(NULL, "'%s' is a file; what is in it: %s", shown, command.ptr);
-        text_free(&command);
-        return status;
-    }
-    return usage_error(NULL, "unknown command '%s'", shown);
 }
 
 /* Ends the process the way the signal would have, without leaving half a file. */
@@ -116,6 +91,8 @@ static int run(int argc, char **argv)
         printf("ckpt %s\n", ckpt_version());
         return YES;
     }
+    if (strcmp(word, "-v") == 0)
+        return usage_answer("ckpt --version", "unknown option '-v'");
     if (word[0] == '-') {
         char shown[128];
         ckpt_text_escape(str_of(word), shown, sizeof shown);
@@ -123,7 +100,7 @@ static int run(int argc, char **argv)
     }
     const struct cmd *cmd = cmd_find(word);
     if (!cmd)
-        return cmd_unknown(word);
+        return guess_command(argc - 1, argv + 1);
     int n, code = opt_parse(cmd, argc - 2, argv + 2, &n);
     return code >= 0 ? code : cmd->run(n, argv + 2);
 }

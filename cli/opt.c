@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "cmd.h"
+#include "guess.h"
 
 static const struct opt help_opt = {'h', "help", NULL, OPT_FLAG, NULL, "show this help"};
 
@@ -19,56 +20,6 @@ bool opt_choice(const char *words, size_t i, char *out, size_t cap)
         return false;
     snprintf(out, cap, "%.*s", (int)strcspn(words, "|"), words);
     return true;
-}
-
-/* Damerau-Levenshtein distance of two short words (adjacent letters swapped
- * count once), over three rows. */
-int opt_guess(const char *typed, const char *meant)
-{
-    enum { MAX = 40 };
-    size_t n = strlen(typed), m = strlen(meant);
-    int row[3][MAX + 1];
-    if (n > MAX || m > MAX)
-        return -1;
-    for (size_t j = 0; j <= m; j++)
-        row[0][j] = (int)j;
-    for (size_t i = 1; i <= n; i++) {
-        int *now = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
-        now[0] = (int)i;
-        for (size_t j = 1; j <= m; j++) {
-            int best = up[j - 1] + (typed[i - 1] != meant[j - 1]);
-            best = up[j] + 1 < best ? up[j] + 1 : best;
-            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] &&
-                upup[j - 2] + 1 < best)
-                best = upup[j - 2] + 1;
-            now[j] = best;
-        }
-    }
-    int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
-    if (n >= 2 && n < m && strncmp(typed, meant, n) == 0)
-        return 1; /* an abbreviation */
-    return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
-}
-
-static int unknown_long(const struct cmd *cmd, const char *word)
-{
-    const char *best = NULL;
-    int least = INT_MAX;
-    size_t n = strcspn(word, "=");
-    char name[64], shown[256];
-    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
-    ckpt_text_escape(str_of(name), shown, sizeof shown);
-    for (const struct opt *o = cmd->opts; o->help; o++) {
-        int d = o->name ? opt_guess(name, o->name) : -1;
-        if (d >= 0 && d < least) {
-            least = d;
-            best = o->name;
-        }
-    }
-    if (best)
-        return usage_error(cmd->name, "unknown option '--%s'; did you mean '--%s'?", shown, best);
-    return usage_error(cmd->name, "unknown option '--%s'", shown);
 }
 
 /* parse_size - as split(1) has it: K and KiB are 1024, kB and KB 1000. */
@@ -147,7 +98,10 @@ static int bad_value(const struct cmd *cmd, const struct opt *o, const char *val
                        : o->type == OPT_REAL  ? "a number that is not negative"
                                               : o->arg;
     char dash[2] = {o->letter, 0}, shown[128];
+    const char *meant = o->type == OPT_CHOICE ? guess_value(o->name, value) : NULL;
     ckpt_text_escape(str_of(value), shown, sizeof shown);
+    if (meant)
+        return usage_error(cmd->name, "--%s '%s': did you mean --%s=%s?", o->name, shown, o->name, meant);
     return usage_error(cmd->name, "%s%s '%s': want %s", o->name ? "--" : "-", o->name ? o->name : dash, shown,
                        want);
 }
@@ -179,7 +133,7 @@ static int long_option(const struct cmd *cmd, int argc, char **argv, int *at)
     const char *word = argv[*at] + 2, *eq = strchr(word, '=');
     const struct opt *o = find_long(cmd, word);
     if (!o)
-        return unknown_long(cmd, word);
+        return guess_option(cmd, word);
     if (o == &help_opt) {
         opt_usage(cmd, stdout);
         return YES;

@@ -44,8 +44,4 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n);
 void opt_usage(const struct cmd *cmd, FILE *to);
 /* opt_choice - the I-th word of "a|b|c" into OUT; false past the last. */
 bool opt_choice(const char *words, size_t i, char *out, size_t cap);
-/* opt_guess - is TYPED a slip of the finger away from MEANT? Smaller is nearer;
- * -1: no. */
-int opt_guess(const char *typed, const char *meant);
-
 #endif

@@ -78,6 +78,17 @@ static void tell_json(const char *code, const char *file, const ckpt_error *err,
     json_line(j, stderr);
 }
 
+static int usage(const char *hint, const char *words)
+{
+    if (ui.json) {
+        tell_json("usage", NULL, NULL, words, hint);
+        return TROUBLE;
+    }
+    tell(words);
+    fprintf(stderr, "hint: %s\n", hint);
+    return TROUBLE;
+}
+
 int usage_error(const char *cmd, const char *fmt, ...)
 {
     char words[1024], hint[128];
@@ -86,13 +97,17 @@ int usage_error(const char *cmd, const char *fmt, ...)
     vsnprintf(words, sizeof words, fmt, ap);
     va_end(ap);
     snprintf(hint, sizeof hint, "ckpt %s%s--help", cmd ? cmd : "", cmd ? " " : "");
-    if (ui.json) {
-        tell_json("usage", NULL, NULL, words, hint);
-        return TROUBLE;
-    }
-    tell(words);
-    fprintf(stderr, "hint: %s\n", hint);
-    return TROUBLE;
+    return usage(hint, words);
+}
+
+int usage_answer(const char *answer, const char *fmt, ...)
+{
+    char words[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(words, sizeof words, fmt, ap);
+    va_end(ap);
+    return usage(answer, words);
 }
 
 int trouble(const ckpt_error *err, const char *path)
@@ -392,17 +407,36 @@ void table_free(struct table *t)
 
 /* -------------------------------------------------------------------- rows */
 
+/* lower - S with ASCII letters in lower case, into T. */
+static ckpt_str lower(struct text *t, ckpt_str s)
+{
+    text_clear(t);
+    text_bytes(t, s.ptr, s.len);
+    for (size_t i = 0; i < t->len; i++)
+        if (t->ptr[i] >= 'A' && t->ptr[i] <= 'Z')
+            t->ptr[i] = (char)(t->ptr[i] - 'A' + 'a');
+    return (ckpt_str){t->ptr, t->len};
+}
+
+static bool glob_match(const char *glob, ckpt_str name)
+{
+    static struct text lower_glob, lower_name;
+    ckpt_str g = str_of(glob);
+    return ui.ignore_case ? ckpt_glob_match(lower(&lower_glob, g), lower(&lower_name, name))
+                          : ckpt_glob_match(g, name);
+}
+
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)
 {
     bool any = false, hit = false;
     for (size_t i = 0; i < nglobs; i++) {
         if (globs[i][0] == '!') {
-            if (ckpt_glob_match(str_of(globs[i] + 1), name))
+            if (glob_match(globs[i] + 1, name))
                 return false;
             continue;
         }
         any = true;
-        hit = hit || ckpt_glob_match(str_of(globs[i]), name);
+        hit = hit || glob_match(globs[i], name);
     }
     return hit || !any;
 }
@@ -477,7 +511,37 @@ void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt
     free(s.tmp);
 }
 
-uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order, size_t *n)
+struct sized {
+    uint64_t bytes;
+    size_t place; /* in natural order */
+    uint32_t row;
+};
+
+static int by_size(const void *a, const void *b)
+{
+    const struct sized *x = a, *y = b;
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+/* sort_by_size - rows in natural order by their bytes, largest first; equal ones stay in that order. */
+static void sort_by_size(const ckpt_file *f, uint32_t *rows, size_t n)
+{
+    struct sized *all = mem_new(n, sizeof *all);
+    for (size_t i = 0; i < n; i++) {
+        const ckpt_tensor t = tensor_at(f, rows[i]);
+        all[i] = (struct sized){t.has_data ? t.nbytes : 0, i, rows[i]};
+    }
+    if (n)
+        qsort(all, n, sizeof *all, by_size);
+    for (size_t i = 0; i < n; i++)
+        rows[i] = all[i].row;
+    free(all);
+}
+
+uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
+                      size_t *n)
 {
     uint32_t count = ckpt_tensor_count(f);
     uint32_t *rows = mem_new(count, sizeof *rows);
@@ -485,8 +549,10 @@ uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglob
     for (uint32_t i = 0; i < count; i++)
         if (!nglobs || globs_pass(ckpt_tensor_name(f, i), globs, nglobs))
             rows[(*n)++] = i;
-    if (!file_order)
+    if (order != ORDER_FILE)
         rows_sort(f, rows, *n, ckpt_natural_compare);
+    if (order == ORDER_SIZE)
+        sort_by_size(f, rows, *n);
     return rows;
 }
 

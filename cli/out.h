@@ -8,6 +8,7 @@
 
 struct ui {
     bool json, quiet;
+    bool ignore_case;        /* of ASCII letters, where names are matched with globs */
     uint64_t jobs;           /* threads; 0: the library decides */
     ckpt_limits limits;      /* of the inputs; 0: the library's */
     bool tty, color;         /* stdout */
@@ -30,6 +31,10 @@ extern struct ui ui;
     {                                                                                                        \
         0, "json", NULL, OPT_FLAG, &ui.json, "print JSON, one object per line"                               \
     }
+#define UI_IGNORE_CASE                                                                                       \
+    {                                                                                                        \
+        'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"   \
+    }
 #define UI_QUIET                                                                                             \
     {                                                                                                        \
         'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "no notices; errors are still shown"                        \
@@ -45,6 +50,8 @@ const char *style_off(enum style s);
 
 /* usage_error - "ckpt: …" and where to find help. Returns 2. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
+/* usage_answer - the same, where ANSWER is the command line that was probably meant. */
+int usage_answer(const char *answer, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* trouble - tells ERR, with PATH when it names no file. Returns 2. */
 int trouble(const ckpt_error *err, const char *path);
 /* trouble_text - like trouble, for what the program itself found. */
@@ -99,9 +106,9 @@ void table_free(struct table *t);
 
 /* rows_sort - N ROWS of FILE by their names as COMPARE has them, equal ones as in the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
-/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not
- * these), in natural order of names or as in the file; *N of them. */
-uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, bool file_order,
+enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* the last: largest first */
+/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not these) in that ORDER; *N of them. */
+uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);
 

@@ -1,0 +1,199 @@
+#include "guess.h"
+
+#include <string.h>
+#include <unistd.h>
+
+/* ------------------------------------------------------------------ distance */
+
+/* Damerau-Levenshtein distance of two short words (adjacent letters swapped
+ * count once), over three rows. */
+int guess_distance(const char *typed, const char *meant)
+{
+    enum { MAX = 40 };
+    size_t n = strlen(typed), m = strlen(meant);
+    int row[3][MAX + 1];
+    if (n > MAX || m > MAX)
+        return -1;
+    for (size_t j = 0; j <= m; j++)
+        row[0][j] = (int)j;
+    for (size_t i = 1; i <= n; i++) {
+        int *now = row[i % 3], *up = row[(i + 2) % 3], *upup = row[(i + 1) % 3];
+        now[0] = (int)i;
+        for (size_t j = 1; j <= m; j++) {
+            int best = up[j - 1] + (typed[i - 1] != meant[j - 1]);
+            best = up[j] + 1 < best ? up[j] + 1 : best;
+            best = now[j - 1] + 1 < best ? now[j - 1] + 1 : best;
+            if (i > 1 && j > 1 && typed[i - 1] == meant[j - 2] && typed[i - 2] == meant[j - 1] &&
+                upup[j - 2] + 1 < best)
+                best = upup[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
+    if (n >= 2 && n < m && strncmp(typed, meant, n) == 0)
+        return 1; /* an abbreviation */
+    return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
+}
+
+/* The nearest word so far. */
+struct nearest {
+    const char *typed;
+    int distance;
+    bool any;
+};
+
+/* is_nearer - WORD becomes the nearest; of equals the first stays. */
+static bool is_nearer(struct nearest *best, const char *word)
+{
+    int d = guess_distance(best->typed, word);
+    if (d < 0 || (best->any && d >= best->distance))
+        return false;
+    best->distance = d;
+    best->any = true;
+    return true;
+}
+
+/* ------------------------------------------------------------------ commands */
+
+static const struct {
+    const char *typed, *command, *operands;
+} command_guesses[] = {
+#define GUESS_COMMAND(typed, command, operands) {typed, command, operands},
+#include "guesses.def"
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* add_operands - what was given, as far as it is no option; else PLACEHOLDERS. */
+static void add_operands(struct text *to, int argc, char **argv, const char *placeholders)
+{
+    bool any = argc > 1 && !strchr(placeholders, '-');
+    for (int i = 1; i < argc; i++)
+        any = any && argv[i][0] != '-';
+    if (!any)
+        text_addf(to, "%s%s", *placeholders ? " " : "", placeholders);
+    for (int i = 1; any && i < argc; i++) {
+        text_add(to, " ");
+        text_operand(to, argv[i]);
+    }
+}
+
+/* command_answer - the command line that ARGV[0] was probably meant to begin, and the command in it;
+ * NULL: nothing is near. */
+static const char *command_answer(struct text *to, int argc, char **argv)
+{
+    struct nearest best = {.typed = argv[0]};
+    const char *command = NULL, *operands = NULL;
+    for (size_t i = 0; cmd_list[i]; i++)
+        if (is_nearer(&best, cmd_list[i]->name)) {
+            command = cmd_list[i]->name;
+            operands = "--help";
+        }
+    for (size_t i = 0; i < COUNT(command_guesses); i++)
+        if (is_nearer(&best, command_guesses[i].typed)) {
+            command = command_guesses[i].command;
+            operands = command_guesses[i].operands;
+        }
+    if (!command)
+        return NULL;
+    text_addf(to, "ckpt %s", command);
+    add_operands(to, argc, argv, operands);
+    return command;
+}
+
+int guess_command(int argc, char **argv)
+{
+    struct text answer = {0};
+    char shown[128];
+    int status;
+    ckpt_text_escape(str_of(argv[0]), shown, sizeof shown);
+    const char *meant = command_answer(&answer, argc, argv);
+    if (meant) {
+        status = usage_answer(answer.ptr, "unknown command '%s'; did you mean `ckpt %s`?", shown, meant);
+    } else if (access(argv[0], F_OK) == 0) {
+        text_add(&answer, "ckpt info ");
+        text_operand(&answer, argv[0]);
+        status = usage_answer(answer.ptr, "'%s' is a file, not a command", shown);
+    } else {
+        status = usage_error(NULL, "unknown command '%s'", shown);
+    }
+    text_free(&answer);
+    return status;
+}
+
+/* ------------------------------------------------------------------- options */
+
+static const struct {
+    const char *commands, *typed, *answer;
+} option_guesses[] = {
+#define GUESS_OPTION(commands, typed, answer) {commands, typed, answer},
+#include "guesses.def"
+};
+
+/* is_for - is CMD one of COMMANDS? An answer for all commands counts where CMD has the option that it names. */
+static bool is_for(const char *commands, const struct cmd *cmd)
+{
+    char word[32];
+    for (size_t i = 0; opt_choice(commands, i, word, sizeof word); i++)
+        if (strcmp(word, cmd->name) == 0)
+            return true;
+    return strcmp(commands, "*") == 0;
+}
+
+/* has_option - is ANSWER a command line, or an option that CMD has? */
+static bool has_option(const struct cmd *cmd, const char *answer)
+{
+    if (answer[0] != '-')
+        return true;
+    for (const struct opt *o = cmd->opts; o->help; o++) {
+        size_t n = o->name ? strlen(o->name) : 0;
+        if (answer[1] != '-' ? answer[1] == o->letter
+                             : n && strncmp(answer + 2, o->name, n) == 0 && strchr("= ;", answer[2 + n]))
+            return true;
+    }
+    return false;
+}
+
+int guess_option(const struct cmd *cmd, const char *word)
+{
+    size_t n = strcspn(word, "=");
+    char name[64], shown[256];
+    snprintf(name, sizeof name, "%.*s", (int)(n < 63 ? n : 63), word);
+    ckpt_text_escape(str_of(name), shown, sizeof shown);
+    struct nearest best = {.typed = name};
+    const char *meant = NULL, *answer = NULL;
+    for (const struct opt *o = cmd->opts; o->help; o++)
+        if (o->name && is_nearer(&best, o->name))
+            meant = o->name;
+    if (is_nearer(&best, "help"))
+        meant = "help";
+    for (size_t i = 0; i < COUNT(option_guesses); i++)
+        if (is_for(option_guesses[i].commands, cmd) && has_option(cmd, option_guesses[i].answer) &&
+            is_nearer(&best, option_guesses[i].typed))
+            answer = option_guesses[i].answer;
+    if (answer)
+        return usage_error(cmd->name, "unknown option '--%s'; use %s", shown, answer);
+    if (meant)
+        return usage_error(cmd->name, "unknown option '--%s'; did you mean '--%s'?", shown, meant);
+    return usage_error(cmd->name, "unknown option '--%s'", shown);
+}
+
+/* -------------------------------------------------------------------- values */
+
+static const struct {
+    const char *option, *typed, *value;
+} value_guesses[] = {
+#define GUESS_VALUE(option, typed, value) {option, typed, value},
+#include "guesses.def"
+};
+
+const char *guess_value(const char *option, const char *value)
+{
+    struct nearest best = {.typed = *value == '.' ? value + 1 : value};
+    const char *meant = NULL;
+    for (size_t i = 0; option && i < COUNT(value_guesses); i++)
+        if (strcmp(value_guesses[i].option, option) == 0 &&
+            (is_nearer(&best, value_guesses[i].value) || is_nearer(&best, value_guesses[i].typed)))
+            meant = value_guesses[i].value;
+    return meant;
+}

@@ -1,0 +1,22 @@
+# Commands and options of other tools are answered with ours; slips with the nearest name.
+for line in 'list m.pt' 'inspect m.pt' 'compare a.pt b.pt' 'merge folder m.safetensors' 'split a.pt b.pt' 'cast a.pt b.pt' \
+    'keys m.pt' 'tree m.pt' 'cat m.pt fc.weight' 'version' '-v' 'stirp m.pt' 'comapre' 'list -l m.pt' \
+    'convert --dtype f16 a b' 'ls --sort size m' 'strip --prefix p m' 'diff --tolerance 1 a b' 'convert --to pt data/train.pt x.bin' \
+    'convert --to .safetensor data/train.pt x.bin' 'convert --hepl' 'ls --order=siez m' 'ls --overwrite m' 'strip --overwrite m' xyzzy; do
+    ckpt $line 2>&1
+    [ $? = 2 ] || echo "exit $?"
+done
+ckpt list --json m.pt 2>&1
+cp data/train.pt 'my m.pt'
+ckpt 'my m.pt' 2>&1
+# Every answer of the table is a command line that is understood.
+sed -n 's/^GUESS_COMMAND("\([^"]*\)".*/\1/p' "$TESTS/../../cli/guesses.def" | while read -r typed; do
+    answer=$(ckpt "$typed" 2>&1 | sed -n 's/^hint: //p')
+    (eval "${answer%% [A-Z]*} --help") >said 2>&1 </dev/null || echo "$typed: $answer: $(cat said)"
+done
+sed -n 's/^GUESS_OPTION("\([a-z|]*\)", "\([^"]*\)".*/\1 \2/p' "$TESTS/../../cli/guesses.def" | while read -r commands typed; do
+    for c in $(echo "$commands" | tr '|' ' '); do
+        ckpt "$c" "--$typed" m 2>said || :
+        grep -q "unknown option '--$typed'; use" said || echo "$c --$typed: $(cat said)"
+    done
+done
