@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "json.h"
 #include "progress.h"
 
@@ -12,6 +12,8 @@ static bool quick, finite;
 static const struct opt options[] = {
     {0, "quick", NULL, OPT_FLAG, &quick, "do not read the data; damage to it goes unseen"},
     {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as problems"},
+    FILES_RECURSIVE,
+    FILES_NAMES,
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -93,14 +95,14 @@ static int tell(void *user, const ckpt_diagnosis *d)
         tell_json(j, d);
         return 0;
     }
-    text_addf(to, "  %s%s%s%s  %s\n", style_on(d->problem ? RED : YELLOW), d->problem ? "" : "note: ", d->id,
-              style_off(d->problem ? RED : YELLOW), d->text);
+    text_addf(to, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
+              d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
     if (can_run(d->fix)) {
-        text_add(to, "    fix: ");
+        text_addf(to, "%s    fix: ", ui.prefix);
         fix_text(to, j, d);
         text_add(to, "\n");
     } else if (d->hint[0]) {
-        text_addf(to, "    %s\n", d->hint);
+        text_addf(to, "%s    %s\n", ui.prefix, d->hint);
     }
     return 0;
 }
@@ -136,10 +138,8 @@ static void print_json(const struct job *j, const ckpt_doctor_result *r)
 static int doctor(const char *path)
 {
     struct job j = {.path = path};
-    ckpt_doctor_options o = {.quick = quick,
-                             .finite = finite,
-                             .how = {ui_jobs(), progress_step, NULL},
-                             .limits = ui.limits};
+    ckpt_doctor_options o = {
+        .quick = quick, .finite = finite, .how = {ui_jobs(), progress_step, NULL}, .limits = ui.limits};
     ckpt_doctor_result r;
     ckpt_error err;
     if (ui.json) {
@@ -164,12 +164,7 @@ static int doctor(const char *path)
 
 static int run(int n, char **operand)
 {
-    int status = YES;
     if (quick && finite)
         return usage_error("doctor", "--finite reads the data, --quick does not; choose one");
-    for (int i = 0; i < n; i++) {
-        int one = doctor(operand[i]);
-        status = one > status ? one : status;
-    }
-    return status;
+    return files_each(n, operand, FILES_LINES, doctor);
 }

@@ -1,6 +1,6 @@
 #include <stdlib.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "hash_bytes.h"
 #include "json.h"
 #include "progress.h"
@@ -18,6 +18,8 @@ static const struct opt options[] = {
     {0, "hub-name", NULL, OPT_FLAG, &hub_name, "the name for torch.hub, digest included: net-0676ba61.pth"},
     {0, "check-name", NULL, OPT_FLAG, &check_name,
      "check the digest in the file's name; exit 1 if it is wrong"},
+    FILES_RECURSIVE,
+    FILES_NAMES,
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -58,7 +60,7 @@ static void print_text(const struct job *j, const uint32_t *rows, size_t n)
         text_hex(&out, j->digests + (size_t)rows[i] * CKPT_DIGEST_MAX, j->nbytes);
         text_add(&out, "  ");
         text_name(&out, t->name);
-        printf("%s\n", out.ptr);
+        line_put(&out);
     }
     text_clear(&out);
     text_hex(&out, j->whole, j->nbytes);
@@ -121,7 +123,6 @@ static int hash(const char *path)
 
 static int run(int n, char **operand)
 {
-    int status = YES;
     int (*of_bytes)(const char *) = file_sha256      ? hash_of_file
                                     : payload_sha256 ? hash_of_payload
                                     : hub_name       ? hash_in_name
@@ -131,9 +132,5 @@ static int run(int n, char **operand)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
     if (of_bytes && (xxh3 || total || ignore_crc))
         return usage_error("hash", "--xxh3, --total and --ignore-crc are about tensors, not a file's bytes");
-    for (int i = 0; i < n; i++) {
-        int one = of_bytes ? of_bytes(operand[i]) : hash(operand[i]);
-        status = one > status ? one : status;
-    }
-    return status;
+    return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash);
 }

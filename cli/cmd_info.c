@@ -1,16 +1,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "json.h"
 #include "number.h"
 
 static int run(int n, char **operand);
 
 static const struct opt options[] = {
-    UI_JSON,
-    UI_QUIET,
-    {0},
+    FILES_RECURSIVE, FILES_NAMES, UI_JSON, UI_QUIET, {0},
 };
 
 const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights, wrappers, optimizer, dtypes",
@@ -68,17 +66,19 @@ static void sums(struct text *out, const struct totals *sum)
 static void print_title(const struct facts *x, struct text *out)
 {
     text_clear(out);
-    text_add(out, style_on(BOLD));
-    text_name(out, str_of(ckpt_file_path(x->f)));
-    text_add(out, style_off(BOLD));
-    text_addf(out, "   %s, ", ckpt_file_title(x->f));
+    if (!ui.prefix[0]) {
+        text_add(out, style_on(BOLD));
+        text_name(out, str_of(ckpt_file_path(x->f)));
+        text_addf(out, "%s   ", style_off(BOLD));
+    }
+    text_addf(out, "%s, ", ckpt_file_title(x->f));
     if (x->info.producer.len) {
         text_add(out, "written by ");
         text_name(out, x->info.producer);
         text_add(out, ", ");
     }
     text_size(out, ckpt_file_bytes(x->f));
-    puts(out->ptr);
+    line_put(out);
 }
 
 static void print_weights(const struct facts *x, struct text *out)
@@ -90,12 +90,12 @@ static void print_weights(const struct facts *x, struct text *out)
             text_add(out, "   ");
         }
         sums(out, &x->weights);
-        puts(out->ptr);
+        line_put(out);
     }
     if (!x->info.has_weights || x->all.tensors != x->weights.tensors) {
         label(out, "all");
         sums(out, &x->all);
-        puts(out->ptr);
+        line_put(out);
     }
 }
 
@@ -144,7 +144,7 @@ static void print_wrappers(const struct facts *x, struct text *out)
             text_name(out, w->where);
         }
         print_fix(x, w, &told, out);
-        puts(out->ptr);
+        line_put(out);
     }
 }
 
@@ -158,7 +158,7 @@ static void print_optimizer(const struct facts *x, struct text *out)
         text_add(out, "   ");
     }
     text_name(out, x->info.optimizer);
-    puts(out->ptr);
+    line_put(out);
 }
 
 /* A numpy scalar near the top is what training scripts keep their best score in. */
@@ -224,7 +224,7 @@ static void print_values(const struct facts *x, struct text *out)
     if (s.more)
         text_addf(out, " and %zu more: ckpt ls --values", s.more);
     if (s.shown)
-        puts(out->ptr);
+        line_put(out);
 }
 
 static int by_elements(const void *a, const void *b)
@@ -249,7 +249,7 @@ static void print_dtypes(const struct facts *x, struct text *out)
         text_count(out, seen[i]->elements);
     }
     if (n)
-        puts(out->ptr);
+        line_put(out);
 }
 
 static void print_rest(const struct facts *x, struct text *out)
@@ -258,18 +258,18 @@ static void print_rest(const struct facts *x, struct text *out)
         label(out, "ties");
         text_noun(out, x->info.aliases, "name shows", "names show");
         text_add(out, " the bytes of an earlier one");
-        puts(out->ptr);
+        line_put(out);
     }
     if (x->info.unreferenced) {
         label(out, "unused");
         text_size(out, x->info.unreferenced);
         text_add(out, " that no tensor shows");
-        puts(out->ptr);
+        line_put(out);
     }
     if (x->info.executes_code) {
         label(out, "code");
         text_add(out, "carries code that loading runs; ckpt reads it as data");
-        puts(out->ptr);
+        line_put(out);
     }
     if (x->info.weights_only >= 0) {
         label(out, "load");
@@ -278,7 +278,7 @@ static void print_rest(const struct facts *x, struct text *out)
             text_add(out, ": ");
             text_name(out, x->info.weights_only_why);
         }
-        puts(out->ptr);
+        line_put(out);
     }
 }
 
@@ -406,14 +406,4 @@ static int inform(const char *path)
     return status;
 }
 
-static int run(int n, char **operand)
-{
-    int status = YES;
-    for (int i = 0; i < n; i++) {
-        if (i && !ui.json)
-            putchar('\n');
-        int one = inform(operand[i]);
-        status = one > status ? one : status;
-    }
-    return status;
-}
+static int run(int n, char **operand) { return files_each(n, operand, FILES_BLOCKS, inform); }

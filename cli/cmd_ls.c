@@ -1,7 +1,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "find.h"
 #include "json.h"
 #include "progress.h"
@@ -27,6 +27,8 @@ static const struct opt options[] = {
     {0, "text", NULL, OPT_FLAG, &as_text,
      "names, dtypes, shapes, digests for git's textconv; always exits 0"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "with --text: go on despite wrong checksums"},
+    FILES_RECURSIVE,
+    FILES_NAMES,
     UI_EXPANDED,
     UI_JSON,
     UI_QUIET,
@@ -179,8 +181,7 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
             text_byte(&out, '\t');
             text_name(&out, t->location);
         }
-        text_add(&out, "\n");
-        fwrite(out.ptr, 1, out.len, stdout);
+        line_put(&out);
     }
     text_free(&out);
 }
@@ -197,7 +198,7 @@ static size_t print_values(const ckpt_file *f)
         text_name(&out, leaf->name);
         text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
         text_value(&out, leaf->value, 100);
-        printf("%s\n", out.ptr);
+        line_put(&out);
         n++;
     }
     text_free(&out);
@@ -367,7 +368,7 @@ static void tell_twins(const ckpt_file *f, const char *path, const uint32_t *row
     }
 }
 
-static int list(const char *path, bool heading)
+static int list(const char *path)
 {
     ckpt_file *f = open_input(path, ignore_crc);
     ckpt_error err;
@@ -379,12 +380,6 @@ static int list(const char *path, bool heading)
         return trouble(&err, path);
     }
     uint32_t *rows = rows_sorted(f, globs.at, globs.n, (enum row_order)order, &n);
-    if (heading) {
-        struct text name = {0};
-        text_name(&name, str_of(path));
-        printf("%s%s:%s\n", style_on(BOLD), name.ptr, style_off(BOLD));
-        text_free(&name);
-    }
     if (ui.json)
         print_json(f, rows, n);
     else if (as_tsv)
@@ -408,18 +403,8 @@ static int list(const char *path, bool heading)
 
 static int run(int n, char **operand)
 {
-    int status = YES;
     mem_keep();
-    for (int i = 0; i < n; i++) {
-        if (as_text) {
-            textconv(operand[i]);
-            continue;
-        }
-        bool heading = n > 1 && ui.tty && !ui.json && !as_tsv;
-        if (heading && i)
-            putchar('\n');
-        int one = list(operand[i], heading);
-        status = one > status ? one : status;
-    }
-    return status;
+    for (int i = 0; as_text && i < n; i++)
+        textconv(operand[i]);
+    return as_text ? YES : files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, list);
 }

@@ -138,7 +138,7 @@ static void spool_pass(int spool)
     char block[16384];
     off_t end = lseek(spool, 0, SEEK_END);
     ssize_t n;
-    for (off_t at = 0; at < end || end < 0; at += n > 0 ? n : 0) {
+    for (off_t at = 0; at < end || end<0; at += n> 0 ? n : 0) {
         n = pread(spool, block, sizeof block, at);
         if (n > 0)
             fwrite(block, 1, (size_t)n, stdout);
@@ -235,16 +235,6 @@ static bool apart(struct job *j)
     return true;
 }
 
-static void left_aside(const char *path, const struct walk *w)
-{
-    if (w->links)
-        notice(path, "%llu symbolic link%s not followed", (unsigned long long)w->links,
-               w->links == 1 ? "" : "s");
-    if (w->others)
-        notice(path, "%llu skipped that are not files (pipes, sockets, devices)",
-               (unsigned long long)w->others);
-}
-
 static int run(int n, char **operand)
 {
     struct job j = {.report = sarif ? &scan_sarif : ui.json ? &scan_json : &scan_text};
@@ -265,7 +255,7 @@ static int run(int n, char **operand)
     for (int i = 0; i < n; i++) {
         struct walk w = {.file = scan, .user = &j};
         walk(&w, operand[i]);
-        left_aside(operand[i], &w);
+        walk_notices(&w, operand[i]);
         unread += w.unread;
     }
     bool whole = !j.unsure && !unread && j.files;

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "find.h"
 #include "json.h"
 #include "number.h"
@@ -22,6 +22,8 @@ static const struct opt options[] = {
     {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
+    FILES_RECURSIVE,
+    FILES_NAMES,
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -29,9 +31,9 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_stat = {"stat", "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
-                             options, 1,      ANY_NUMBER,
-                             run,    NULL};
+const struct cmd cmd_stat = {"stat",  "FILE…", "minimum, maximum, mean, spread, NaN and Inf of each tensor",
+                             options, 1,       ANY_NUMBER,
+                             run,     NULL};
 
 static bool fail_on_nan, fail_on_inf;
 
@@ -61,8 +63,8 @@ static bool blocks(void)
         const char *value = getenv(names[i]);
         said = value && *value ? value : said;
     }
-    return ui.tty && (strstr(said, "UTF-8") || strstr(said, "utf8") || strstr(said, "UTF8") ||
-                      strstr(said, "utf-8"));
+    return ui.tty &&
+           (strstr(said, "UTF-8") || strstr(said, "utf8") || strstr(said, "UTF8") || strstr(said, "utf-8"));
 }
 
 static void histogram(struct text *out, const ckpt_stats *s, bool fine)
@@ -208,7 +210,7 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
     text_add(out, "\t");
     text_dtype(out, t);
     if (!s->numeric) {
-        text_add(out, "\t\t\t\t\t\t\t\t\t\t\n");
+        text_add(out, "\t\t\t\t\t\t\t\t\t\t");
         return;
     }
     text_addf(out, "\t%" PRIu64 "\t", numbers(s));
@@ -223,7 +225,6 @@ static void tsv_row(struct text *out, const ckpt_tensor *t, const ckpt_stats *s)
     text_addf(out, "\t%" PRIu64 "\t%" PRIu64 "\t%" PRIu64, s->zeros, s->nan, s->inf);
     for (size_t i = 0; i < CKPT_STAT_BINS; i++)
         text_addf(out, "%s%" PRIu64, i ? "," : "\t", s->histogram[i]);
-    text_add(out, "\n");
 }
 
 static void print_tsv(const struct job *j)
@@ -233,7 +234,7 @@ static void print_tsv(const struct job *j)
         const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
         text_clear(&out);
         tsv_row(&out, &it, &j->stats[i]);
-        fwrite(out.ptr, 1, out.len, stdout);
+        line_put(&out);
     }
     text_free(&out);
 }
@@ -420,14 +421,8 @@ static int tell_bad(const struct job *j, const char *path)
     return NO;
 }
 
-static void print(const struct job *j, bool heading)
+static void print(const struct job *j)
 {
-    if (heading) {
-        struct text name = {0};
-        text_name(&name, str_of(ckpt_file_path(j->f)));
-        printf("%s%s:%s\n", style_on(BOLD), name.ptr, style_off(BOLD));
-        text_free(&name);
-    }
     if (ui.json)
         print_json(j);
     else if (as_tsv)
@@ -438,7 +433,7 @@ static void print(const struct job *j, bool heading)
         print_totals(j);
 }
 
-static int report(struct job *j, const char *path, bool heading)
+static int report(struct job *j, const char *path)
 {
     ckpt_work how = {ui_jobs(), progress_step, NULL};
     ckpt_error err;
@@ -454,17 +449,17 @@ static int report(struct job *j, const char *path, bool heading)
     progress_end();
     if (s != CKPT_OK)
         return trouble(&err, path);
-    print(j, heading);
+    print(j);
     return tell_bad(j, path);
 }
 
-static int stat_file(const char *path, bool heading)
+static int stat_file(const char *path)
 {
     struct job j = {.f = open_input(path, ignore_crc)};
     if (!j.f)
         return TROUBLE;
     j.rows = rows_sorted(j.f, globs.at, globs.n, false, &j.n);
-    int status = report(&j, path, heading);
+    int status = report(&j, path);
     free(j.stats);
     free(j.rows);
     close_input(j.f);
@@ -489,15 +484,7 @@ static bool what_fails(void)
 
 static int run(int n, char **operand)
 {
-    int status = YES;
     if (!what_fails())
         return usage_error("stat", "--fail-on takes nan, inf or both, as nan,inf; not '%s'", fail_on);
-    for (int i = 0; i < n; i++) {
-        bool heading = n > 1 && ui.tty && !ui.json && !as_tsv;
-        if (heading && i)
-            putchar('\n');
-        int one = stat_file(operand[i], heading);
-        status = one > status ? one : status;
-    }
-    return status;
+    return files_each(n, operand, as_tsv ? FILES_COLUMN : FILES_HEADING, stat_file);
 }

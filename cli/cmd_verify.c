@@ -2,7 +2,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "cmd.h"
+#include "files.h"
 #include "json.h"
 #include "progress.h"
 
@@ -17,7 +17,8 @@ static const struct opt options[] = {
     {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list if nothing is wrong"},
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
-    {'r', "root", "PATH", OPT_TEXT, &root, "names in manifests begin below PATH; auto: the weights"},
+    {0, "root", "PATH", OPT_TEXT, &root, "names in manifests begin below PATH; auto: the weights"},
+    FILES_RECURSIVE,
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
@@ -160,7 +161,6 @@ static bool streams(const char *name)
 
 static int run(int n, char **operand)
 {
-    int status = YES;
     if (manifest && write_manifest)
         return usage_error("verify",
                            "--manifest checks against a list, --write-manifest makes one; choose one");
@@ -174,9 +174,5 @@ static int run(int n, char **operand)
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)
         return usage_error("verify", "standard input is either the manifest or the file");
-    for (int i = 0; i < n; i++) {
-        int one = verify(operand[i]);
-        status = one > status ? one : status;
-    }
-    return status;
+    return files_each(n, operand, FILES_LINES, verify);
 }

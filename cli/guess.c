@@ -130,7 +130,7 @@ static const struct {
 #include "guesses.def"
 };
 
-/* is_for - is CMD one of COMMANDS? An answer for all commands counts where CMD has the option that it names. */
+/* is_for - is CMD one of COMMANDS? */
 static bool is_for(const char *commands, const struct cmd *cmd)
 {
     char word[32];

@@ -1,4 +1,5 @@
-/* guess.h - what was probably meant: slips of the finger and words of other tools, each with what to type instead. */
+/* guess.h - what was probably meant: slips of the finger and words of other tools, each with what
+ * to type instead. */
 #ifndef CLI_GUESS_H
 #define CLI_GUESS_H
 
@@ -6,8 +7,8 @@
 
 /* guess_distance - is TYPED a slip of the finger away from MEANT? Smaller is nearer; -1: no. */
 int guess_distance(const char *typed, const char *meant);
-/* guess_command - complains about ARGV[0], which is no command, with the command line that was probably meant.
- * Returns TROUBLE. */
+/* guess_command - complains about ARGV[0], which is no command, with the command line that was
+ * probably meant. Returns TROUBLE. */
 int guess_command(int argc, char **argv);
 /* guess_option - complains about --WORD, which CMD does not have. Returns TROUBLE. */
 int guess_option(const struct cmd *cmd, const char *word);

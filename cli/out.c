@@ -14,7 +14,7 @@
 
 #define LINES_AT_ONCE 4096u /* bytes of a table that go out together */
 
-struct ui ui;
+struct ui ui = {.prefix = ""};
 
 static unsigned terminal_width(void)
 {
@@ -49,6 +49,14 @@ static const char *const style_code[] = {"", "\033[1m", "\033[2m", "\033[31m", "
 const char *style_on(enum style s) { return ui.color ? style_code[s] : ""; }
 
 const char *style_off(enum style s) { return ui.color && s != PLAIN ? "\033[0m" : ""; }
+
+void line_put(const struct text *line)
+{
+    fputs(ui.prefix, stdout);
+    if (line->len)
+        fwrite(line->ptr, 1, line->len, stdout);
+    putchar('\n');
+}
 
 /* A line of words before its newline: "ckpt: " stands out where colours are. */
 static void tell(const char *words)
@@ -114,6 +122,7 @@ int trouble(const ckpt_error *err, const char *path)
 {
     char line[1400];
     ckpt_error shown = *err;
+    ui.trouble = err->status;
     if (!shown.file[0] && path)
         ckpt_text_escape(str_of(path), shown.file, sizeof shown.file);
     if (ui.json) {
@@ -284,6 +293,7 @@ static void line_begins(struct table *t, enum style mark)
     if (t->nrows)
         line_ends(t);
     t->marked = mark;
+    text_add(&t->text, ui.prefix);
     if (mark != PLAIN)
         text_add(&t->text, style_on(mark));
     t->end = t->text.len;
@@ -345,7 +355,7 @@ void table_cell(struct table *t)
 /* begin_lines - from now on rows are printed: all widths are known. */
 static void begin_lines(struct table *t, FILE *to, bool header)
 {
-    size_t rest = 0;
+    size_t rest = text_columns(ui.prefix, strlen(ui.prefix));
     for (unsigned c = 1; c < t->columns; c++)
         rest += t->width[c] + 2;
     if (ui.width != UINT_MAX && t->width[0] + rest > ui.width) {

@@ -8,6 +8,8 @@
 
 struct ui {
     bool json, quiet;
+    ckpt_status trouble;     /* the last that was reported */
+    const char *prefix;      /* of each line about a file: its name, escaped, or "" */
     bool ignore_case;        /* of ASCII letters, where names are matched with globs */
     uint64_t jobs;           /* threads; 0: the library decides */
     ckpt_limits limits;      /* of the inputs; 0: the library's */
@@ -20,7 +22,7 @@ extern struct ui ui;
 
 #define UI_JOBS                                                                                              \
     {                                                                                                        \
-        'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"            \
+        'j', "jobs", "N", OPT_COUNT, &ui.jobs, "use N threads; the result is the same for any N"             \
     }
 #define UI_EXPANDED                                                                                          \
     {                                                                                                        \
@@ -33,7 +35,7 @@ extern struct ui ui;
     }
 #define UI_IGNORE_CASE                                                                                       \
     {                                                                                                        \
-        'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"   \
+        'i', "ignore-case", NULL, OPT_FLAG, &ui.ignore_case, "let globs match upper and lower case alike"    \
     }
 #define UI_QUIET                                                                                             \
     {                                                                                                        \
@@ -48,6 +50,8 @@ enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };
 const char *style_on(enum style s); /* "" without colours */
 const char *style_off(enum style s);
 
+/* line_put - the text of LINE as a line of the answer. */
+void line_put(const struct text *line);
 /* usage_error - "ckpt: …" and where to find help. Returns 2. */
 int usage_error(const char *cmd, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* usage_answer - the same, where ANSWER is the command line that was probably meant. */
@@ -84,7 +88,7 @@ struct table {
     size_t nrows;
     bool right[TABLE_COLUMNS];   /* numbers stand right */
     size_t width[TABLE_COLUMNS]; /* of the widest cell so far */
-    bool fancy; /* some row takes fewer columns than bytes */
+    bool fancy;                  /* some row takes fewer columns than bytes */
     /* what is collected: */
     uint32_t *bytes;  /* of each cell */
     enum style *mark; /* of each row */
@@ -107,7 +111,8 @@ void table_free(struct table *t);
 /* rows_sort - N ROWS of FILE by their names as COMPARE has them, equal ones as in the file. */
 void rows_sort(const ckpt_file *f, uint32_t *rows, size_t n, int (*compare)(ckpt_str a, ckpt_str b));
 enum row_order { ORDER_NATURAL, ORDER_FILE, ORDER_SIZE }; /* the last: largest first */
-/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not these) in that ORDER; *N of them. */
+/* rows_sorted - row numbers of FILE that pass the globs ('!' in front: not these) in that ORDER;
+ * *N of them. */
 uint32_t *rows_sorted(const ckpt_file *f, const char *const *globs, size_t nglobs, enum row_order order,
                       size_t *n);
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs);

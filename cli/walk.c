@@ -27,7 +27,10 @@ static void add(struct names *list, const char *dir, const char *name)
     list->at[list->n++] = t.ptr;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static int by_name(const void *a, const void *b)
+{
+    return ckpt_natural_compare(str_of(*(char *const *)a), str_of(*(char *const *)b));
+}
 
 static void free_names(struct names *list)
 {
@@ -74,11 +77,26 @@ static void folder(struct walk *w, const char *path, struct names *pending)
     free_names(&below);
 }
 
-void walk(struct walk *w, const char *path)
+bool walk_is_folder(const char *path)
 {
     struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
+void walk_notices(const struct walk *w, const char *path)
+{
+    if (w->links)
+        notice(path, "%llu symbolic link%s not followed", (unsigned long long)w->links,
+               w->links == 1 ? "" : "s");
+    if (w->others)
+        notice(path, "%llu skipped that are not files (pipes, sockets, devices)",
+               (unsigned long long)w->others);
+}
+
+void walk(struct walk *w, const char *path)
+{
     struct names pending = {0};
-    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (!walk_is_folder(path)) {
         w->file(w->user, path);
         return;
     }

@@ -15,5 +15,9 @@ struct walk {
 /* walk - PATH itself if it is no folder, else every regular file below it, sorted
  * by name in each folder, a file before what a folder of the same place holds. */
 void walk(struct walk *w, const char *path);
+/* walk_is_folder - would walk look below PATH? */
+bool walk_is_folder(const char *path);
+/* walk_notices - what W left aside below PATH. */
+void walk_notices(const struct walk *w, const char *path);
 
 #endif

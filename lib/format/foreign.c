@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/text.h"
+#include "format/folder.h"
 #include "format/recognize.h"
 
 static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
@@ -132,7 +133,7 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
     if (has_shard_files(p->path))
         return unread_directory("PyTorch Distributed Checkpoint (DCP) directory in Hugging Face form", err);
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
-    fail_hint(err, "name a file in it, or a folder with an *.index.json or one model.safetensors");
+    folder_hint(p->path, err);
     return CKPT_EUNKNOWN;
 }
 

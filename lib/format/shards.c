@@ -21,6 +21,7 @@
 #include <dirent.h>
 #include <stdlib.h>
 
+#include "format/folder.h"
 #include "format/shards.h"
 
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
@@ -68,64 +69,12 @@ bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
 
 /* ---------------------------------------------------------------- folders */
 
-/* What a folder without an index may hold its weights in, by preference. */
-static const char *const whole_files[] = {
-    "model.safetensors",           "pytorch_model.bin",         "diffusion_pytorch_model.safetensors",
-    "diffusion_pytorch_model.bin", "adapter_model.safetensors", "adapter_model.bin",
-};
-
-#define NWHOLE (sizeof whole_files / sizeof *whole_files)
-
-struct folder {
-    char index[256], whole[256]; /* file names; empty: none */
-    unsigned nindex, nwhole;     /* how many there are to choose from */
-    unsigned safetensors_indexes;
-};
-
-/* model.safetensors.index.json, model.safetensors.index.fp16.json */
-static bool is_index_name(ckpt_str name)
-{
-    return str_ends(name, STR_LIT(".json")) &&
-           (str_find(name, STR_LIT(".safetensors.index."), 0) != SIZE_MAX ||
-            str_find(name, STR_LIT(".bin.index."), 0) != SIZE_MAX);
-}
-
-static void consider_index(struct folder *d, ckpt_str name)
-{
-    bool safe = str_find(name, STR_LIT(".safetensors."), 0) != SIZE_MAX;
-    d->nindex++;
-    d->safetensors_indexes += safe;
-    if (name.len < sizeof d->index && (d->nindex == 1 || (safe && d->safetensors_indexes == 1)))
-        memcpy(d->index, name.ptr, name.len + 1); /* bounded: it fits */
-}
-
-static void scan_folder(const char *path, struct folder *out)
-{
-    size_t best = NWHOLE;
-    DIR *dir = opendir(path);
-    *out = (struct folder){.nindex = 0};
-    for (struct dirent *e; dir && (e = readdir(dir));) {
-        ckpt_str name = str_c(e->d_name);
-        if (is_index_name(name))
-            consider_index(out, name);
-        for (size_t i = 0; i < NWHOLE; i++)
-            if (str_is(name, whole_files[i])) {
-                out->nwhole++;
-                best = i < best ? i : best;
-            }
-    }
-    if (dir)
-        (void)closedir(dir);
-    if (best < NWHOLE)
-        memcpy(out->whole, whole_files[best], strlen(whole_files[best]) + 1);
-}
-
 static bool probe(const struct probe *p)
 {
     if (!p->directory)
         return shards_is_index(p->src, p->head, p->nhead);
     struct folder d;
-    scan_folder(p->path, &d);
+    folder_scan(p->path, &d);
     return d.nindex || d.nwhole;
 }
 
@@ -164,10 +113,23 @@ static bool whole_first(const struct folder *d)
            (str_is(whole, "pytorch_model.bin") && bin);
 }
 
+/* take_folder - F becomes what D stands for, file NAME; a notice where the folder holds more. */
+static ckpt_status take_folder(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
+{
+    char *other = d->nothers ? shards_join(str_c(f->path), str_c(d->other)) : NULL;
+    ckpt_status st = become(f, name, err);
+    if (st == CKPT_OK && d->nindex + d->nwhole > 1)
+        file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
+    else if (st == CKPT_OK && other && !shards_hold(f, other)) /* no shard that the index names */
+        file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
+    free(other);
+    return st;
+}
+
 static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
 {
     struct folder d;
-    scan_folder(f->path, &d);
+    folder_scan(f->path, &d);
     bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
     if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
@@ -175,11 +137,15 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         fail_hint(err, "name one of them, such as %s", d.index);
         return CKPT_EUSAGE;
     }
+    if (d.nothers && !d.nindex) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "folder with %u checkpoints: which of them is meant cannot be told",
+                   d.nothers + d.nwhole);
+        folder_hint(f->path, err);
+        return CKPT_EUSAGE;
+    }
     const char *name = d.nindex && !whole_first(&d) ? d.index : d.whole;
-    CKPT_TRY(become(f, name, err));
-    if (d.nindex + d.nwhole > 1)
-        file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
-    return CKPT_OK;
+    return take_folder(f, &d, name, err);
 }
 
 /* ------------------------------------------------------------------ index */

@@ -305,9 +305,11 @@ static void a_folder_of_copies_is_what_transformers_loads(void)
     static const struct {
         const char *name, *header, *first;
         size_t size;
-    } added[] = {{"pytorch_model.bin.index.json", "{\"weight_map\":{\"b\":\"2.safetensors\"}}", "b", 0},
+    } added[] = {{"pytorch_model.bin.index.json",
+                  "{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}", "b", 0},
                  {"pytorch_model.bin", A_HEADER, "a", 2},
-                 {"model.safetensors.index.json", "{\"weight_map\":{\"b\":\"2.safetensors\"}}", "b", 0},
+                 {"model.safetensors.index.json",
+                  "{\"weight_map\":{\"b\":\"2.safetensors\",\"a\":\"1.safetensors\"}}", "b", 0},
                  {"model.safetensors", A_HEADER, "a", 2}};
     ckpt_file *f;
     two_shards();

@@ -115,15 +115,15 @@ static void knows_what_can_act(void)
         CU_ASSERT(!utf8_unsafe(safe[i]));
 }
 
-/* Each range of Default_Ignorable_Code_Point (DerivedCoreProperties.txt), of Cc, Zl and Zp, and of those format
- * controls (Cf) that have no glyph: all of it is unsafe, and the neighbours on both sides are not. */
+/* Each range of Default_Ignorable_Code_Point (DerivedCoreProperties.txt), of Cc, Zl and Zp, and of
+ * those format controls (Cf) that have no glyph: all of it is unsafe, and the neighbours are not. */
 static void invisible_characters_are_unsafe(void)
 {
     static const uint32_t ranges[][2] = {
-        {0x0000, 0x001f},   {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c},
-        {0x115f, 0x1160},   {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
-        {0x2060, 0x206f},   {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
-        {0xfff0, 0xfffb},   {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
+        {0x0000, 0x001f}, {0x007f, 0x009f},   {0x00ad, 0x00ad},   {0x034f, 0x034f},   {0x061c, 0x061c},
+        {0x115f, 0x1160}, {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x200b, 0x200f},   {0x2028, 0x202e},
+        {0x2060, 0x206f}, {0x3164, 0x3164},   {0xfe00, 0xfe0f},   {0xfeff, 0xfeff},   {0xffa0, 0xffa0},
+        {0xfff0, 0xfffb}, {0x13430, 0x1343f}, {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
     char out[4];
     for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++) {
         for (uint32_t cp = ranges[i][0]; cp <= ranges[i][1]; cp++) {
