@@ -12,8 +12,8 @@ static const struct opt options[] = {
     {0},
 };
 
-const struct cmd cmd_help = {"help", "[COMMAND|formats]", "show the manual of a command", options, 0, 1, run,
-                             NULL};
+const struct cmd cmd_help = {"help", "[COMMAND|formats|json]", "show the manual of a command", options, 0, 1,
+                             run,    NULL};
 
 /* Does man(1) know PAGE? Asked without a shell. */
 static bool has_page(const char *section, const char *page)
@@ -33,31 +33,90 @@ static bool has_page(const char *section, const char *page)
     return pid > 0 && waitpid(pid, &status, 0) == pid && WIFEXITED(status) && WEXITSTATUS(status) == 0;
 }
 
-static void show_page(const char *section, const char *page)
+/* own_folder - where this program is, with a slash at the end; false: that cannot be found out. */
+static bool own_folder(struct text *to)
 {
-    if (!has_page(section, page))
-        return;
+    char path[4096];
+    ssize_t n = readlink("/proc/self/exe", path, sizeof path - 1);
+    if (n <= 0)
+        return false;
+    path[n] = '\0';
+    char *slash = strrchr(path, '/');
+    if (!slash)
+        return false;
+    text_bytes(to, path, (size_t)(slash + 1 - path));
+    return true;
+}
+
+/* find_page - the page as it lies next to the program, installed or in the tree that it was built in. */
+static bool find_page(struct text *to, const char *section, const char *page)
+{
+    static const struct {
+        const char *folder, *suffix;
+        bool by_section;
+    } places[] = {{"../share/man/man", "", true},
+                  {"../share/man/man", ".gz", true},
+                  {"../man/man", "", true},
+                  {"../man/", "", false}};
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
+        text_clear(to);
+        if (!own_folder(to))
+            return false;
+        text_addf(to, "%s%s%s%s.%s%s", places[i].folder, places[i].by_section ? section : "",
+                  places[i].by_section ? "/" : "", page, section, places[i].suffix);
+        if (access(to->ptr, R_OK) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* show_page - by what there is to show it with; returns where there is nothing, with the page's PATH or none. */
+static void show_page(const char *section, const char *page, struct text *path)
+{
     fflush(stdout);
-    execlp("man", "man", section, page, (char *)NULL);
+    if (has_page(section, page))
+        execlp("man", "man", section, page, (char *)NULL);
+    if (!find_page(path, section, page)) {
+        text_clear(path);
+        return;
+    }
+    execlp("man", "man", path->ptr, (char *)NULL);
+    execlp("mandoc", "mandoc", ui.tty ? "-a" : "-Tutf8", path->ptr, (char *)NULL);
+    execlp("nroff", "nroff", "-mandoc", path->ptr, (char *)NULL);
+}
+
+static int topic(const char *word)
+{
+    struct text path = {0}, page = {0};
+    text_addf(&page, "ckpt-%s", word);
+    show_page("7", page.ptr, &path);
+    int status = path.len ? trouble_text(CKPT_ENOTFOUND, NULL, path.ptr,
+                                         "there is no man, mandoc or nroff to show %s(7) with", page.ptr)
+                          : trouble_text(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
+                                         "the manual page %s(7) is not installed", page.ptr);
+    text_free(&path);
+    text_free(&page);
+    return status;
 }
 
 static int run(int n, char **operand)
 {
+    struct text path = {0};
     char page[64];
     if (n == 0) {
         cmd_overview(stdout);
         return YES;
     }
-    if (strcmp(operand[0], "formats") == 0) {
-        show_page("7", "ckpt-formats");
-        return trouble_text(CKPT_ENOTFOUND, NULL, "make install puts the manual where man looks",
-                            "the manual page ckpt-formats(7) is not installed");
-    }
+    if (strcmp(operand[0], "formats") == 0 || strcmp(operand[0], "json") == 0)
+        return topic(operand[0]);
     const struct cmd *cmd = cmd_find(operand[0]);
     if (!cmd)
         return guess_command(1, operand);
     snprintf(page, sizeof page, "ckpt-%s", cmd->name);
-    show_page("1", page);
+    show_page("1", page, &path);
     opt_usage(cmd, stdout); /* without the page, the short form */
+    if (path.len)
+        notice(path.ptr, "the page; there is no man, mandoc or nroff to show it with");
+    text_free(&path);
     return YES;
 }
