@@ -25,8 +25,21 @@ const struct cmd cmd_doctor = {"doctor", "FILE…", "why a file does not load, a
                                options,  1,       ANY_NUMBER,
                                run,      NULL};
 
+/* The commands that fixes consist of, in the order in which one takes what the one before it wrote.
+ * The last takes the place of the one before it, which it does, too. */
+enum { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
+static const char *const steps[NSTEPS] = {
+    [SALVAGE] = "ckpt salvage FILE -o OUT",
+    [STRIP] = "ckpt strip --auto FILE -o OUT",
+    [SANITIZE] = "ckpt sanitize FILE -o OUT",
+    [CONVERT] = "ckpt convert FILE OUT",
+    [CONVERT_ROOT] = "ckpt convert --root auto FILE OUT",
+};
+
 struct job {
     const char *path;
+    bool wanted[NSTEPS]; /* by some diagnosis */
+    const char *suffix;  /* of the output of the last of them */
     struct text problems, notes;
     json *list; /* array of the result, or NULL */
     json *head;
@@ -45,30 +58,81 @@ static bool can_run(const char *fix)
     return cmd_find(word) != NULL;
 }
 
-/* suffix_of_out - convert wants one that tells a format. */
-static const char *suffix_of_out(const struct job *j, const ckpt_diagnosis *d)
+/* suffix_of_out - that of what FIX writes, SUFFIX if it is not NULL; convert wants one that tells a format. */
+static const char *suffix_of_out(const struct job *j, const char *fix, const char *suffix)
 {
-    bool convert = strncmp(d->fix, "ckpt convert ", 13) == 0;
-    return !d->suffix && convert && !ckpt_write_format(j->path) ? ".pt" : d->suffix;
+    bool convert = strncmp(fix, "ckpt convert ", 13) == 0;
+    return !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix;
 }
 
-/* fix_text - the command with the names in their places. */
-static void fix_text(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+/* add_input - J's file as an operand. */
+static void add_input(struct text *to, const struct job *j)
 {
-    for (const char *p = d->fix; *p;) {
-        if (strncmp(p, "FILE", 4) == 0 && strcmp(j->path, "-") == 0) {
-            text_add(to, "FILE"); /* what came from a pipe is gone */
-            p += 4;
-        } else if (strncmp(p, "FILE", 4) == 0) {
-            text_operand(to, j->path);
+    if (strcmp(j->path, "-") == 0)
+        text_add(to, "FILE"); /* what came from a pipe is gone */
+    else
+        text_operand(to, j->path);
+}
+
+/* Which names are in a command: those of a pipe have none. */
+struct names {
+    bool input, output;
+    const char *suffix; /* of the output */
+};
+
+/* fix_text - the command FIX with the names in their places. */
+static void fix_text(struct text *to, const struct job *j, const char *fix, struct names names)
+{
+    for (const char *p = fix; *p;) {
+        if (strncmp(p, "FILE", 4) == 0) {
+            if (names.input)
+                add_input(to, j);
+            else
+                text_add(to, "-");
             p += 4;
         } else if (strncmp(p, "OUT", 3) == 0) {
-            text_fixed(to, j->path, suffix_of_out(j, d));
+            if (names.output)
+                text_fixed(to, j->path, suffix_of_out(j, fix, names.suffix));
+            else
+                text_add(to, "-");
             p += 3;
         } else {
             text_bytes(to, p++, 1);
         }
     }
+}
+
+/* one_fix - what D's own command is. */
+static void one_fix(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+{
+    fix_text(to, j, d->fix, (struct names){true, true, d->suffix});
+}
+
+/* note_step - D's command is one of those that all_fixes joins. */
+static void note_step(struct job *j, const ckpt_diagnosis *d)
+{
+    for (size_t i = 0; d->fix && i < NSTEPS; i++)
+        if (strcmp(d->fix, steps[i]) == 0) {
+            j->wanted[i] = true;
+            j->suffix = d->suffix;
+        }
+}
+
+/* all_fixes - one command line that does what all of the commands would do; false: there are not several. */
+static bool all_fixes(struct text *to, const struct job *j)
+{
+    size_t n = 0, done = 0;
+    bool skip_plain = j->wanted[CONVERT_ROOT];
+    for (size_t i = 0; i < NSTEPS; i++)
+        n += j->wanted[i] && !(i == CONVERT && skip_plain);
+    for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
+        if (!j->wanted[i] || (i == CONVERT && skip_plain))
+            continue;
+        text_add(to, done ? " | " : "");
+        fix_text(to, j, steps[i], (struct names){done == 0, done + 1 == n, j->suffix});
+        done++;
+    }
+    return n > 1;
 }
 
 static void tell_json(const struct job *j, const ckpt_diagnosis *d)
@@ -79,7 +143,7 @@ static void tell_json(const struct job *j, const ckpt_diagnosis *d)
     json_text(row, "level", d->problem ? "problem" : "note");
     json_text(row, "message", d->text);
     if (can_run(d->fix)) {
-        fix_text(&fix, j, d);
+        one_fix(&fix, j, d);
         json_text(row, "fix", fix.ptr);
     }
     if (d->hint[0])
@@ -91,6 +155,7 @@ static int tell(void *user, const ckpt_diagnosis *d)
 {
     struct job *j = user;
     struct text *to = d->problem ? &j->problems : &j->notes;
+    note_step(j, d);
     if (j->list) {
         tell_json(j, d);
         return 0;
@@ -99,7 +164,7 @@ static int tell(void *user, const ckpt_diagnosis *d)
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
     if (can_run(d->fix)) {
         text_addf(to, "%s    fix: ", ui.prefix);
-        fix_text(to, j, d);
+        one_fix(to, j, d);
         text_add(to, "\n");
     } else if (d->hint[0]) {
         text_addf(to, "%s    %s\n", ui.prefix, d->hint);
@@ -122,17 +187,25 @@ static void print_text(const struct job *j, const ckpt_doctor_result *r)
         text_size(&t, r->bytes);
     }
     printf("%s\n%s%s", t.ptr, j->problems.len ? j->problems.ptr : "", j->notes.len ? j->notes.ptr : "");
+    text_clear(&t);
+    text_addf(&t, "  all at once: ");
+    if (all_fixes(&t, j))
+        line_put(&t);
     text_free(&t);
 }
 
 static void print_json(const struct job *j, const ckpt_doctor_result *r)
 {
+    struct text fix = {0};
     json_format(j->head, r->format);
     json_bool(j->head, "healthy", r->problems == 0);
     json_u64(json_add_object(j->head, "total"), "tensors", r->tensors);
     json_u64(j->head, "bytes", r->bytes);
     json_u64(j->head, "read", r->read);
+    if (all_fixes(&fix, j))
+        json_text(j->head, "fix", fix.ptr);
     json_line(j->head, stdout);
+    text_free(&fix);
 }
 
 static int doctor(const char *path)

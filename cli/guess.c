@@ -30,8 +30,8 @@ int guess_distance(const char *typed, const char *meant)
         }
     }
     int limit = m <= 2 ? 0 : m <= 4 ? 1 : 2;
-    if (n >= 2 && n < m && strncmp(typed, meant, n) == 0)
-        return 1; /* an abbreviation */
+    if (n >= 2 && m >= 2 && (n < m || n == m + 1) && strncmp(typed, meant, n < m ? n : m) == 0)
+        return 1; /* an abbreviation, or a letter too many */
     return row[n % 3][m] <= limit ? row[n % 3][m] : -1;
 }
 

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/text.h"
 #include "op/scan.h"
 #include "op/weights_only.h"
 
@@ -21,19 +22,27 @@ bool doctor_failed_save(const struct check *c, const ckpt_file *f)
     return !f && has_record(c, "/.data/serialization_id") && !has_record(c, "/data.pkl");
 }
 
-/* tell_rule - the first finding of a kind, and how many there are. */
+/* tell_rule - the first finding of a kind, and how many there are. Numbers that are lost no command
+ * brings back: of those the hint names what lists them all. */
 static ckpt_status tell_rule(struct doctor *d, enum check_rule rule, const char *id, const char *fix,
                              ckpt_error *err)
 {
     const struct symptom *s = &d->symptoms[rule];
-    char more[64] = "", text[1024];
+    char more[64] = "", text[1024], word[SHELL_MOST];
+    bool numbers = rule == CHECK_NOT_FINITE;
     ckpt_error e = s->first;
     if (!s->n)
         return CKPT_OK;
     doctor_unnamed(d, &e);
     if (s->n > 1)
-        (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify)", (unsigned long long)(s->n - 1));
+        (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify%s)", (unsigned long long)(s->n - 1),
+                       numbers ? " --finite" : "");
     (void)ckpt_error_text(&e, text, sizeof text);
+    if (numbers)
+        fail_hint(&e,
+                  "no command brings the numbers back: take an earlier checkpoint; all such tensors: "
+                  "ckpt stat --fail-on nan,inf %s",
+                  shell_path(d->path, word));
     d->hint = e.hint;
     return doctor_tell(d, id, true, fix, NULL, err, "%s%s", text, more);
 }
@@ -41,7 +50,6 @@ static ckpt_status tell_rule(struct doctor *d, enum check_rule rule, const char 
 ckpt_status doctor_damage(struct doctor *d, const struct check *c, const ckpt_file *f, ckpt_error *err)
 {
     static const char salvage[] = "ckpt salvage FILE -o OUT";
-    static const char look[] = "ckpt stat --fail-on nan,inf FILE";
     if (doctor_failed_save(c, f))
         return doctor_says(d, "failed-save", NULL, &d->symptoms[CHECK_TRUNCATED].first, err);
     CKPT_TRY(tell_rule(d, CHECK_MISSING_SHARD, "missing-shard", NULL, err));
@@ -53,7 +61,7 @@ ckpt_status doctor_damage(struct doctor *d, const struct check *c, const ckpt_fi
     CKPT_TRY(tell_rule(d, CHECK_DUPLICATE, "duplicate", NULL, err));
     CKPT_TRY(tell_rule(d, CHECK_STRAY, "stray-bytes", f && f->torch_load ? "ckpt convert FILE OUT" : salvage,
                        err));
-    return tell_rule(d, CHECK_NOT_FINITE, "not-finite", look, err);
+    return tell_rule(d, CHECK_NOT_FINITE, "not-finite", NULL, err);
 }
 
 /* ------------------------------------------------------------------- loading */
