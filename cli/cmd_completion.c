@@ -31,62 +31,147 @@ static void words(const char *list, const char *between)
         printf("%s%s", i ? between : "", word);
 }
 
-static bool takes_file(const struct opt *o)
+/* What can stand for an argument. */
+enum kind {
+    ANYTHING, /* nothing is proposed */
+    WORDS,    /* those of a list */
+    A_FILE,
+    NAMES, /* of tensors and values in the files on the command line */
+    ROOTS, /* the containers that such names go through */
+};
+
+/* The placeholders of the option tables; a choice lists its words itself. */
+static const struct {
+    const char *arg;
+    enum kind kind;
+    const char *words;
+} kinds[] = {
+    {"OUT", A_FILE, NULL},
+    {"JSON", A_FILE, NULL},
+    {"FILE", A_FILE, NULL},
+    {"GLOB", NAMES, NULL},
+    {"NAME", NAMES, NULL},
+    {"PATH", ROOTS, NULL},
+    {"FORMAT", WORDS, "torch-zip|safetensors"},
+    {"[GLOB=]DTYPE", WORDS, "f64|f32|f16|bf16|float8_e4m3fn|float8_e5m2|float8_e4m3fnuz|float8_e5m2fnuz"},
+    {"nan,inf", WORDS, "nan|inf|nan,inf"},
+    {"P", WORDS, "module.|_orig_mod.|model."},
+};
+
+/* argument - what O's argument can be; LIST gets the words. */
+static enum kind argument(const struct opt *o, const char **list)
 {
-    return o->type == OPT_TEXT && (strcmp(o->arg, "OUT") == 0 || strcmp(o->arg, "JSON") == 0);
+    *list = o->arg;
+    if (o->type == OPT_CHOICE)
+        return WORDS;
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
+        if (strcmp(kinds[i].arg, o->arg) == 0) {
+            *list = kinds[i].words;
+            return kinds[i].kind;
+        }
+    return ANYTHING;
 }
 
-static void command_names(void)
+static void command_names(const char *between)
 {
     for (size_t i = 0; cmd_list[i]; i++)
-        printf("%s%s", i ? " " : "", cmd_list[i]->name);
+        printf("%s%s", i ? between : "", cmd_list[i]->name);
 }
 
+/* operand_words - what can be CMD's operand, where it is no file. */
+static void operand_words(const struct cmd *cmd, const char *between)
+{
+    if (cmd->words) {
+        words(cmd->words, between);
+        return;
+    }
+    command_names(between);
+    printf("%sformats%sjson", between, between);
+}
+
+/* "a.b.c" goes through "a" and "a.b"; each is printed once. */
+#define ROOTS_AWK                                                                                            \
+    "awk -F. '{ p = \"\"; for (i = 1; i < NF; i++) "                                                         \
+    "{ p = p (i > 1 ? \".\" : \"\") $i; if (!s[p]++) print p } }'"
+
 /* -------------------------------------------------------------------- bash */
+
+/* Names come from untrusted files, and compgen -W would run commands in them: they are compared as
+ * text, and readline quotes what it inserts (-o filenames). */
+static const char bash_functions[] =
+    "# bash completion of ckpt: eval \"$(ckpt completion bash)\"\n"
+    "_ckpt_lines() # each line of standard input that begins with $1\n{\n"
+    "    local line\n"
+    "    while IFS= read -r line; do\n"
+    "        if [[ $line == \"$1\"* ]]; then COMPREPLY+=(\"$line\"); fi\n"
+    "    done\n}\n"
+    "_ckpt_names() # what is called by a name in the files on the command line\n{\n"
+    "    local word\n"
+    "    for word in \"${COMP_WORDS[@]:2}\"; do\n"
+    "        word=${word//\\\\/}\n"
+    "        [ -f \"$word\" ] || continue\n"
+    "        \"${COMP_WORDS[0]}\" ls --tsv --values -- \"$word\" 2>/dev/null | cut -f1\n"
+    "    done\n}\n"
+    "_ckpt_roots() # the containers that those names go through\n{\n"
+    "    echo auto\n"
+    "    _ckpt_names | " ROOTS_AWK "\n}\n";
+
+static void bash_option(const struct opt *o)
+{
+    const char *list;
+    enum kind kind = argument(o, &list);
+    printf("        --%s", o->name);
+    if (o->letter)
+        printf("|-%c", o->letter);
+    if (kind == WORDS) {
+        fputs(") COMPREPLY=($(compgen -W '", stdout);
+        words(list, " ");
+        fputs("' -- \"$cur\")); return ;;\n", stdout);
+    } else {
+        fputs(kind == A_FILE  ? ") _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); return ;;\n"
+              : kind == NAMES ? ") _ckpt_lines \"$cur\" < <(_ckpt_names); return ;;\n"
+              : kind == ROOTS ? ") _ckpt_lines \"$cur\" < <(_ckpt_roots); return ;;\n"
+                              : ") return ;;\n",
+              stdout);
+    }
+}
 
 static void bash_command(const struct cmd *cmd)
 {
     printf("    %s)\n        case \"$prev\" in\n", cmd->name);
-    for (const struct opt *o = cmd->opts; o->help; o++) {
-        if (!o->arg)
-            continue;
-        printf("        --%s", o->name);
-        if (o->letter)
-            printf("|-%c", o->letter);
-        if (o->type == OPT_CHOICE) {
-            fputs(") COMPREPLY=($(compgen -W '", stdout);
-            words(o->arg, " ");
-            fputs("' -- \"$cur\")); return ;;\n", stdout);
-        } else {
-            fputs(takes_file(o) ? ") COMPREPLY=($(compgen -f -- \"$cur\")); return ;;\n" : ") return ;;\n",
-                  stdout);
-        }
-    }
+    for (const struct opt *o = cmd->opts; o->help; o++)
+        if (o->arg)
+            bash_option(o);
     fputs("        esac\n        opts='--help", stdout);
     for (const struct opt *o = cmd->opts; o->help; o++)
         printf(" --%s", o->name);
     fputs("'\n", stdout);
     if (cmd->words || cmd == &cmd_help) {
         fputs("        args='", stdout);
-        if (cmd->words)
-            words(cmd->words, " ");
-        else
-            command_names();
+        operand_words(cmd, " ");
         fputs("'\n", stdout);
     }
+    if (cmd == &cmd_show)
+        fputs("        if [[ $cur != -* && -n $(_ckpt_names) ]]; then\n"
+              "            _ckpt_lines \"$cur\" < <(_ckpt_names); return\n        fi\n",
+              stdout);
     fputs("        ;;\n", stdout);
 }
 
 static void bash(void)
 {
-    fputs("# bash completion of ckpt: eval \"$(ckpt completion bash)\"\n"
-          "_ckpt()\n{\n"
+    fputs(bash_functions, stdout);
+    fputs("_ckpt()\n{\n"
           "    local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD-1]} opts= args=\n"
           "    COMPREPLY=()\n"
+          "    # --option=value is three words\n"
+          "    if [ \"$cur\" = = ]; then cur=\n"
+          "    elif [ \"$prev\" = = ] && [ \"$COMP_CWORD\" -gt 2 ]; then prev=${COMP_WORDS[COMP_CWORD-2]}\n"
+          "    fi\n"
           "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
           "        COMPREPLY=($(compgen -W '--help --version ",
           stdout);
-    command_names();
+    command_names(" ");
     fputs("' -- \"$cur\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n", stdout);
     for (size_t i = 0; cmd_list[i]; i++)
         bash_command(cmd_list[i]);
@@ -94,7 +179,7 @@ static void bash(void)
           "    case $cur in\n"
           "    -*) COMPREPLY=($(compgen -W \"$opts\" -- \"$cur\")) ;;\n"
           "    *) if [ -n \"$args\" ]; then COMPREPLY=($(compgen -W \"$args\" -- \"$cur\"));\n"
-          "       else COMPREPLY=($(compgen -f -- \"$cur\")); fi ;;\n"
+          "       else _ckpt_lines \"$cur\" < <(compgen -f -- \"$cur\"); fi ;;\n"
           "    esac\n}\n"
           "complete -o filenames -F _ckpt ckpt\n",
           stdout);
@@ -102,35 +187,60 @@ static void bash(void)
 
 /* --------------------------------------------------------------------- zsh */
 
+static void zsh_argument(const struct opt *o)
+{
+    const char *list;
+    enum kind kind = argument(o, &list);
+    if (kind == WORDS) {
+        fputs(":word:(", stdout);
+        words(list, " ");
+        putchar(')');
+        return;
+    }
+    putchar(':');
+    quoted(o->arg, "[]:");
+    fputs(kind == A_FILE  ? ":_files"
+          : kind == NAMES ? ":_ckpt_names"
+          : kind == ROOTS ? ":_ckpt_roots"
+                          : ":",
+          stdout);
+}
+
 static void zsh_option(const struct opt *o)
 {
-    fputs("            '", stdout);
+    const char *value = o->arg ? "=" : "";
+    fputs("            ", stdout);
     if (o->type == OPT_LIST)
-        putchar('*');
+        fputs("'*'", stdout);
+    else if (o->letter)
+        printf("'(-%c --%s)'", o->letter, o->name);
     if (o->letter)
-        printf("(-%c --%s)'{-%c%s,--%s%s}'[", o->letter, o->name, o->letter, o->arg ? "+" : "", o->name,
-               o->arg ? "=" : "");
+        printf("{-%c%s,--%s%s}'[", o->letter, o->arg ? "+" : "", o->name, value);
     else
-        printf("--%s%s[", o->name, o->arg ? "=" : "");
+        printf("'--%s%s[", o->name, value);
     quoted(o->help, "[]:");
     putchar(']');
-    if (o->type == OPT_CHOICE) {
-        fputs(":word:(", stdout);
-        words(o->arg, " ");
-        putchar(')');
-    } else if (o->arg) {
-        putchar(':');
-        quoted(o->arg, "[]:");
-        fputs(takes_file(o) ? ":_files" : ":", stdout);
-    }
+    if (o->arg)
+        zsh_argument(o);
     fputs("' \\\n", stdout);
 }
 
 static void zsh(void)
 {
-    fputs("#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
-          "_ckpt()\n{\n    local -a commands=(\n",
-          stdout);
+    fputs(
+        "#compdef ckpt\n# zsh completion of ckpt: ckpt completion zsh > ${fpath[1]}/_ckpt\n"
+        "_ckpt_names()\n{\n    local word\n    local -a names\n"
+        "    for word in ${(Q)words[2,-1]}; do\n"
+        "        [[ -f $word ]] || continue\n"
+        "        names+=(${(f)\"$(ckpt ls --tsv --values -- $word 2>/dev/null | cut -f1)\"})\n"
+        "    done\n    compadd -a names\n}\n"
+        "_ckpt_roots()\n{\n    local word\n    local -a names=(auto)\n"
+        "    for word in ${(Q)words[2,-1]}; do\n"
+        "        [[ -f $word ]] && names+=(${(f)\"$(ckpt ls --tsv -- $word 2>/dev/null | cut -f1 | " ROOTS_AWK
+        ")\"})\n"
+        "    done\n    compadd -a names\n}\n"
+        "_ckpt()\n{\n    local -a commands=(\n",
+        stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         printf("        '%s:", cmd_list[i]->name);
         quoted(cmd_list[i]->about, ":");
@@ -148,11 +258,10 @@ static void zsh(void)
         fputs("            '*:", stdout);
         if (cmd->words || cmd == &cmd_help) {
             fputs("word:(", stdout);
-            if (cmd->words)
-                words(cmd->words, " ");
-            else
-                command_names();
+            operand_words(cmd, " ");
             fputs(")' ;;\n", stdout);
+        } else if (cmd == &cmd_show) {
+            fputs("name:_ckpt_names' '1:file:_files' ;;\n", stdout);
         } else {
             fputs("file:_files' ;;\n", stdout);
         }
@@ -163,18 +272,30 @@ static void zsh(void)
 
 /* -------------------------------------------------------------------- fish */
 
+static void fish_argument(const struct opt *o)
+{
+    const char *list;
+    enum kind kind = argument(o, &list);
+    if (kind == WORDS) {
+        fputs(" -x -a '", stdout);
+        words(list, " ");
+        putchar('\'');
+        return;
+    }
+    fputs(kind == A_FILE  ? " -r"
+          : kind == NAMES ? " -x -a '(__ckpt_names)'"
+          : kind == ROOTS ? " -x -a '(__ckpt_roots)'"
+                          : " -x",
+          stdout);
+}
+
 static void fish_option(const struct cmd *cmd, const struct opt *o)
 {
     printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -l %s", cmd->name, o->name);
     if (o->letter)
         printf(" -s %c", o->letter);
-    if (o->type == OPT_CHOICE) {
-        fputs(" -x -a '", stdout);
-        words(o->arg, " ");
-        putchar('\'');
-    } else if (o->arg) {
-        fputs(takes_file(o) ? " -r" : " -x", stdout);
-    }
+    if (o->arg)
+        fish_argument(o);
     fputs(" -d \"", stdout);
     for (const char *s = o->help; *s; s++)
         printf("%s%c", strchr("\"\\$", *s) ? "\\" : "", *s);
@@ -183,9 +304,13 @@ static void fish_option(const struct cmd *cmd, const struct opt *o)
 
 static void fish(void)
 {
-    fputs("# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
-          "complete -c ckpt -n __fish_use_subcommand -l version -d 'the version'\n",
-          stdout);
+    fputs(
+        "# fish completion of ckpt: ckpt completion fish > ~/.config/fish/completions/ckpt.fish\n"
+        "function __ckpt_names\n    for word in (commandline -opc)[2..-1]\n"
+        "        test -f \"$word\"; and ckpt ls --tsv --values -- $word 2>/dev/null | cut -f1\n    end\nend\n"
+        "function __ckpt_roots\n    echo auto\n    __ckpt_names | " ROOTS_AWK "\nend\n"
+        "complete -c ckpt -n __fish_use_subcommand -l version -d 'the version'\n",
+        stdout);
     for (size_t i = 0; cmd_list[i]; i++) {
         const struct cmd *cmd = cmd_list[i];
         printf("complete -c ckpt -n __fish_use_subcommand -f -a %s -d '", cmd->name);
@@ -193,12 +318,13 @@ static void fish(void)
         fputs("'\n", stdout);
         if (cmd->words || cmd == &cmd_help) {
             printf("complete -c ckpt -n '__fish_seen_subcommand_from %s' -f -a '", cmd->name);
-            if (cmd->words)
-                words(cmd->words, " ");
-            else
-                command_names();
+            operand_words(cmd, " ");
             fputs("'\n", stdout);
         }
+        if (cmd == &cmd_show)
+            fputs("complete -c ckpt -n '__fish_seen_subcommand_from show; "
+                  "and test (count (__ckpt_names)) -gt 0' -f -a '(__ckpt_names)'\n",
+                  stdout);
         for (const struct opt *o = cmd->opts; o->help; o++)
             fish_option(cmd, o);
     }

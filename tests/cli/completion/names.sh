@@ -1,0 +1,29 @@
+# In bash: names of tensors and values in the files on the line, containers for --root, words of every choice; what a
+# hostile file calls a tensor is text, never a command.
+command -v bash >/dev/null || { echo 'no bash'; exit 77; }
+ckpt completion bash >c.bash
+cp data/train.pt 'my t.pt'
+header='{"$(touch ran)":{"dtype":"U8","shape":[0],"data_offsets":[0,0]},"`touch ran`":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}'
+while [ $((${#header} % 256)) != 0 ]; do header="$header "; done
+{ printf "\\0\\$(printf %o $((${#header} / 256)))\\0\\0\\0\\0\\0\\0"; printf %s "$header"; } >evil.safetensors
+cat >try.bash <<'END'
+. ./c.bash
+try() { COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _ckpt; printf '%s -> ' "$*"; printf '[%s]' "${COMPREPLY[@]:0:4}"; echo " ${#COMPREPLY[@]}"; }
+try ckpt show 'my\ t.pt' state_dict.module.fc
+try ckpt show 'my\ t.pt' epo
+try ckpt ls data/train.pt -g opt
+try ckpt ls data/train.pt --glob = state_dict.module.b
+try ckpt convert data/train.pt --root = st
+try ckpt convert --to ''
+try ckpt convert --cast b
+try ckpt convert --ties =
+try ckpt ls --order = s
+try ckpt stat --fail-on n
+try ckpt info my
+try ckpt show my
+try ckpt help f
+try ckpt show evil.safetensors ''
+try ckpt ls evil.safetensors -g '$'
+END
+bash try.bash
+[ ! -e ran ] || echo 'it ran'
