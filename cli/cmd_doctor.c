@@ -58,7 +58,8 @@ static bool can_run(const char *fix)
     return cmd_find(word) != NULL;
 }
 
-/* suffix_of_out - that of what FIX writes, SUFFIX if it is not NULL; convert wants one that tells a format. */
+/* suffix_of_out - that of what FIX writes, SUFFIX if it is not NULL; convert wants one that names a
+ * format. */
 static const char *suffix_of_out(const struct job *j, const char *fix, const char *suffix)
 {
     bool convert = strncmp(fix, "ckpt convert ", 13) == 0;

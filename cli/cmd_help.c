@@ -70,7 +70,8 @@ static bool find_page(struct text *to, const char *section, const char *page)
     return false;
 }
 
-/* show_page - by what there is to show it with; returns where there is nothing, with the page's PATH or none. */
+/* show_page - by what there is to show it with; returns where there is nothing, with the PATH of the
+ * page or none. */
 static void show_page(const char *section, const char *page, struct text *path)
 {
     fflush(stdout);

@@ -59,7 +59,7 @@ plant()
 }
 
 clean
-for name in floors owners symbols banned arithmetic marks text plan help options manual; do
+for name in floors owners symbols banned arithmetic marks text plan help options manual pages; do
     expect silence "$name" 'finds a fault where there is none'
 done
 
@@ -104,4 +104,6 @@ plant help Makefile 'extra: x\n.PHONY: extra\n'
 plant options man/ckpt-ls.1 '.It Fl -gone\n'
 plant options build/ckpt 'echo "      --new   new"\n'
 plant manual lib/ckpt.h 'CKPT_API int ckpt_two(void);\n'
+plant pages man/ckpt-ls.1 '.Ql "key":[]\n'
+plant pages man/ckpt-ls.1 '.Bd -literal\nx\n.Ed\ntext\n'
 exit $bad
