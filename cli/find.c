@@ -95,25 +95,38 @@ static const char *last_words(ckpt_str name, size_t dots)
     return name.ptr + i;
 }
 
+/* The nearest full name so far. */
+struct nearest_name {
+    const char *typed;
+    size_t dots; /* in it */
+    int distance;
+    ckpt_str name;
+};
+
+/* consider_name - FULL is nearer if its end is. */
+static void consider_name(struct nearest_name *best, ckpt_str full)
+{
+    if (memchr(full.ptr, 0, full.len))
+        return;
+    const char *tail = last_words(full, best->dots);
+    int d = strcmp(best->typed, tail) == 0 ? 0 : guess_distance(best->typed, tail);
+    if (d < 0 || d >= best->distance)
+        return;
+    best->distance = d;
+    best->name = full;
+}
+
 ckpt_str find_guess(const ckpt_file *f, const char *name)
 {
-    ckpt_str best = {0};
-    size_t dots = 0;
-    int least = INT_MAX;
+    struct nearest_name best = {.typed = name, .distance = INT_MAX};
+    const ckpt_leaf *leaf;
     for (const char *p = name; *p; p++)
-        dots += *p == '.';
-    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++) {
-        ckpt_str full = ckpt_tensor_name(f, i);
-        if (memchr(full.ptr, 0, full.len))
-            continue;
-        const char *tail = last_words(full, dots);
-        int d = strcmp(name, tail) == 0 ? 0 : guess_distance(name, tail);
-        if (d >= 0 && d < least) {
-            least = d;
-            best = full;
-        }
-    }
-    return best;
+        best.dots += *p == '.';
+    for (uint32_t i = 0; i < ckpt_tensor_count(f); i++)
+        consider_name(&best, ckpt_tensor_name(f, i));
+    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
+        consider_name(&best, leaf->name);
+    return best.name;
 }
 
 /* ------------------------------------------------------------- globs that match nothing */

@@ -12,7 +12,7 @@ struct found {
 /* find_path - what NAME (keys joined with '.') is in F. Tensors first, then the
  * graph: keys may hold dots themselves. */
 bool find_path(const ckpt_file *f, ckpt_str name, struct found *out);
-/* find_guess - the tensor whose name ends in NAME or is nearest to it, or empty. */
+/* find_guess - the tensor, or else the value, whose name ends in NAME or is nearest to it, or empty. */
 ckpt_str find_guess(const ckpt_file *f, const char *name);
 /* notice_no_match - no tensor of F passed the globs: says which of them, and what is nearest to it. */
 void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs);
