@@ -178,6 +178,20 @@ static void rename_json(json *list, const ckpt_rename *r)
     json_str(one, "to", r->to);
 }
 
+static void mappings_json(const ckpt_plan *p, json *to)
+{
+    json *list = json_add_array(to, "mappings");
+    const ckpt_mapping *m;
+    for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
+        json *one = json_add_object(list, NULL);
+        json_str(one, "name", m->name);
+        json_bool(one, "averaged", m->averaged);
+        json_bool(one, "optimizer", m->optimizer);
+        json_u64(json_add_object(one, "total"), "tensors", m->tensors);
+        json_u64(one, "renamed", m->renamed);
+    }
+}
+
 static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     size_t n = ckpt_plan_rename_count(p), tensors = 0;
@@ -186,17 +200,13 @@ static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_
         json_bool(j, "in_place", true);
     json_bool(j, "changed", n != 0);
     json *list = json_add_array(j, "renamed");
+    json *meta = json_add_array(j, "renamed_metadata"), *values = json_add_array(j, "renamed_values");
     for (size_t i = 0; i < n; i++) {
         const ckpt_rename *one = ckpt_plan_rename_at(p, i);
-        if (one->metadata)
-            continue;
-        tensors++;
-        rename_json(list, one);
+        rename_json(one->metadata ? meta : one->value ? values : list, one);
+        tensors += !one->metadata && !one->value;
     }
-    json *meta = json_add_array(j, "renamed_metadata");
-    for (size_t i = 0; i < n; i++)
-        if (ckpt_plan_rename_at(p, i)->metadata)
-            rename_json(meta, ckpt_plan_rename_at(p, i));
+    mappings_json(p, j);
     uint64_t all = ckpt_plan_tensor_count(p);
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
     if (r)

@@ -13,7 +13,8 @@ enum { SHOWN = 20 };
 struct change {
     ckpt_str from, to;
     bool dot;
-    uint64_t tensors, metadata;
+    uint32_t mapping;
+    uint64_t tensors, metadata, values;
     size_t first; /* index of its first rename: order of the report */
 };
 
@@ -55,7 +56,11 @@ static struct change change_of(const ckpt_rename *r, size_t index)
     a.len -= tail;
     b.len -= tail;
     size_t head = same_head(a, b);
-    struct change c = {.tensors = !r->metadata, .metadata = r->metadata, .first = index};
+    struct change c = {.tensors = !r->metadata && !r->value && !r->component,
+                       .metadata = r->metadata,
+                       .values = r->value,
+                       .mapping = r->mapping,
+                       .first = index};
     c.from = undotted((ckpt_str){a.ptr + head, a.len - head}, &c.dot);
     c.to = undotted((ckpt_str){b.ptr + head, b.len - head}, &c.dot);
     return c;
@@ -64,9 +69,27 @@ static struct change change_of(const ckpt_rename *r, size_t index)
 static int by_change(const void *x, const void *y)
 {
     const struct change *a = x, *b = y;
-    int c = ckpt_natural_compare(a->from, b->from);
+    int c = a->mapping != b->mapping ? (a->mapping < b->mapping ? -1 : 1) : 0;
+    c = c ? c : ckpt_natural_compare(a->from, b->from);
     c = c ? c : ckpt_natural_compare(a->to, b->to);
     return c ? c : a->first < b->first ? -1 : 1;
+}
+
+static bool same_text(ckpt_str a, ckpt_str b)
+{
+    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* joins - C is the same change as INTO, in the same mapping: then it is counted there. */
+static bool joins(struct change *into, const struct change *c)
+{
+    if (into->mapping != c->mapping || !same_text(into->from, c->from) || !same_text(into->to, c->to))
+        return false;
+    into->tensors += c->tensors;
+    into->metadata += c->metadata;
+    into->values += c->values;
+    into->dot = into->dot || c->dot;
+    return true;
 }
 
 static int by_first(const void *x, const void *y)
@@ -80,35 +103,47 @@ static size_t merge(struct change *c, size_t n)
 {
     size_t kept = 0;
     qsort(c, n, sizeof *c, by_change);
-    for (size_t i = 0; i < n; i++) {
-        struct change *last = kept ? &c[kept - 1] : NULL;
-        if (last && !ckpt_natural_compare(last->from, c[i].from) &&
-            !ckpt_natural_compare(last->to, c[i].to)) {
-            last->tensors += c[i].tensors;
-            last->metadata += c[i].metadata;
-            last->dot = last->dot || c[i].dot;
-        } else {
+    for (size_t i = 0; i < n; i++)
+        if (!kept || !joins(&c[kept - 1], &c[i]))
             c[kept++] = c[i];
-        }
-    }
     qsort(c, kept, sizeof *c, by_first);
     return kept;
 }
 
-static void counts(struct text *out, const struct change *c, uint64_t all)
+static void add_count(struct text *out, const char **gap, uint64_t n, const char *one, const char *many)
 {
-    if (c->tensors) {
-        text_count(out, c->tensors);
-        text_add(out, " of ");
-        text_noun(out, all, "tensor", "tensors");
-    }
-    if (c->metadata) {
-        text_add(out, c->tensors ? ", " : "");
-        text_noun(out, c->metadata, "_metadata entry", "_metadata entries");
-    }
+    if (!n)
+        return;
+    text_add(out, *gap);
+    text_noun(out, n, one, many);
+    *gap = ", ";
 }
 
-static void print_change(const struct change *c, const char *prefix, uint64_t all, FILE *to)
+/* counts - "14 of 14 tensors in state_dict, 6 _metadata entries"; M may be NULL. */
+static void counts(struct text *out, const struct change *c, const ckpt_mapping *m)
+{
+    const char *gap = "";
+    if (c->tensors && m) {
+        text_count(out, c->tensors);
+        text_add(out, " of ");
+        text_noun(out, m->tensors, "tensor", "tensors");
+        gap = ", ";
+    } else {
+        add_count(out, &gap, c->tensors, "tensor", "tensors");
+    }
+    if (!c->tensors)
+        add_count(out, &gap, c->values, "other key", "other keys");
+    if (m && m->name.len) {
+        text_add(out, *gap ? " in " : "in ");
+        text_name(out, m->name);
+        gap = ", ";
+    }
+    add_count(out, &gap, c->metadata, "_metadata entry", "_metadata entries");
+    if (c->tensors)
+        add_count(out, &gap, c->values, "other key", "other keys");
+}
+
+static void print_change(const struct change *c, const char *prefix, const ckpt_mapping *m, FILE *to)
 {
     struct text out = {0};
     const char *dot = c->dot ? "." : "";
@@ -124,14 +159,9 @@ static void print_change(const struct change *c, const char *prefix, uint64_t al
         text_add(&out, dot);
     }
     text_add(&out, "   ");
-    counts(&out, c, all);
+    counts(&out, c, m);
     fprintf(to, "%s\n", out.ptr);
     text_free(&out);
-}
-
-static bool same_text(ckpt_str a, ckpt_str b)
-{
-    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
 /* gather - all changes; a run of the same, as most are, is one. *N: how many. */
@@ -142,12 +172,8 @@ static struct change *gather(const ckpt_plan *p, size_t *n)
     *n = 0;
     for (size_t i = 0; i < ckpt_plan_rename_count(p); i++) {
         struct change one = change_of(ckpt_plan_rename_at(p, i), i), *last = *n ? &c[*n - 1] : NULL;
-        if (last && same_text(last->from, one.from) && same_text(last->to, one.to)) {
-            last->tensors += one.tensors;
-            last->metadata += one.metadata;
-            last->dot = last->dot || one.dot;
+        if (last && joins(last, &one))
             continue;
-        }
         if (*n == cap) {
             cap = cap ? 2 * cap : 16;
             c = mem_grow(c, cap, sizeof *c);
@@ -157,23 +183,29 @@ static struct change *gather(const ckpt_plan *p, size_t *n)
     return c;
 }
 
+/* print_mappings - one line for each that changed: PREFIX is all there is to say. */
+static void print_mappings(const ckpt_plan *p, const char *prefix, FILE *to)
+{
+    const ckpt_mapping *m;
+    for (size_t i = 0; (m = ckpt_plan_mapping_at(p, i)); i++) {
+        struct change c = {.tensors = m->renamed, .metadata = m->metadata, .values = m->values};
+        if (c.tensors || c.metadata || c.values)
+            print_change(&c, prefix, m, to);
+    }
+}
+
 void renames_print(const ckpt_plan *p, const char *prefix, FILE *to)
 {
     size_t n;
-    struct change *c = gather(p, &n), sum = {0};
-    uint64_t all = ckpt_plan_tensor_count(p);
-    for (size_t i = 0; i < n; i++) {
-        sum.tensors += c[i].tensors;
-        sum.metadata += c[i].metadata;
+    if (prefix) {
+        print_mappings(p, prefix, to);
+        return;
     }
-    if (prefix && n) {
-        print_change(&sum, prefix, all, to);
-    } else if (n) {
-        size_t kinds = merge(c, n);
-        for (size_t i = 0; i < kinds && i < SHOWN; i++)
-            print_change(&c[i], NULL, all, to);
-        if (kinds > SHOWN)
-            fprintf(to, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
-    }
+    struct change *c = gather(p, &n);
+    size_t kinds = n ? merge(c, n) : 0;
+    for (size_t i = 0; i < kinds && i < SHOWN; i++)
+        print_change(&c[i], NULL, ckpt_plan_mapping_at(p, c[i].mapping), to);
+    if (kinds > SHOWN)
+        fprintf(to, "and %zu more kinds of change; --json lists every name\n", kinds - SHOWN);
     free(c);
 }

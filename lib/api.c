@@ -20,6 +20,7 @@
 #include "op/rename.h"
 #include "op/sanitize.h"
 #include "op/scan.h"
+#include "op/select.h"
 #include "op/verify.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
@@ -241,6 +242,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     ckpt_status st = file_unchanged(p->file, err);
     if (plan_root_is_module(p))
         plan_module_notice(p);
+    cast_note_rest(p);
     for (size_t i = 0; job.opts->strict && i < p->nsanitized && st == CKPT_OK; i++)
         if (p->sanitized[i].lost)
             st = strict_refuses(p, &p->sanitized[i], err);

@@ -470,7 +470,22 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *
  * and changing one touches no tensor byte. FILE must outlive it. */
 typedef struct ckpt_plan ckpt_plan;
 
-typedef struct { ckpt_str from, to; bool metadata; } ckpt_rename; /* metadata: of _metadata */
+/* A new name: of a row, or of something else that went with the rows. */
+typedef struct {
+    ckpt_str from, to;
+    bool metadata;    /* a module path of _metadata */
+    bool value;       /* a key of something that holds no tensor, a name in an optimizer's list */
+    bool component;   /* a component of a composite tensor */
+    uint32_t mapping; /* that it is of: ckpt_plan_mapping_at; past the end: in a value of one */
+} ckpt_rename;
+
+/* A mapping whose keys prefix work and renames act on. */
+typedef struct {
+    ckpt_str name; /* joined, below the plan's root; "" for that */
+    bool averaged, optimizer;
+    uint64_t tensors, renamed; /* tensors of it, and how many of those have new names */
+    uint64_t metadata, values; /* renamed: see ckpt_rename */
+} ckpt_mapping;
 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);
@@ -484,8 +499,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_root(ckpt_plan *plan, const char 
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err);
 
-/* Prefix work acts on every state-dict-like mapping, its _metadata and
- * name-keyed optimizer state. CKPT_EEXIST names both keys of a collision. */
+/* Prefix work acts on the mappings that ckpt_info lists as weights, averaged copies included, on their
+ * _metadata and on name-keyed optimizer state; after ckpt_plan_root on every state dict there. Nothing
+ * inside a value of one is renamed. CKPT_EEXIST names both keys of a collision. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere,
     ckpt_error *err);
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err);
@@ -500,10 +516,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, con
  * names an old that the file lacks. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err);
 
-/* ckpt_plan_cast - writes the tensors that match GLOB as DTYPE, rounded to nearest, ties to
- * even; the last call that matches a tensor counts. Affects only floating tensors (not
- * float8_e8m0fnu), all of them when GLOB is NULL; a GLOB that is one tensor's whole name also
- * affects integers and bools. Applies to what the plan holds, and its names, at that time. */
+/* ckpt_plan_cast - writes tensors as DTYPE, rounded to nearest, ties to even; the last call that takes a
+ * tensor counts. GLOB NULL: the floating tensors (not float8_e8m0fnu, which holds scales) of the mappings
+ * that ckpt_info lists as weights, and what shares bytes with them; a notice of the write counts what was
+ * left. Else the floating tensors whose name matches, or the name of a container that they are in. A 0-dim
+ * `step`, which counts, is taken only by its whole name; by that, integers and bools are, too. Applies to
+ * what the plan holds, and its names, at that time. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_cast(ckpt_plan *plan, const char *glob, ckpt_dtype dtype,
     ckpt_error *err);
 
@@ -524,6 +542,8 @@ CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
+CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
+CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 
 /* ckpt_plan_notice_at - notices of the operations, as ckpt_notice_at. */

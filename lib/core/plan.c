@@ -38,6 +38,7 @@ void ckpt_plan_free(ckpt_plan *p)
     if (!p)
         return;
     map_free(p->edit_of);
+    map_free(p->noted_names);
     arena_free(p->a);
     free(p);
 }
@@ -252,14 +253,91 @@ const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
     return i < p->nrenames ? &p->renames[i] : NULL;
 }
 
-ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err)
+size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p->nmappings; }
+const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 {
-    ckpt_rename *grown = arena_grow(p->a, p->renames, p->nrenames, &p->cap_renames, p->nrenames + 1,
-                                    sizeof *grown);
+    return i < p->nmappings ? &p->mappings[i] : NULL;
+}
+
+ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
+{
+    map_free(p->noted_names);
+    p->noted_names = map_new(p->nnoted);
+    bool ok = p->noted_names != NULL;
+    for (size_t i = 0; ok && i < p->nnoted; i++)
+        ok = map_put(p->noted_names, p->noted[i].to, (uint32_t)i, NULL);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+/* noted_before - what was noted for the very thing that ONE is about; NULL: nothing. */
+static ckpt_rename *noted_before(const ckpt_plan *p, const ckpt_rename *one)
+{
+    uint32_t i = map_get(p->noted_names, one->from);
+    ckpt_rename *was = i == MAP_NONE ? NULL : &p->noted[i];
+    return was && was->mapping == one->mapping && was->metadata == one->metadata ? was : NULL;
+}
+
+ckpt_status plan_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err)
+{
+    ckpt_rename *was = noted_before(p, one);
+    if (was) {
+        was->to = one->to;
+        return CKPT_OK;
+    }
+    ckpt_rename *grown = arena_grow(p->a, p->noted, p->nnoted, &p->cap_noted, p->nnoted + 1, sizeof *grown);
     if (!grown)
         return fail_memory(err);
-    p->renames = grown;
-    grown[p->nrenames++] = (ckpt_rename){.from = from, .to = to, .metadata = metadata};
+    p->noted = grown;
+    grown[p->nnoted++] = *one;
+    return CKPT_OK;
+}
+
+/* count_row - entry E in the mapping it belongs to. */
+static void count_row(ckpt_plan *p, const struct plan_entry *e, bool renamed)
+{
+    uint32_t m = p->mapping_of[e->row];
+    if (m == UINT32_MAX || p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR)
+        return;
+    p->mappings[m].tensors++;
+    p->mappings[m].renamed += renamed;
+}
+
+static void list_rows(ckpt_plan *p)
+{
+    for (size_t i = 0; i < p->nentries; i++) {
+        const struct plan_entry *e = &p->entries[i];
+        bool renamed = !str_eq(p->old_names[e->row], e->name);
+        count_row(p, e, renamed);
+        if (renamed)
+            p->renames[p->nrenames++] = (ckpt_rename){
+                .from = p->old_names[e->row],
+                .to = e->name,
+                .component = p->file->table.rows[e->row].t.part_of != CKPT_NO_TENSOR,
+                .mapping = p->mapping_of[e->row]};
+    }
+}
+
+ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err)
+{
+    CKPT_TRY(plan_entries(p, err));
+    /* bounded: both are in memory */
+    p->renames = arena_array(p->a, p->nentries + p->nnoted, sizeof *p->renames);
+    if (!p->renames)
+        return fail_memory(err);
+    p->nrenames = 0;
+    for (size_t i = 0; i < p->nmappings; i++) {
+        ckpt_mapping *m = &p->mappings[i];
+        m->tensors = m->renamed = m->metadata = m->values = 0;
+    }
+    list_rows(p);
+    for (size_t i = 0; i < p->nnoted; i++) {
+        const ckpt_rename *one = &p->noted[i];
+        if (str_eq(one->from, one->to)) /* there and back */
+            continue;
+        p->mappings[one->mapping].metadata += one->metadata;
+        p->mappings[one->mapping].values += one->value;
+        p->renames[p->nrenames++] = *one;
+    }
     return CKPT_OK;
 }
 

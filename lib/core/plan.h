@@ -34,17 +34,27 @@ struct ckpt_plan {
     uint32_t root_depth;             /* path elements of the file above root … */
     const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;
+    bool rooted;                     /* a part of the file was named */
     map *edit_of; /* node -> index into edits */
     struct edit *edits;
     size_t nedits, cap_edits;
     bool *keep;                 /* by row: still to be written */
     uint16_t *cast;             /* by row: the dtype it becomes, 0: its own; NULL: none is cast */
+    uint32_t cast_weights;      /* the dtype that a cast without a glob was to, 0: there was none … */
+    const bool *is_weights;     /* … and by row: is it of those that it was for? */
     bool any_keep;              /* plan_keep narrowed already */
     struct plan_entry *entries; /* by plan_entries, in document order */
     size_t nentries;
     bool entries_stale;
-    ckpt_rename *renames;
-    size_t nrenames, cap_renames;
+    ckpt_mapping *mappings; /* that op/keys renames in */
+    size_t nmappings;
+    uint32_t *mapping_of;     /* by row: one of them, or UINT32_MAX; NULL: nothing was renamed */
+    ckpt_str *old_names;      /* by row: its name before anything was renamed */
+    ckpt_rename *noted;       /* renames of what is no row */
+    size_t nnoted, cap_noted;
+    map *noted_names;         /* of plan_begin_renaming */
+    ckpt_rename *renames;     /* by plan_list_renames: rows, then what was noted */
+    size_t nrenames;
     struct notices notices;
     ckpt_dropped *dropped; /* of the last write */
     size_t ndropped, cap_dropped;
@@ -85,8 +95,13 @@ size_t plan_count(const ckpt_plan *p);
 /* plan_metadata - the texts of the file's metadata in their order. A pair that records a tie has the
  * names that both rows have now, and is left out where one of them is. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);
-/* plan_renamed - notes a rename for the report; the texts must outlive the plan. */
-ckpt_status plan_renamed(ckpt_plan *p, ckpt_str from, ckpt_str to, bool metadata, ckpt_error *err);
+/* plan_begin_renaming - before the first plan_renamed of a rule: what an earlier rule renamed is one rename
+ * with what this one does to it. */
+ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err);
+/* plan_renamed - notes a rename of what is no row, for the report; the texts must outlive the plan. */
+ckpt_status plan_renamed(ckpt_plan *p, const ckpt_rename *one, ckpt_error *err);
+/* plan_list_renames - brings p->renames and the counts of p->mappings up to date. */
+ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err);
 /* plan_dropped - notes that LEAF is left out; without a value it is a tensor. */
 ckpt_status plan_dropped(ckpt_plan *p, const ckpt_leaf *leaf, const char *why, ckpt_error *err);
 ckpt_status plan_alias(ckpt_plan *p, ckpt_str name, ckpt_str of, ckpt_error *err);

@@ -117,7 +117,7 @@ static ckpt_status list_weights(const struct walk *w, const struct weights *weig
                                                .averaged = weights->role[i] == WEIGHTS_AVERAGED};
     }
     out->weights = list;
-    CKPT_TRY(weights_rows(w, weights, &place, err));
+    CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &place, err));
     count_rows(w->file, place, number, list);
     return CKPT_OK;
 }

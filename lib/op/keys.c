@@ -5,10 +5,12 @@
 #include <stdlib.h>
 
 #include "base/utf8.h"
+#include "op/weights.h"
 
 struct batch {
     struct naming *n;
     struct walk w;
+    struct weights weights;
     struct group *groups;
     size_t ngroups, cap_groups;
     map *metas; /* _metadata nodes taken already */
@@ -90,6 +92,22 @@ static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *
     return true;
 }
 
+/* holds_tensors - is V a tensor, or a container of some? */
+static bool holds_tensors(const struct walk *w, const ckpt_value *v)
+{
+    uint32_t at = v ? walk_place(w, v) : NO_PLACE;
+    return v && (walk_is_tensor(w, v) || (at != NO_PLACE && w->places[at].below));
+}
+
+/* names_parameter - is E, an entry of weights, one of the module's? In a dict that a training loop filled by
+ * hand, "epoch" and "optimizer" are next to the parameters. */
+static bool names_parameter(const struct walk *w, const struct entry *e)
+{
+    ckpt_str key;
+    return walk_is_tensor(w, e->val) || !value_text(e->key, &key) || str_starts(key, STR_LIT("_")) ||
+           str_find(key, STR_LIT("."), 0) != SIZE_MAX;
+}
+
 /* gather_from - the keys of CONTAINER, which has N entries. */
 static ckpt_status gather_from(struct batch *b, const ckpt_value *container, uint32_t n, struct slot **slots,
                                size_t *count, size_t *cap, ckpt_error *err)
@@ -103,6 +121,7 @@ static ckpt_status gather_from(struct batch *b, const ckpt_value *container, uin
             continue;
         s.domain = domain;
         s.index = i;
+        s.value = !holds_tensors(&b->w, e.val);
         CKPT_TRY(add_slot(slots, count, cap, &s, err));
     }
     return CKPT_OK;
@@ -135,6 +154,16 @@ static ckpt_status gather_optimizer(struct batch *b, struct group *g, const ckpt
     return CKPT_OK;
 }
 
+/* gather_weights - the keys of P; those of a dict without _metadata may be other things too. */
+static ckpt_status gather_weights(struct batch *b, struct group *g, const struct place *p, ckpt_error *err)
+{
+    struct entry e;
+    CKPT_TRY(gather_mapping(b, g, p->node, err));
+    for (size_t i = 0; !p->metadata && i < g->n; i++)
+        g->slots[i].fixed = mapping_entry(p->node, g->slots[i].index, &e) && !names_parameter(&b->w, &e);
+    return CKPT_OK;
+}
+
 static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_value *mapping,
                                    ckpt_error *err)
 {
@@ -152,7 +181,7 @@ static ckpt_status gather_metadata(struct batch *b, struct group *g, const ckpt_
 static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
 {
     const struct place *p = &b->w.places[at];
-    if (!p->state_dict && !p->optimizer)
+    if (!p->optimizer && (!p->mapping || !b->weights.role[at]))
         return CKPT_OK;
     if (b->ngroups == b->cap_groups) {
         size_t cap = b->cap_groups ? b->cap_groups * 2 : 8;
@@ -163,12 +192,15 @@ static ckpt_status gather(struct batch *b, uint32_t at, ckpt_error *err)
         b->cap_groups = cap;
     }
     struct group *g = &b->groups[b->ngroups++];
-    *g = (struct group){.where = walk_name(&b->w, at), .optimizer = p->optimizer};
+    *g = (struct group){.where = walk_name(&b->w, at),
+                        .place = at,
+                        .optimizer = p->optimizer,
+                        .averaged = b->weights.role[at] == WEIGHTS_AVERAGED};
     if (!g->where.ptr)
         return fail_memory(err);
     if (p->optimizer)
         return gather_optimizer(b, g, p->node, err);
-    CKPT_TRY(gather_mapping(b, g, p->node, err));
+    CKPT_TRY(gather_weights(b, g, p, err));
     return gather_metadata(b, g, p->node, err);
 }
 
@@ -208,6 +240,8 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
 {
     for (size_t i = 0; i < count; i++) {
         struct slot *s = &slots[i];
+        if (s->fixed)
+            continue;
         CKPT_TRY(n->key(n, s->now, &s->then, err));
         if (str_eq(s->now, s->then))
             s->then = s->now;
@@ -312,7 +346,7 @@ static ckpt_status apply_slot(struct batch *b, const struct group *g, const stru
                               ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
-    ckpt_str from, to;
+    ckpt_rename one = {.metadata = meta, .value = !meta, .mapping = (uint32_t)(g - b->groups)};
     struct entry entry;
     if ((!changes(s) && !s->drop) || !entry_at(b->domains[s->domain], s->index, &entry))
         return CKPT_OK;
@@ -326,13 +360,16 @@ static ckpt_status apply_slot(struct batch *b, const struct group *g, const stru
     }
     e->names[at->index] = s->then;
     b->n->changed++;
-    CKPT_TRY(full_name(b, g, s->now, !meta, &from, err));
-    CKPT_TRY(full_name(b, g, s->then, !meta, &to, err));
-    return plan_renamed(p, from, to, meta, err);
+    if (!meta && !s->value) /* the rows say so themselves */
+        return CKPT_OK;
+    CKPT_TRY(full_name(b, g, s->now, !meta, &one.from, err));
+    CKPT_TRY(full_name(b, g, s->then, !meta, &one.to, err));
+    return plan_renamed(p, &one, err);
 }
 
 static ckpt_status apply(struct batch *b, ckpt_error *err)
 {
+    CKPT_TRY(plan_begin_renaming(b->n->p, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         const struct group *g = &b->groups[i];
         for (size_t k = 0; k < g->n; k++)
@@ -343,14 +380,78 @@ static ckpt_status apply(struct batch *b, ckpt_error *err)
     return CKPT_OK;
 }
 
-static ckpt_status rename_all(struct batch *b, ckpt_error *err)
+/* ---- report */
+
+/* group_in_optimizer - the group of the optimizer that ROW is in by GROUPS, node -> group; or UINT32_MAX. */
+static uint32_t group_in_optimizer(const map *groups, const struct row *row)
+{
+    for (uint32_t k = 0; row->steps && k < row->t.npath; k++) {
+        uint32_t g = row->steps[k].node ? map_get_num(groups, map_ptr(row->steps[k].node)) : MAP_NONE;
+        if (g != MAP_NONE)
+            return g;
+    }
+    return UINT32_MAX;
+}
+
+/* assign_rows - p->mapping_of: to which group each row belongs. */
+static ckpt_status assign_rows(struct batch *b, ckpt_error *err)
+{
+    ckpt_plan *p = b->n->p;
+    const struct table *t = &p->file->table;
+    uint32_t *place, *group_of = arena_array(p->a, b->w.n, sizeof *group_of);
+    CKPT_TRY(weights_rows(&b->w, &b->weights, p->root_name, &place, err));
+    p->mapping_of = arena_array(p->a, t->nrows, sizeof *p->mapping_of);
+    map *optimizers = map_new(0);
+    bool ok = group_of && p->mapping_of && optimizers;
+    for (size_t i = 0; ok && i < b->ngroups; i++) {
+        uint32_t at = b->groups[i].place;
+        group_of[at] = (uint32_t)i;
+        ok = !b->groups[i].optimizer || map_set_num(optimizers, map_ptr(b->w.places[at].node), (uint32_t)i);
+    }
+    for (size_t i = 0; ok && i < t->nrows; i++) {
+        bool own = place[i] != NO_PLACE && b->w.places[place[i]].mapping;
+        p->mapping_of[i] = own ? group_of[place[i]] : group_in_optimizer(optimizers, &t->rows[i]);
+    }
+    map_free(optimizers);
+    return ok ? CKPT_OK : fail_memory(err);
+}
+
+/* begin_report - on the first renaming of a plan: its mappings, and the names that rows have before it. */
+static ckpt_status begin_report(struct batch *b, ckpt_error *err)
+{
+    ckpt_plan *p = b->n->p;
+    if (p->mapping_of)
+        return CKPT_OK;
+    CKPT_TRY(plan_entries(p, err));
+    p->old_names = arena_array(p->a, p->file->table.nrows, sizeof *p->old_names);
+    p->mappings = arena_array(p->a, b->ngroups, sizeof *p->mappings);
+    if (!p->old_names || !p->mappings)
+        return fail_memory(err);
+    for (size_t i = 0; i < p->nentries; i++)
+        p->old_names[p->entries[i].row] = p->entries[i].name;
+    p->nmappings = b->ngroups;
+    for (size_t i = 0; i < b->ngroups; i++)
+        p->mappings[i] = (ckpt_mapping){.name = b->groups[i].where,
+                                        .averaged = b->groups[i].averaged,
+                                        .optimizer = b->groups[i].optimizer};
+    return assign_rows(b, err);
+}
+
+static ckpt_status gather_all(struct batch *b, ckpt_error *err)
 {
     ckpt_plan *p = b->n->p;
     if (!b->metas)
         return fail_memory(err);
     CKPT_TRY(walk_graph(&b->w, p->file, p->root, p->a, err));
+    CKPT_TRY((p->rooted ? weights_below : weights_find)(&b->w, &b->weights, err));
     for (uint32_t i = 0; i < b->w.n; i++)
         CKPT_TRY(gather(b, i, err));
+    return begin_report(b, err);
+}
+
+static ckpt_status rename_all(struct batch *b, ckpt_error *err)
+{
+    CKPT_TRY(gather_all(b, err));
     for (size_t i = 0; i < b->ngroups; i++) {
         CKPT_TRY(name_group(b->n, &b->groups[i], err));
         if (b->n->dry)
@@ -358,7 +459,10 @@ static ckpt_status rename_all(struct batch *b, ckpt_error *err)
         CKPT_TRY(check_group(&b->groups[i], err));
         CKPT_TRY(overwrite(&b->groups[i], err));
     }
-    return b->n->dry ? CKPT_OK : apply(b, err);
+    if (b->n->dry)
+        return CKPT_OK;
+    CKPT_TRY(apply(b, err));
+    return plan_list_renames(b->n->p, err);
 }
 
 ckpt_status keys_rename(struct naming *n, ckpt_error *err)

@@ -13,12 +13,15 @@ struct slot {
     uint32_t domain; /* slots of one domain, which is one container, may not share a name */
     uint32_t index;  /* of its entry there */
     bool drop;  /* _metadata only: overwritten by another entry */
+    bool fixed; /* names no parameter: keeps its name, and nothing else may get it */
+    bool value; /* its entry holds no tensor, or it is in a list of names */
 };
 
 /* The names of one model: a state dict, or one optimizer's. */
 struct group {
     ckpt_str where; /* joined name of the mapping, or of the optimizer */
-    bool optimizer;
+    uint32_t place; /* in the walk */
+    bool optimizer, averaged;
     struct slot *slots;
     size_t n, cap;
     struct slot *meta; /* entries of _metadata: module paths */

@@ -102,6 +102,8 @@ static ckpt_status auto_begin(struct naming *n, const struct group *g, ckpt_erro
     unsigned shared = 1000; /* nobody wraps that often */
     bool any = false, counter = false;
     for (size_t i = 0; i < g->n && shared; i++) {
+        if (g->slots[i].fixed)
+            continue;
         ckpt_str s = prefix_strip_certain(n->p->a, g->slots[i].now);
         if (!s.ptr)
             return fail_memory(err);
@@ -135,7 +137,7 @@ static void auto_end(struct naming *n, const struct group *g)
 {
     struct automatic *x = n->user;
     for (size_t i = 0; !g->optimizer && i < g->n; i++)
-        if (prefix_inside(g->slots[i].then, MODULE) && !x->inner++)
+        if (!g->slots[i].fixed && prefix_inside(g->slots[i].then, MODULE) && !x->inner++)
             x->example = g->slots[i].then;
 }
 

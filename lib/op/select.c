@@ -2,7 +2,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "core/plan.h"
+#include "op/select.h"
 #include "op/weights.h"
 
 /* ---- root */
@@ -16,6 +16,7 @@ static ckpt_status set_root(ckpt_plan *p, const struct walk *w, uint32_t at, ckp
     p->root = w->places[at].node;
     p->root_path = path;
     p->root_name = name;
+    p->rooted = at != 0;
     p->entries_stale = true;
     return CKPT_OK;
 }
@@ -116,6 +117,14 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 
 /* ---- keep, drop */
 
+bool select_takes(const char *glob, ckpt_str name)
+{
+    bool hit = ckpt_glob_match(str_c(glob), name);
+    for (size_t i = 0; !hit && i < name.len; i++)
+        hit = name.ptr[i] == '.' && ckpt_glob_match(str_c(glob), str_of(name.ptr, i));
+    return hit;
+}
+
 /* match_rows - HIT[row] for the entries whose name matches GLOB; the parts of a
  * composite go with it. *ANY: there was one. */
 static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *any, ckpt_error *err)
@@ -125,7 +134,7 @@ static ckpt_status match_rows(ckpt_plan *p, const char *glob, bool *hit, bool *a
     for (size_t i = 0; i < p->nentries; i++) {
         const struct plan_entry *e = &p->entries[i];
         uint32_t of = p->file->table.rows[e->row].t.part_of;
-        hit[e->row] = of == CKPT_NO_TENSOR ? ckpt_glob_match(str_c(glob), e->name) : hit[of];
+        hit[e->row] = of == CKPT_NO_TENSOR ? select_takes(glob, e->name) : hit[of];
         *any |= hit[e->row];
     }
     return CKPT_OK;

@@ -63,6 +63,12 @@ bool walk_is_tensor(const struct walk *w, const ckpt_value *v)
     return is_tensor(file_replacement(w->file, v));
 }
 
+uint32_t walk_place(const struct walk *w, const ckpt_value *v)
+{
+    uint32_t i = map_get_num(w->seen, map_ptr(file_replacement(w->file, v)));
+    return i == MAP_NONE ? NO_PLACE : i;
+}
+
 static bool container(const ckpt_value *v)
 {
     return v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_DICT ||
@@ -78,7 +84,7 @@ static ckpt_status add(struct walk *w, const ckpt_value *v, uint32_t parent, con
                        ckpt_error *err)
 {
     uint32_t old;
-    if (!map_put_num(w->seen, map_ptr(v), 0, &old))
+    if (!map_put_num(w->seen, map_ptr(v), (uint32_t)w->n, &old))
         return fail_memory(err);
     if (old != MAP_NONE)
         return CKPT_OK;

@@ -58,6 +58,8 @@ void walk_free(struct walk *w);
 ckpt_path_elem *walk_path(const struct walk *w, uint32_t i, uint32_t *n);
 ckpt_str walk_name(const struct walk *w, uint32_t i); /* joined; .ptr NULL: no memory */
 
+/* walk_place - the place of V, or of what replaces it; NO_PLACE: it is no container. */
+uint32_t walk_place(const struct walk *w, const ckpt_value *v);
 /* walk_is_tensor - is V, or what replaces it, a tensor? */
 bool walk_is_tensor(const struct walk *w, const ckpt_value *v);
 

@@ -240,6 +240,13 @@ static bool is_network(const struct roles *r, uint32_t i, enum region region)
     }
 }
 
+/* is_flat - is what lies inside the values of P no weights? In a tree of dicts that holds most of its tensors
+ * further down they are. */
+static bool is_flat(const struct place *p)
+{
+    return p->mapping && (names_parameters(p) || p->tensors >= p->below - p->tensors);
+}
+
 /* give_roles - false: no place is a network. Parents come before their children. */
 static bool give_roles(struct roles *r)
 {
@@ -248,7 +255,7 @@ static bool give_roles(struct roles *r)
         enum region region = region_of(r, i);
         bool network = is_network(r, i, region);
         r->role[i] = !network ? WEIGHTS_NOT : region == AVERAGING ? WEIGHTS_AVERAGED : WEIGHTS_MODEL;
-        r->region[i] = (uint8_t)(network && r->w->places[i].mapping ? ENTRIES : region);
+        r->region[i] = (uint8_t)(network && is_flat(&r->w->places[i]) ? ENTRIES : region);
         any |= r->role[i] == WEIGHTS_MODEL;
     }
     return any;
@@ -297,24 +304,51 @@ static bool index_entries(const struct walk *w, uint32_t i, map *places)
     return ok;
 }
 
-static uint32_t place_of(const map *places, const struct row *row)
+static uint32_t place_by_step(const map *places, const struct row *row)
 {
     const ckpt_value *node = row->steps && row->t.npath ? row->steps[row->t.npath - 1].node : NULL;
     uint32_t at = node ? map_get_num(places, map_ptr(node)) : MAP_NONE;
     return at == MAP_NONE ? NO_PLACE : at;
 }
 
-ckpt_status weights_rows(const struct walk *w, const struct weights *weights, uint32_t **out, ckpt_error *err)
+/* place_by_name - for rows of archives inside archives, and of graphs that were made anew: BY_NAME has the
+ * places by their names. ROOT is what the walk began at. */
+static uint32_t place_by_name(const map *by_name, const struct row *row, ckpt_str root)
+{
+    ckpt_str name = row->t.name;
+    const ckpt_path_elem *e = row->t.path && row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
+    size_t last = e ? e->str.len : name.len;
+    if (!row->t.npath || (e && e->is_int))
+        return NO_PLACE;
+    if (root.len && (!str_starts(name, root) || name.len <= root.len + 1))
+        return NO_PLACE;
+    name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it is longer */
+    if (last > name.len)
+        return NO_PLACE;
+    size_t above = name.len - last; /* bounded: just compared */
+    uint32_t at = map_get(by_name, str_of(name.ptr, above ? above - 1 : 0));
+    return at == MAP_NONE ? NO_PLACE : at;
+}
+
+ckpt_status weights_rows(const struct walk *w, const struct weights *weights, ckpt_str root, uint32_t **out,
+                         ckpt_error *err)
 {
     const struct table *t = &w->file->table;
-    map *places = map_new(0);
-    bool ok = places && (*out = arena_array(w->a, t->nrows, sizeof **out));
-    for (uint32_t i = 0; ok && i < w->n; i++)
-        ok = !weights->role[i] || index_entries(w, i, places);
+    map *places = map_new(0), *by_name = map_new(0);
+    bool ok = places && by_name && (*out = arena_array(w->a, t->nrows, sizeof **out));
+    for (uint32_t i = 0; ok && i < w->n; i++) {
+        ckpt_str name = weights->role[i] ? walk_name(w, i) : str_of("", 0);
+        ok = !weights->role[i] ||
+             (name.ptr && index_entries(w, i, places) && map_put(by_name, name, i, NULL));
+    }
     for (size_t i = 0; ok && i < t->nrows; i++) {
         uint32_t whole = t->rows[i].t.part_of;
-        (*out)[i] = whole == CKPT_NO_TENSOR ? place_of(places, &t->rows[i]) : (*out)[whole];
+        if (whole == CKPT_NO_TENSOR && ((*out)[i] = place_by_step(places, &t->rows[i])) == NO_PLACE)
+            (*out)[i] = place_by_name(by_name, &t->rows[i], root);
+        else if (whole != CKPT_NO_TENSOR)
+            (*out)[i] = (*out)[whole];
     }
     map_free(places);
+    map_free(by_name);
     return ok ? CKPT_OK : fail_memory(err);
 }

@@ -5,7 +5,7 @@
 
 #include "core/plan.h"
 #include "flat.h"
-#include "unit.h"
+#include "pickled.h"
 
 #define HEADER                                                                                               \
     "{\"n\":{\"dtype\":\"I16\",\"shape\":[2],\"data_offsets\":[0,4]},"                                       \
@@ -212,6 +212,72 @@ static void shards_count_the_new_sizes(void)
     done(p);
 }
 
+/* ---- a cast without a glob is for the weights */
+
+#define S(key) V2(STORAGE("Float", key, 4), 0, "()", "()")
+#define T(key) V2(STORAGE("Float", key, 4), 0, "(4,)", "(1,)")
+
+/* cast_leaves - which names of the file CONTENT stay as they are where CASTS (GLOB or NULL) make the others
+ * float16; NOTICE is part of what is said when it is written, NULL: nothing is. */
+static void cast_leaves(const char *content, size_t n, const char *const *casts, const char *want,
+                        const char *notice)
+{
+    char stay[512] = "";
+    size_t len = 0;
+    bool heard = !notice;
+    struct made m = made_zip(content);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(m.f);
+    ckpt_plan *p = plan_of(m.f);
+    for (size_t i = 0; i < n; i++)
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, casts[i], CKPT_DT_F16, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(plan_entries(p, NULL), CKPT_OK);
+    for (size_t i = 0; i < p->nentries; i++)
+        if (plan_dtype(p, p->entries[i].row) != CKPT_DT_F16)
+            len += (size_t)snprintf(stay + len, sizeof stay - len, "%s%.*s", len ? "," : "",
+                                    STR_ARG(p->entries[i].name));
+    CU_ASSERT_STRING_EQUAL(stay, want);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, out("x.pt"), &(ckpt_write_options){.dry_run = true},
+                                    &(ckpt_write_result){0}, NULL),
+                    CKPT_OK);
+    for (size_t i = 0; i < p->notices.n; i++)
+        heard |= notice && strstr(p->notices.text[i], notice);
+    CU_ASSERT(heard && (notice || p->notices.n == 0));
+    ckpt_plan_free(p);
+    made_close(&m);
+    remove_folder();
+}
+
+static void weights_and_averaged_copies_alone(void)
+{
+    static const char all[] = "{'model':{'w':" T("0") "},'ema':{'w':" T("0") "},'optimizer':{'state':{0:"
+                              "{'step':" S("2") ",'exp_avg':" T("1") "}},'param_groups':[{'params':[0]}]}}";
+    static const char *const none[] = {NULL}, *const two[] = {NULL, "optimizer"},
+                             *const step[] = {"*", "optimizer.state.0.step"};
+    cast_leaves(all, 1, none, "optimizer.state.0.step,optimizer.state.0.exp_avg",
+                "left 1 tensor outside the weights as it is: --cast optimizer=float16 casts it");
+    cast_leaves(all, 2, two, "optimizer.state.0.step", "1 counter of steps stays");
+    cast_leaves(all, 1, step, "optimizer.state.0.step", "1 counter of steps stays");
+    cast_leaves(all, 2, step, "", "1 counter of steps stays"); /* of the first; the second names it */
+    cast_leaves("{'model':{'w':" T("0") "},'loss':" T("1") ",'last':{'x':" T("2") "},'optimizer':{'state':{},"
+                "'param_groups':[]}}",
+                1, none, "loss,last.x",
+                "left 2 tensors outside the weights as they are: --cast loss=float16 --cast last=float16");
+    cast_leaves("{'w':" T("0") ",'b':" T("1") "}", 1, none, "", NULL);
+    /* The same bytes cannot be two types. */
+    cast_leaves("{'model':{'w':" T("0") "},'best':[" T("0") "],'args':{'w':" T("1") "}}", 1, none, "args.w",
+                "left 1 tensor outside the weights");
+}
+
+static void scales_stay_and_it_is_said(void)
+{
+    ckpt_plan *p = plan();
+    CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F32, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(becomes(p, "a.s"), CKPT_DT_F8_E8M0);
+    CU_ASSERT(p->notices.n == 1 &&
+              strcmp(p->notices.text[0], "1 tensor of scales (float8_e8m0fnu) stays") == 0);
+    done(p);
+}
+
 void suite_cast(void)
 {
     UNIT(all_floats_and_nothing_else);
@@ -223,4 +289,6 @@ void suite_cast(void)
     UNIT(shared_bytes_stay_shared);
     UNIT(shards_count_the_new_sizes);
     UNIT(remove_folder);
+    UNIT(weights_and_averaged_copies_alone);
+    UNIT(scales_stay_and_it_is_said);
 }

@@ -96,6 +96,7 @@ static void several_networks(void)
                 "generator:1,discriminator:1");
     weights_are("{'a':{'w':" W "},'b':{'w':" W "}}", "a:1,b:1"); /* no other candidates: these it must be */
     weights_are("{'model':{'up':{'w':" W "},'down':{'w':" W ",'b':" W "}}}", "model.up:1,model.down:2");
+    weights_are("{'params':{'scale':" W ",'layers':{'w':" W ",'b':" W "}}}", "params:1,params.layers:2");
     weights_are("[" W "," W "]", ":2");
 }
 

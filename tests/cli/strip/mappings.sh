@@ -1,0 +1,16 @@
+# Each mapping has its line: the weights, an averaged copy, optimizer state by name; tensors are counted as tensors,
+# and with --json what is renamed and what is unchanged are all rows.
+ckpt add x. corpus/torch/t215/eco/timm_last.pth.tar -o a.pt
+ckpt strip --auto --check a.pt
+ckpt strip x. a.pt -o b.pt
+ckpt diff b.pt corpus/torch/t215/eco/timm_last.pth.tar | tail -n 1
+ckpt add x. corpus/torch/t215/many_models.pt -o c.pt
+ckpt add x. corpus/torch/t26/quantmodel.pt -o d.pt
+for f in corpus/torch/t26/quantmodel.pt corpus/torch/t215/eco/timm_last.pth.tar corpus/torch/t215/many_models.pt; do
+    rows=$(ckpt ls $f | wc -l)
+    ckpt add x. -n --json $f -o x.pt >x.json
+    renamed=$(sed 's/.*"renamed":\[//; s/\],"renamed_metadata".*//; s/{"from"/\n&/g' x.json | grep -c from)
+    unchanged=$(sed 's/.*"unchanged":\([0-9]*\).*/\1/' x.json)
+    echo "$((rows - renamed - unchanged)) rows missing of $rows"
+    sed 's/.*"mappings":/mappings /; s/,"unchanged".*//' x.json
+done
