@@ -659,7 +659,13 @@ static void close_all(struct walk *w)
     free(w->steps);
 }
 
-size_t torch_expected(const ckpt_file *f) { return f->npickles ? f->pickles[f->npickles - 1]->npersids : 0; }
+size_t torch_expected(const ckpt_file *f)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < f->npickles; i++)
+        most = f->pickles[i]->npersids > most ? f->pickles[i]->npersids : most;
+    return most;
+}
 
 bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
                        bool (*each)(void *user, uint32_t i, const ckpt_tensor *t), void *user)

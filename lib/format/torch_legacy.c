@@ -38,7 +38,8 @@ struct legacy_storage {
 struct legacy {
     ckpt_file *f;
     source *src;
-    struct pickle_facts *facts;
+    struct pickle_facts *facts; /* of the main pickle */
+    bool embedded;              /* the stream lies in a pickle of the file, whose facts these are not */
     ckpt_value *root;
     map *keys;
     struct legacy_storage *storages;
@@ -158,9 +159,13 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
 
 /* ------------------------------------------------------------------ stream */
 
-static ckpt_status one_pickle(struct legacy *l, const char *what, struct pickle_facts *facts, uint64_t *pos,
-                              ckpt_value **out)
+/* one_pickle - torch.load runs all five alike, so the file has facts of each; MAIN: they are l->facts. */
+static ckpt_status one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos, ckpt_value **out)
 {
+    struct pickle_facts *facts = main ? l->facts : NULL;
+    if (!l->embedded && !(facts = file_pickle(l->f, str_of("", 0))))
+        return fail_memory(l->err);
+    l->facts = main ? facts : l->facts;
     ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
     if (st != CKPT_OK)
         fail_where(l->err, "%s", what);
@@ -182,13 +187,13 @@ static ckpt_status read_stream(struct legacy *l)
     uint64_t pos = 0;
     int64_t version;
     ckpt_value *v, *keys;
-    CKPT_TRY(one_pickle(l, "magic number", NULL, &pos, &v));
-    CKPT_TRY(one_pickle(l, "protocol version", NULL, &pos, &v));
+    CKPT_TRY(one_pickle(l, "magic number", false, &pos, &v));
+    CKPT_TRY(one_pickle(l, "protocol version", false, &pos, &v));
     if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
         return wrong_version(l, v);
-    CKPT_TRY(one_pickle(l, "system information", NULL, &pos, &v));
-    CKPT_TRY(one_pickle(l, "main pickle", l->facts, &pos, &l->root));
-    CKPT_TRY(one_pickle(l, "storage keys", NULL, &pos, &keys));
+    CKPT_TRY(one_pickle(l, "system information", false, &pos, &v));
+    CKPT_TRY(one_pickle(l, "main pickle", true, &pos, &l->root));
+    CKPT_TRY(one_pickle(l, "storage keys", false, &pos, &keys));
     l->keys = map_new(l->facts->npersids);
     if (!l->keys)
         return fail_memory(l->err);
@@ -252,9 +257,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     file_budget(f, f->src->size);
     if (!l)
         return fail_memory(err);
-    *l = (struct legacy){.f = f, .src = f->src, .err = err, .facts = file_pickle(f, str_of("", 0))};
-    if (!l->facts)
-        return fail_memory(err);
+    *l = (struct legacy){.f = f, .src = f->src, .err = err};
     f->container = l;
     f->container_free = free_keys;
     CKPT_TRY(read_stream(l));
@@ -271,7 +274,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
 {
     struct pickle_facts facts = {0};
-    struct legacy l = {.f = f, .src = bytes, .err = err, .facts = &facts};
+    struct legacy l = {.f = f, .src = bytes, .err = err, .facts = &facts, .embedded = true};
     struct torch_pid pid;
     ckpt_status st = read_stream(&l);
     if (st == CKPT_OK && !torch_pid_parse(l.root, &pid))

@@ -1,0 +1,14 @@
+# The legacy stream is five pickles, and weights_only runs them all: an opcode or a name that it refuses counts wherever
+# it is.
+magic='\212\012l\374\234F\371 j\250P\031.'
+main() { printf '\200\002}X\001\000\000\000aK\001s.'; }
+tail_of() { printf '\200\002].'; }
+{ printf "\200\002$magic"; printf '\200\002M\351\003.\200\002}.'; main; tail_of; } >plain.pt
+{ printf "\200\004\225\015\000\000\000\000\000\000\000\212\012l\374\234F\371 j\250P\031."; printf '\200\002M\351\003.\200\002}.'
+  main; tail_of; } >magic.pt
+{ printf "\200\002$magic"; printf '\200\002I1001\n.\200\002}.'; main; tail_of; } >version.pt
+{ printf "\200\002$magic"; printf '\200\002M\351\003.\200\002}X\001\000\000\000acos\nsystem\ns.'; main; tail_of; } >system.pt
+{ printf "\200\002$magic"; printf '\200\002M\351\003.\200\002}.'; main; printf '\200\002(l.'; } >keys.pt
+for f in plain magic version system keys; do
+    ckpt info $f.pt | grep '^load' || echo "load         $f"
+done
