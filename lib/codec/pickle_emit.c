@@ -5,6 +5,7 @@
 
 #include "base/cursor.h"
 #include "codec/pickle_text.h"
+#include "core/python2.h"
 
 #define CHUNK 8192u
 
@@ -304,8 +305,23 @@ void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s)
 
 void pickle_put_text(pickle_writer *w, ckpt_str s) { emit_text(w, PICKLE_BINUNICODE, s); }
 
-static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
+/* translate - the name as the protocol that is written spells it. LITERAL: it is that of a later one. */
+static void translate(pickle_writer *w, ckpt_str *module, ckpt_str *name, bool literal)
 {
+    ckpt_str to_module = *module, to_name = *name;
+    if (w->hooks->literal == literal || !python2_translate(&to_module, &to_name))
+        return;
+    if (literal)
+        w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                         "protocol 2 cannot name '%.*s' of module '%.*s': it would be '%.*s' of '%.*s'",
+                         STR_ARG(*name), STR_ARG(*module), STR_ARG(to_name), STR_ARG(to_module));
+    *module = to_module;
+    *name = to_name;
+}
+
+static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name, bool literal)
+{
+    translate(w, &module, &name, literal);
     bool newline = memchr(module.ptr, '\n', module.len) || memchr(name.ptr, '\n', name.len);
     if (newline || module.len == 0 || name.len == 0) {
         w->status = fail(w->err, CKPT_ELOSSY, CKPT_NO_OFFSET,
@@ -328,21 +344,28 @@ static void put_name(pickle_writer *w, ckpt_str module, ckpt_str name)
     }
 }
 
-void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name) { put_name(w, module, name); }
+void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name)
+{
+    put_name(w, module, name, false);
+}
+
+void pickle_put_name(pickle_writer *w, const ckpt_value *global) { emit_global(w, global); }
 
 /* Protocol 2 looks a name up in one step, so that A.B.C is written as
  * getattr(getattr(A, 'B'), 'C'), as CPython writes it. */
-void emit_global(pickle_writer *w, ckpt_str module, ckpt_str name, bool dotted)
+void emit_global(pickle_writer *w, const ckpt_value *v)
 {
-    size_t dot = dotted ? str_find(name, STR_LIT("."), 0) : SIZE_MAX;
+    ckpt_str module = value_module(v), name = value_name(v);
+    bool literal = v->flags & VALUE_LITERAL;
+    size_t dot = v->flags & VALUE_DOTTED ? str_find(name, STR_LIT("."), 0) : SIZE_MAX;
     if (dot == SIZE_MAX) {
-        put_name(w, module, name);
+        put_name(w, module, name, literal);
         return;
     }
     for (size_t at = dot; at != SIZE_MAX;
          at = str_find(name, STR_LIT("."), at + 1)) /* bounded: at < name.len */
-        put_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"));
-    put_name(w, module, str_of(name.ptr, dot));
+        put_name(w, STR_LIT("__builtin__"), STR_LIT("getattr"), false);
+    put_name(w, module, str_of(name.ptr, dot), literal);
     while (dot != SIZE_MAX) {
         ckpt_str rest = str_skip(name, dot + 1);
         size_t next = str_find(rest, STR_LIT("."), 0);
@@ -436,11 +459,11 @@ void emit_bytes(pickle_writer *w, const ckpt_value *v)
 {
     bool array = v->type == CKPT_V_BYTEARRAY, empty = !(v->flags & VALUE_SPAN) && v->u.str.len == 0;
     if (array)
-        put_name(w, STR_LIT("__builtin__"), STR_LIT("bytearray"));
+        put_name(w, STR_LIT("__builtin__"), STR_LIT("bytearray"), false);
     if (array && empty) {
         emit_op(w, PICKLE_EMPTY_TUPLE);
     } else {
-        put_name(w, STR_LIT("_codecs"), STR_LIT("encode"));
+        put_name(w, STR_LIT("_codecs"), STR_LIT("encode"), false);
         latin1_text(w, v);
         emit_text(w, PICKLE_BINUNICODE, STR_LIT("latin1"));
         emit_op(w, PICKLE_TUPLE2);

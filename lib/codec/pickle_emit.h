@@ -54,8 +54,8 @@ void emit_node_place(pickle_writer *w, const ckpt_value *v);
 bool emit_known(pickle_writer *w, const ckpt_value *v);
 /* emit_text - OP is BINUNICODE or BINSTRING. */
 void emit_text(pickle_writer *w, enum pickle_opcode op, ckpt_str s);
-/* emit_global - DOTTED: each part of NAME is an attribute of the one before. */
-void emit_global(pickle_writer *w, ckpt_str module, ckpt_str name, bool dotted);
+/* emit_global - the name V. */
+void emit_global(pickle_writer *w, const ckpt_value *v);
 void emit_float(pickle_writer *w, double f);
 void emit_bigint(pickle_writer *w, ckpt_str twos_complement);
 /* emit_span - text that lies in the file. */

@@ -1,7 +1,7 @@
-/* pickle_write.c - a value graph as a protocol 2 pickle.
+/* pickle_write.c - a value graph as a pickle of protocol 2, or of protocol 3 with the opcodes of protocol 2.
  *
  *   OFFSET  SIZE  DESCRIPTION
- *   0       2     PROTO 2
+ *   0       2     PROTO 2, or 3
  *   2       1+    opcodes that torch/_weights_only_unpickler.py knows; others only
  *                 for what has no such form (old-style instances, ints of more than
  *                 255 bytes, long Python 2 strings, tuples that contain themselves)
@@ -412,7 +412,7 @@ static bool put_atom(pickle_writer *w, const ckpt_value *v)
             return false;
         emit_text(w, v->type == CKPT_V_STR ? PICKLE_BINUNICODE : PICKLE_BINSTRING, v->u.str);
         return true;
-    case CKPT_V_GLOBAL: emit_global(w, value_module(v), value_name(v), v->flags & VALUE_DOTTED); return true;
+    case CKPT_V_GLOBAL: emit_global(w, v); return true;
     case CKPT_V_TUPLE:
         if (v->u.seq.n == 0)
             emit_op(w, PICKLE_EMPTY_TUPLE);
@@ -466,7 +466,7 @@ static ckpt_status begin(pickle_writer *w, const ckpt_value *v, ckpt_error *err)
 static ckpt_status write_all(pickle_writer *w, const ckpt_value *root, ckpt_error *err)
 {
     emit_op(w, PICKLE_PROTO);
-    buf_byte(w->out, 2);
+    buf_byte(w->out, w->hooks->literal ? 3 : 2);
     CKPT_TRY(begin(w, root, err));
     while (w->nframes && buf_ok(w->out)) {
         const ckpt_value *next = step(w, &w->frames[w->nframes - 1]);

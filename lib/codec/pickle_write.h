@@ -1,4 +1,4 @@
-/* pickle_write.h - a value graph as a protocol 2 pickle, with the opcodes that
+/* pickle_write.h - a value graph as a pickle of protocol 2 (3 where names need it), with the opcodes that
  * torch's weights_only unpickler accepts; identity is kept by the memo. */
 #ifndef CODEC_PICKLE_WRITE_H
 #define CODEC_PICKLE_WRITE_H
@@ -18,12 +18,15 @@ struct pickle_hooks {
      * item of a sequence. Entries of a CALL are its pairs, if it has any, else
      * its items. */
     bool (*entry)(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text);
+    /* literal - a name of the graph, VALUE_LITERAL, would be taken for another in protocol 2: protocol 3 is
+     * written, where all names mean what they say. The opcodes are the same. */
+    bool literal;
     /* leaf - V is PERSID or TENSOR: write it through the calls below. */
     ckpt_status (*leaf)(void *user, pickle_writer *w, const ckpt_value *v, ckpt_error *err);
 };
 
-/* pickle_write - appends PROTO 2 .. STOP for ROOT to OUT. CKPT_ELOSSY names
- * what protocol 2 cannot hold. */
+/* pickle_write - appends PROTO 2 (or 3) .. STOP for ROOT to OUT. CKPT_ELOSSY names
+ * what that protocol cannot hold. */
 ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hooks, buf *out, ckpt_error *err);
 
 /* pickle_write_filled - the same in exactly SIZE bytes: before STOP stand PUTs to
@@ -43,5 +46,6 @@ void pickle_put_uint(pickle_writer *w, uint64_t u);
 void pickle_put_bool(pickle_writer *w, bool b);
 void pickle_put_text(pickle_writer *w, ckpt_str s);                       /* memoized by content */
 void pickle_put_global(pickle_writer *w, ckpt_str module, ckpt_str name); /* memoized by content */
+void pickle_put_name(pickle_writer *w, const ckpt_value *global);         /* likewise, as it was read */
 
 #endif

@@ -8,6 +8,7 @@
 
 #include "base/checked.h"
 #include "base/text.h"
+#include "core/python2.h"
 
 #define MIB (UINT64_C(1) << 20)
 
@@ -140,6 +141,28 @@ ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, cons
     f->leaves = grown;
     grown[f->nleaves++] = (ckpt_leaf){.name = name, .path = path, .npath = n, .value = v};
     return CKPT_OK;
+}
+
+static bool has_literal(const struct pickle_facts *p)
+{
+    for (size_t i = 0; i < p->nglobals; i++) {
+        ckpt_str module = value_module(p->globals[i]), name = value_name(p->globals[i]);
+        if ((p->globals[i]->flags & VALUE_LITERAL) && python2_translate(&module, &name))
+            return true;
+    }
+    return false;
+}
+
+bool file_names_literal(const ckpt_file *f)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        if (has_literal(f->pickles[i]))
+            return true;
+    for (size_t k = 0; k < f->nparts; k++)
+        for (size_t i = 0; i < f->parts[k]->npickles; i++)
+            if (has_literal(f->parts[k]->pickles[i]))
+                return true;
+    return false;
 }
 
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record)

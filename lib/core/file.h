@@ -106,6 +106,8 @@ void file_notice(ckpt_file *f, const char *fmt, ...) CKPT_PRINTF(2, 3);
 ckpt_status file_leaf(ckpt_file *f, const ckpt_path_elem *path, uint32_t n, const ckpt_value *v,
                       ckpt_error *err);
 struct pickle_facts *file_pickle(ckpt_file *f, ckpt_str record); /* NULL: no memory */
+/* file_names_literal - does a pickle of F have a name that would be another one below its protocol? */
+bool file_names_literal(const ckpt_file *f);
 /* file_replacement - the node to write instead of V; V itself mostly. */
 const ckpt_value *file_replacement(const ckpt_file *f, const ckpt_value *v);
 bool file_replace(ckpt_file *f, const ckpt_value *v, ckpt_value *by);

@@ -43,6 +43,7 @@ struct ckpt_plan {
     uint32_t cast_weights;      /* the dtype that a cast without a glob was to, 0: there was none … */
     const bool *is_weights;     /* … and by row: is it of those that it was for? */
     bool any_keep;              /* plan_keep narrowed already */
+    bool renaming;              /* names were to change: what has none of them is copied as it is */
     struct plan_entry *entries; /* by plan_entries, in document order */
     size_t nentries;
     bool entries_stale;

@@ -19,6 +19,11 @@ static inline uint64_t safetensors_place(const ckpt_file *f, const struct compac
 ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err);
 /* safetensors_write - safetensors_write.c: the format's write. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
+/* safetensors_is_copy - safetensors_copy.c: does P, which was to change names, come to the file that was
+ * read? */
+bool safetensors_is_copy(const ckpt_plan *p);
+/* safetensors_copy - that file to OUT. */
+ckpt_status safetensors_copy(ckpt_plan *p, const ckpt_write_options *o, sink *out, ckpt_error *err);
 /* safetensors_in_place - safetensors_in_place.c: the format's in_place. */
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* safetensors_undoes - safetensors_in_place.c: the format's undoes. */

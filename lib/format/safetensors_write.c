@@ -592,6 +592,8 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
 static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
 {
     uint64_t size;
+    if (safetensors_is_copy(w->p))
+        return safetensors_copy(w->p, w->opts, out, err);
     CKPT_TRY(checked_add(w->header_len, w->data, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
@@ -658,7 +660,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
-        job->result->bytes += w.header_len + w.data; /* bounded: they were written */
+        job->result->bytes += safetensors_is_copy(p) ? p->file->src->size : w.header_len + w.data;
     }
     buf_free(&w.header);
     free(w.items);

@@ -236,7 +236,7 @@ static ckpt_status patch(struct torch_archive *ta, size_t i, ckpt_str bytes, boo
 static ckpt_status write_again(ckpt_plan *p, struct torch_archive *ta, size_t i, struct patches *out,
                                ckpt_error *err)
 {
-    struct pickle_hooks hooks = {.user = p, .entry = entry};
+    struct pickle_hooks hooks = {.user = p, .entry = entry, .literal = file_names_literal(p->file)};
     size_t size = (size_t)ta->z->entries[i].usize; /* bounded: as in shorten */
     bool fits;
     buf b;

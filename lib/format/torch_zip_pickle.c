@@ -401,7 +401,7 @@ static bool put_class(pickle_writer *pw, const ckpt_value *pid)
         klass = str_is(tag, "module") ? value_item(pid, 1) : NULL;
     if (!klass || klass->type != CKPT_V_GLOBAL)
         return false;
-    pickle_put_global(pw, value_module(klass), value_name(klass));
+    pickle_put_name(pw, klass);
     return true;
 }
 
@@ -683,6 +683,7 @@ ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err)
 {
     struct pickle_hooks hooks = {.user = w, .replace = replace, .entry = entry, .leaf = leaf};
     ckpt_file *f = w->p->file;
+    hooks.literal = file_names_literal(f);
     CKPT_TRY(note_storages(w, f, err));
     CKPT_TRY(torch_zip_casts(w, err));
     CKPT_TRY(leave_out(w, err));

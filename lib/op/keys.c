@@ -251,6 +251,58 @@ static ckpt_status name_slots(struct naming *n, struct slot *slots, size_t count
     return CKPT_OK;
 }
 
+static bool changes(const struct slot *s) { return !str_eq(s->now, s->then); }
+
+/* end_of_way - how many bytes of PREFIX, "b.c.d.", end PATH and a dot, "a.b.c."; 0: none. */
+static size_t end_of_way(ckpt_str path, ckpt_str prefix)
+{
+    for (size_t k = prefix.len; k-- > 1;) {
+        size_t from = path.len + 1 - k; /* bounded: looked at if there is so much */
+        if (prefix.ptr[k - 1] == '.' && k - 1 <= path.len &&
+            memcmp(path.ptr + from, prefix.ptr, k - 1) == 0 && (from == 0 || path.ptr[from - 1] == '.'))
+            return k;
+    }
+    return 0;
+}
+
+/* note_modules - every module that has a key by its new name. */
+static ckpt_status note_modules(const struct group *g, map *modules, ckpt_error *err)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        uint32_t old = MAP_NONE;
+        for (size_t k = g->slots[i].then.len; k-- > 0 && old == MAP_NONE;)
+            if (g->slots[i].then.ptr[k] == '.' && !map_put(modules, str_of(g->slots[i].then.ptr, k), 0, &old))
+                return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
+/* follow_prefix - where "_orig_mod.module." was taken off all keys below it, nothing is left of "_orig_mod":
+ * its module path becomes what that of the prefix became. */
+static ckpt_status follow_prefix(struct naming *n, struct group *g, ckpt_error *err)
+{
+    map *modules = NULL;
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; i < g->nmeta && st == CKPT_OK; i++) {
+        struct slot *s = &g->meta[i];
+        size_t k = changes(s) ? 0 : end_of_way(s->now, n->stripped);
+        ckpt_str all, then;
+        if (!k)
+            continue;
+        if (!modules)
+            st = (modules = map_new(g->n)) ? note_modules(g, modules, err) : fail_memory(err);
+        if (st != CKPT_OK || map_get(modules, s->now) != MAP_NONE)
+            continue;
+        /* the dot before what is left of the prefix ends the part that was found */
+        all = keys_join(n->p->a, s->now, str_skip(n->stripped, k - 1));
+        st = all.ptr ? n->key(n, all, &then, err) : fail_memory(err);
+        if (st == CKPT_OK && !str_eq(all, then))
+            s->then = str_of(then.ptr, then.len ? then.len - 1 : 0);
+    }
+    map_free(modules);
+    return st;
+}
+
 static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err)
 {
     if (n->begin)
@@ -262,10 +314,9 @@ static ckpt_status name_group(struct naming *n, struct group *g, ckpt_error *err
         return follow_modules(n->p->a, g, err);
     for (size_t i = 0; i < g->nmeta; i++)
         CKPT_TRY(module_name(n, g->meta[i].now, &g->meta[i].then, err));
-    return CKPT_OK;
+    bool whole = n->stripped.len && n->stripped.ptr[n->stripped.len - 1] == '.';
+    return whole ? follow_prefix(n, g, err) : CKPT_OK;
 }
-
-static bool changes(const struct slot *s) { return !str_eq(s->now, s->then); }
 
 static ckpt_status collision(const struct group *g, const struct slot *a, const struct slot *b,
                              ckpt_error *err)
@@ -469,6 +520,7 @@ ckpt_status keys_rename(struct naming *n, ckpt_error *err)
 {
     struct batch b = {.n = n, .metas = map_new(0)};
     n->changed = 0;
+    n->p->renaming = true;
     ckpt_status st = rename_all(&b, err);
     for (size_t i = 0; i < b.ngroups; i++) {
         free(b.groups[i].slots);

@@ -39,6 +39,7 @@ struct naming {
     void (*end)(struct naming *n, const struct group *g);
     bool modules_follow; /* module paths go where their keys went, instead of through key() */
     bool root_module;    /* key() also names the root module, whose path is "" */
+    ckpt_str stripped;   /* what key() takes off, if it does just that; modules on the way to it go, too */
     bool dry;            /* only ask */
     size_t changed;      /* out: keys renamed, _metadata included */
     void *user;

@@ -44,7 +44,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
 {
     CKPT_TRY(check_prefix(prefix, err));
     struct prefixing x = {str_c(prefix), anywhere};
-    struct naming n = {.p = plan, .key = strip_key, .user = &x};
+    struct naming n = {.p = plan, .key = strip_key, .stripped = x.prefix, .user = &x};
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
         plan_notice(plan, "no key %s \"%s\"; nothing renamed", anywhere ? "holds" : "begins with", prefix);

@@ -19,6 +19,7 @@
 #include <stdlib.h>
 
 #include "base/map.h"
+#include "core/python2.h"
 #include "op/scan_objects.h"
 #include "op/weights_only.h"
 
@@ -52,31 +53,9 @@ struct pair {
 /* modern - the pair as Python 3 imports it. */
 static struct pair modern(const struct trace_global *g)
 {
-    static const struct {
-        const char *module, *name, *to_module, *to_name;
-    } names[] = {
-#define MODULE(old, new)
-#define NAME(module, name, to_module, to_name) {module, name, to_module, to_name},
-#include "op/python2.def"
-#undef NAME
-#undef MODULE
-    };
-    static const struct {
-        const char *module, *to;
-    } modules[] = {
-#define MODULE(old, new) {old, new},
-#define NAME(module, name, to_module, to_name)
-#include "op/python2.def"
-#undef NAME
-#undef MODULE
-    };
     struct pair p = {g->module, g->name};
-    for (size_t i = 0; g->protocol < 3 && i < sizeof names / sizeof *names; i++)
-        if (str_is(p.name, names[i].name) && str_is(p.module, names[i].module))
-            return (struct pair){str_c(names[i].to_module), str_c(names[i].to_name)};
-    for (size_t i = 0; g->protocol < 3 && i < sizeof modules / sizeof *modules; i++)
-        if (str_is(p.module, modules[i].module))
-            p.module = str_c(modules[i].to);
+    if (g->protocol < 3)
+        (void)python2_translate(&p.module, &p.name);
     return p;
 }
 

@@ -609,7 +609,7 @@ static void facts_are_in_order(void)
     CU_ASSERT_EQUAL(g.facts.protocol, 4);
     CU_ASSERT_EQUAL_FATAL(g.facts.nglobals, 2);
     CU_ASSERT_EQUAL(g.facts.globals[0]->offset, 6);
-    CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED);
+    CU_ASSERT_EQUAL(g.facts.globals[1]->flags, VALUE_DOTTED | VALUE_LITERAL);
     CU_ASSERT_EQUAL_FATAL(g.facts.ncalls, 2);
     CU_ASSERT_EQUAL(g.facts.calls[1]->call, CALL_NEWOBJ);
     CU_ASSERT_EQUAL_FATAL(g.facts.nmutations, 2); /* not that of the plain list */

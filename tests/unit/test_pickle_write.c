@@ -164,6 +164,10 @@ static void what_cannot_be_written_is_refused(void)
         const char *what;
     } lossy[] = {
         {BYTES("]Nb."), "changed by BUILD"},
+        {BYTES("\x80\x03"
+               "ccommands\nT\n."),
+         "it would be 'T' of 'subprocess'"},
+        {BYTES("\x80\x04\x8c\x09itertools\x8c\x04izip\x93."), "'zip' of 'builtins'"},
         {BYTES("cm\nn\nNb\x85."), "changed by BUILD"},
         {BYTES("cm\nn\n)R(N\x90."), "ADDITEMS"},
         {BYTES("cm\nn\n)R}bK\x01Ns}b."), "then by BUILD again"},
