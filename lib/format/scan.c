@@ -34,22 +34,32 @@ void scan_known(const source *src, uint64_t *kind, uint64_t n)
         *kind = UINT64_MAX;
 }
 
-ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, ckpt_error *err)
+bool scan_sum_tell(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
+                   const uint8_t *sum)
+{
+    ckpt_scan_record r = {.what = CKPT_SCAN_MEMBER,
+                          .where = where,
+                          .offset = CKPT_NO_OFFSET,
+                          .file_offset = at.offset,
+                          .error_offset = CKPT_NO_OFFSET,
+                          .weights_only = -1,
+                          .bytes = at.size,
+                          .sha256 = sum,
+                          .readers = readers};
+    return scan_record(x->s, &r);
+}
+
+ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
+                     ckpt_error *err)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
     if (!x->s->opts->sha256)
         return CKPT_OK;
     CKPT_TRY(x->s->sha256(src, sum, err));
-    ckpt_scan_record r = {.what = CKPT_SCAN_MEMBER,
-                          .where = where,
-                          .offset = CKPT_NO_OFFSET,
-                          .file_offset = source_pos(src, 0),
-                          .error_offset = CKPT_NO_OFFSET,
-                          .weights_only = -1,
-                          .bytes = src->size,
-                          .sha256 = sum,
-                          .readers = readers};
-    return scan_record(x->s, &r) ? CKPT_OK : CKPT_ECANCELLED;
+    if (kept)
+        memcpy(kept, sum, sizeof sum);
+    struct scan_extent at = {source_pos(src, 0), src->size};
+    return scan_sum_tell(x, where, readers, at, sum) ? CKPT_OK : CKPT_ECANCELLED;
 }
 
 static ckpt_status told(bool go) { return go ? CKPT_OK : CKPT_ECANCELLED; }
@@ -351,8 +361,11 @@ static uint64_t opcodes_for(uint64_t size)
 
 ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
-    struct scanner x = {
-        .s = s, .path = path, .a = arena_new((uint64_t)256 << 20), .promised = scan_promised(str_c(path))};
+    struct scanner x = {.s = s,
+                        .path = path,
+                        .file_size = src->size,
+                        .a = arena_new((uint64_t)256 << 20),
+                        .promised = scan_promised(str_c(path))};
     uint64_t known = 0;
     s->opcodes_left = opcodes_for(src->size);
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);

@@ -20,12 +20,19 @@ struct opened_zip {
     bool stray;                 /* in bytes that belong to nothing in ROOT */
 };
 
+/* Where a member lies. */
+struct scan_extent {
+    uint64_t offset, size; /* in the file; CKPT_NO_OFFSET: it is packed */
+};
+
 struct scanner {
     struct scan *s;
     arena *a;          /* names, archives */
     const char *path;  /* of the file, for the readers that are asked too */
     uint32_t depth;    /* archives around what is scanned now */
     uint64_t unpacked; /* bytes that archives gave so far */
+    uint64_t file_size;
+    uint64_t member_bytes; /* of members of zip archives that were scanned */
     const char *format;
     struct opened_zip *opened; /* those scanned in sources that are still being scanned */
     size_t nopened, cap_opened;
@@ -52,6 +59,8 @@ ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, ckpt_erro
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);
+/* scan_allowed - how many bytes SIZE packed ones may become. */
+uint64_t scan_allowed(const struct scanner *x, uint64_t size);
 /* scan_is_zlib - does SRC, which begins as zlib's wrapper may, unpack to anything, or if it is TEXT, to a
  * pickle? */
 bool scan_is_zlib(struct scanner *x, source *src, bool text);
@@ -82,8 +91,13 @@ bool scan_suffix(struct scanner *x);
 /* scan_known - N more bytes of SRC are of the kind that *KIND of the result counts, if they lie in the file
  * as they are. */
 void scan_known(const source *src, uint64_t *kind, uint64_t n);
-/* scan_sum - tells the member SRC with its sum, if sums are wanted. */
-ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, ckpt_error *err);
+/* scan_sum - tells the member SRC with its sum, if sums are wanted, and copies it to KEPT, if that is not
+ * NULL. */
+ckpt_status scan_sum(struct scanner *x, source *src, ckpt_str where, unsigned readers, uint8_t *kept,
+                     ckpt_error *err);
+/* scan_sum_tell - the same of N bytes at OFFSET of the file whose sum is known. False: stop. */
+bool scan_sum_tell(struct scanner *x, ckpt_str where, unsigned readers, struct scan_extent at,
+                   const uint8_t *sum);
 /* scan_join - "OUTER!name" in the arena; .ptr NULL: no memory. */
 ckpt_str scan_join(struct scanner *x, ckpt_str outer, ckpt_str name);
 /* scan_stray - [FROM, TO) of SRC belongs to nothing that stands there, and may be a file of its own, which

@@ -30,7 +30,7 @@ static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *e
         return fail_memory(err);
     x->s->result->members++;
     x->unpacked += bytes->size; /* bounded: by max_unpacked */
-    CKPT_TRY(scan_sum(x, bytes, where, 0, err));
+    CKPT_TRY(scan_sum(x, bytes, where, 0, NULL, err));
     x->depth++;
     ckpt_status st = scan_bytes(x, bytes, where, SCAN_MEMBER, &known, err);
     x->depth--;
@@ -38,8 +38,7 @@ static ckpt_status inner(void *user, ckpt_str name, source *bytes, ckpt_error *e
     return st;
 }
 
-/* allowed - how many bytes SIZE packed ones may become. */
-static uint64_t allowed(const struct scanner *x, uint64_t size)
+uint64_t scan_allowed(const struct scanner *x, uint64_t size)
 {
     uint64_t left = x->s->opts->max_unpacked - x->unpacked;
     if (size > left / RATIO)
@@ -52,7 +51,7 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
 {
     uint64_t used;
     ckpt_error why;
-    spool *some = spool_new(text ? allowed(x, src->size) : 64);
+    spool *some = spool_new(text ? scan_allowed(x, src->size) : 64);
     ckpt_status st = some ? inflate_into(src, 0, src->size, INFLATE_ZLIB, some, &used, &why)
                           : fail_memory(&why);
     (void)scan_failed(x->s, st, &why);
@@ -69,7 +68,7 @@ bool scan_is_zlib(struct scanner *x, source *src, bool text)
 static ckpt_status deflated(struct packed *p, source *src, enum inflate_kind kind, ckpt_error *err)
 {
     uint64_t used;
-    spool *to = spool_new(allowed(p->x, src->size));
+    spool *to = spool_new(scan_allowed(p->x, src->size));
     if (!to)
         return fail_memory(err);
     ckpt_status st = inflate_into(src, 0, src->size, kind, to, &used, err);
@@ -144,7 +143,7 @@ ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const ch
                         ckpt_error *err)
 {
     struct packed p = {x, where, true};
-    struct unpack u = {.max = allowed(x, src->size), .member = inner, .user = &p};
+    struct unpack u = {.max = scan_allowed(x, src->size), .member = inner, .user = &p};
     ckpt_error why;
     x->format = x->depth ? x->format : kind;
     ckpt_status st;

@@ -109,7 +109,7 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
         return CKPT_OK;
     CKPT_TRY(source_slice(src, e->data, e->size, &part, err));
     x->s->result->members++;
-    st = scan_sum(x, part, where, 0, err);
+    st = scan_sum(x, part, where, 0, NULL, err);
     x->depth++;
     bool storages = str_is(name, "storages"), tensors = str_is(name, "tensors");
     if (st == CKPT_OK)

@@ -16,6 +16,11 @@
 #define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
 #define CHUNK 65536u
 
+/* Bytes of members that are scanned, at most: OVERLAP_FREE and so many times what the file and what is
+ * unpacked of it have. Each of the archives around a member, up to 4, reads it once. */
+#define PASSES       16u
+#define OVERLAP_FREE ((uint64_t)64 << 20)
+
 /* Bytes that belong to no member. */
 struct stray {
     uint64_t from, n;
@@ -27,8 +32,12 @@ struct archive {
     size_t nstrays, cap_strays;
     struct zip_audit z;
     ckpt_str where;
-    bool torch, told; /* its archive; a flaw was */
-    bool whole;       /* the member at hand is known to its last byte */
+    bool torch, told;  /* its archive; a flaw was */
+    bool whole;        /* the member that is scanned is known to its last byte */
+    uint64_t unpacked; /* bytes that its deflated members gave */
+    uint32_t *first;   /* by view: the first one that is scanned for the same bytes, itself mostly */
+    bool *known;       /* by view: whole */
+    uint8_t *sums;     /* by view, CKPT_DIGEST_MAX bytes each; NULL: no sums are wanted */
 };
 
 /* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
@@ -124,13 +133,16 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
 {
     struct scanner *x = r->x;
     ckpt_error why;
-    uint64_t used, left = x->s->opts->max_unpacked - x->unpacked;
+    uint64_t used, all = scan_allowed(x, r->z.src->size), left = x->s->opts->max_unpacked - x->unpacked;
+    all = all > r->unpacked ? all - r->unpacked : 0;
+    left = all < left ? all : left;
     uint64_t most = role == SCAN_STORAGE ? PEEK : v->usize < left ? v->usize : left;
     spool *to = spool_new(most);
     if (!to)
         return fail_memory(err);
     ckpt_status st = inflate_into(r->z.src, v->data, v->csize, INFLATE_RAW, to, &used, &why);
     x->unpacked += spool_size(to); /* bounded: by left */
+    r->unpacked += spool_size(to); /* bounded: the same */
     if (st == CKPT_EIO || st == CKPT_ENOMEM) {
         spool_free(to);
         *err = why;
@@ -139,7 +151,7 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
     bool go = true;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
         go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
-                        "unpacks to more than %" PRIu64 " bytes in all", x->s->opts->max_unpacked);
+                        "unpacks to more than %" PRIu64 " bytes in all", left + r->unpacked - spool_size(to));
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
                         "unpacks to more than the %" PRIu64 " bytes that are stated", v->usize);
@@ -184,6 +196,18 @@ static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
                             v->method);
 }
 
+/* sum_of - where the sum of V is kept; NULL: none is wanted. */
+static uint8_t *sum_of(const struct archive *r, const struct zip_view *v)
+{
+    return r->sums ? r->sums + (size_t)(v - r->z.views) * CKPT_DIGEST_MAX : NULL;
+}
+
+/* readers_of - who finds V. */
+static unsigned readers_of(const struct zip_view *v)
+{
+    return (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) | (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
+}
+
 static ckpt_status scan_member(struct archive *r, const struct zip_view *v, source *src, ckpt_str where,
                                ckpt_error *err)
 {
@@ -191,9 +215,8 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
     enum scan_role role = role_of(r, v->name);
     uint64_t known = 0;
     x->s->result->members++;
-    unsigned readers = (v->listed ? CKPT_SCAN_BY_DIRECTORY : 0u) |
-                       (!v->listed || !v->disputed ? CKPT_SCAN_BY_LOCAL : 0u);
-    CKPT_TRY(scan_sum(x, src, where, readers, err));
+    x->member_bytes = x->member_bytes < UINT64_MAX - src->size ? x->member_bytes + src->size : UINT64_MAX;
+    CKPT_TRY(scan_sum(x, src, where, readers_of(v), sum_of(r, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
     x->depth++;
@@ -333,15 +356,116 @@ static bool has_code(struct archive *r, const char *suffixes, const char *what)
                       "%zu file%s of %s, the first is %.*s", n, n == 1 ? "" : "s", what, STR_ARG(first));
 }
 
+/* Where the bytes of a view lie, and all that decides how they are scanned. */
+struct extent {
+    uint64_t data, csize, usize;
+    uint32_t index; /* of the view */
+    uint16_t method, flags;
+    uint8_t role, promised;
+};
+
+static int by_extent(const void *a, const void *b)
+{
+    const struct extent *x = a, *y = b;
+    const uint64_t pairs[][2] = {{x->data, y->data},        {x->csize, y->csize}, {x->usize, y->usize},
+                                 {x->method, y->method},    {x->flags, y->flags}, {x->role, y->role},
+                                 {x->promised, y->promised}};
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
+        if (pairs[i][0] != pairs[i][1])
+            return pairs[i][0] < pairs[i][1] ? -1 : 1;
+    return (x->index > y->index) - (x->index < y->index);
+}
+
+static bool same_extent(struct extent x, const struct extent *y)
+{
+    x.index = y->index;
+    return by_extent(&x, y) == 0;
+}
+
+/* find_shared - the views whose bytes are scanned for others, too. */
+static ckpt_status find_shared(struct archive *r, ckpt_error *err)
+{
+    struct extent *e = calloc(r->z.n + 1, sizeof *e); /* bounded: as many as there are views */
+    r->first = arena_array(r->x->a, r->z.n, sizeof *r->first);
+    r->known = arena_array(r->x->a, r->z.n, sizeof *r->known);
+    if (r->x->s->opts->sha256)
+        r->sums = arena_array(r->x->a, r->z.n, CKPT_DIGEST_MAX);
+    if (!e || !r->first || !r->known || (r->x->s->opts->sha256 && !r->sums)) {
+        free(e);
+        return fail_memory(err);
+    }
+    for (size_t i = 0; i < r->z.n; i++) {
+        const struct zip_view *v = &r->z.views[i];
+        e[i] = (struct extent){v->data,
+                               v->csize,
+                               v->usize,
+                               (uint32_t)i,
+                               v->method,
+                               v->flags,
+                               (uint8_t)role_of(r, v->name),
+                               scan_promised(v->name)};
+    }
+    qsort(e, r->z.n, sizeof *e, by_extent);
+    for (size_t i = 0; i < r->z.n; i++)
+        r->first[e[i].index] = i && same_extent(e[i - 1], &e[i]) ? r->first[e[i - 1].index] : e[i].index;
+    free(e);
+    return CKPT_OK;
+}
+
+static struct scan_extent extent_of(const struct archive *r, const struct zip_view *v)
+{
+    return v->method ? (struct scan_extent){CKPT_NO_OFFSET, v->usize}
+                     : (struct scan_extent){source_pos(r->z.src, v->data), v->csize};
+}
+
+/* refer - V has the bytes of FIRST, which were scanned. */
+static ckpt_status refer(struct archive *r, const struct zip_view *v, const struct zip_view *first,
+                         ckpt_error *err)
+{
+    struct scanner *x = r->x;
+    ckpt_str where = scan_join(x, r->where, v->name);
+    if (!where.ptr)
+        return fail_memory(err);
+    x->s->result->members++;
+    bool go = scan_found(x->s, SCAN_ZIP005, where, r->z.src, v->from,
+                         "has the bytes of %.*s (header at 0x%" PRIx64 "), and is scanned as that",
+                         first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from);
+    if (go && v->crc && first->crc && v->crc != first->crc)
+        go = scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
+                        "two CRC-32 for the same bytes: %08x here, %08x for the other", v->crc, first->crc);
+    if (go && r->sums)
+        go = scan_sum_tell(x, where, readers_of(v), extent_of(r, v), sum_of(r, first));
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
+
+/* over_budget - members may lie over each other, in archives over each other: what is scanned for them is
+ * bounded by what there is. */
+static bool over_budget(const struct scanner *x)
+{
+    uint64_t there = x->file_size / 2 + x->unpacked / 2; /* bounded: halves */
+    return x->member_bytes > OVERLAP_FREE && (x->member_bytes - OVERLAP_FREE) / PASSES / 2 > there;
+}
+
 /* members - each is scanned; *KNOWN is what is left of SIZE bytes without those that are not known. */
 static ckpt_status members(struct archive *r, uint64_t size, uint64_t *known, ckpt_error *err)
 {
     *known = size;
+    CKPT_TRY(find_shared(r, err));
     for (size_t i = 0; i < r->z.n; i++) {
         const struct zip_view *v = &r->z.views[i];
+        uint32_t first = r->first[i];
         r->whole = false;
-        CKPT_TRY(member(r, v, err));
-        if (!r->whole && v->reachable && v->listed)
+        if (over_budget(r->x))
+            return scan_found(r->x->s, SCAN_ARC002, r->where, r->z.src, v->at,
+                              "its members lie over each other; of %zu, %zu were looked into", r->z.n, i)
+                       ? CKPT_OK
+                       : CKPT_ECANCELLED;
+        if (first == i || !v->reachable || v->csize == 0)
+            CKPT_TRY(member(r, v, err));
+        else
+            CKPT_TRY(refer(r, v, &r->z.views[first], err));
+        r->known[i] = first == i ? r->whole : r->known[first];
+        if (!r->known[i] && v->reachable && v->listed)
             *known -= v->csize < *known ? v->csize : *known; /* bounded: members may lie over each other */
     }
     return CKPT_OK;

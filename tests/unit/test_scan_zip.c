@@ -234,6 +234,42 @@ static void archives_in_archives_and_rows(void)
     buf_free(&b);
 }
 
+/* Entries that lead to one member: its bytes are scanned once, and every entry gets its record. */
+static void shared_bytes_are_scanned_once(void)
+{
+    struct member m[50];
+    ckpt_scan_options sums = {.sha256 = true};
+    for (size_t i = 0; i < 50; i++)
+        m[i] = (struct member){"a", CONSTANT(CALL), 0, 0, 0, 0, i > 0};
+    struct scanned s = scan(m, 50, &sums);
+    CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+    CU_ASSERT(s.result.pickles == 1 && s.result.calls == 1 && s.result.members == 50 && s.members == 50);
+    CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_NOTE], 49);
+    m[1].name = "b.pkl"; /* a name that promises a pickle: looked at by itself */
+    m[2].crc = 1;
+    s = scan(m, 3, NULL);
+    CU_ASSERT(s.result.pickles == 2 && s.result.found[CKPT_SCAN_NOTE] == 1);
+    CU_ASSERT(strcmp(s.all[s.findings - 1].id, "ZIP002") == 0);
+}
+
+/* Entries whose bytes lie over each other, each a little shorter than the last: no more work than the file is
+ * worth. */
+static void overlapping_members_have_a_budget(void)
+{
+    enum { N = 400, LONG = 300000 };
+    struct member *m = calloc(N, sizeof *m);
+    char *text = malloc(LONG);
+    CU_ASSERT_FATAL(m && text);
+    memset(text, 'x', LONG);
+    for (size_t i = 0; i < N; i++)
+        m[i] = (struct member){"a", {text, LONG - i}, 0, 0, 0, 1, i > 0};
+    struct scanned s = scan(m, N, NULL);
+    CU_ASSERT(s.status == CKPT_OK && s.result.members < 300);
+    CU_ASSERT_EQUAL(s.result.found[CKPT_SCAN_INCOMPLETE], 1);
+    free(text);
+    free(m);
+}
+
 void suite_scan_zip(void)
 {
     UNIT(members_are_unpacked);
@@ -248,4 +284,6 @@ void suite_scan_zip(void)
     UNIT(what_lies_between_is_scanned);
     UNIT(what_stands_around_is_scanned);
     UNIT(archives_in_archives_and_rows);
+    UNIT(shared_bytes_are_scanned_once);
+    UNIT(overlapping_members_have_a_budget);
 }
