@@ -4,9 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "child.h"
 #include "cmd.h"
 #include "json.h"
 #include "sandbox.h"
@@ -43,6 +45,7 @@ struct left {
     int code;
     int verdict;
     int unwritten;         /* errno: the spool did not take its report */
+    unsigned long seconds; /* of processor time that it was given */
     bool rows, done, full; /* full: what it printed could not be written; it has told so */
 };
 
@@ -74,6 +77,8 @@ static int tell(void *user, const ckpt_scan_record *r)
     return 0;
 }
 
+#define SECONDS    600u /* of processor time for a file, and one more for each so many bytes: */
+#define PER_SECOND (16u << 20)
 #define NO_SANDBOX "this system has no seccomp, which --sandbox needs"
 
 static int lock_in(void *user)
@@ -110,7 +115,10 @@ static int died(const struct scan_report *report, const char *path, const struct
     int sig = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
     if (sig == SIGPIPE || sig == SIGINT || sig == SIGTERM || sig == SIGHUP)
         raise(sig);
-    if (sig)
+    if (sig == SIGXCPU)
+        snprintf(err.what, sizeof err.what, "its scan took more than %lu s of processor time and was ended",
+                 left->seconds);
+    else if (sig)
         snprintf(err.what, sizeof err.what, "its scan was ended by signal %d; the file may have done that",
                  sig);
     else if (left->unwritten)
@@ -148,9 +156,19 @@ static void spool_pass(int spool)
     }
 }
 
+/* seconds_for - of processor time, what scanning PATH may take: more than any file needs that is not made for
+ * it. */
+static unsigned long seconds_for(const char *path)
+{
+    struct stat st;
+    return SECONDS +
+           (stat(path, &st) == 0 && S_ISREG(st.st_mode) ? (unsigned long)(st.st_size / PER_SECOND) : 0);
+}
+
 static void scan_in_child(const struct job *j, const char *path)
 {
     struct left *left = j->left;
+    left->seconds = child_limit(seconds_for(path));
     if (j->spool >= 0 && dup2(j->spool, STDOUT_FILENO) < 0)
         _exit(TROUBLE);
     left->code = scan_one(j->report, path, true, &left->verdict);
@@ -169,21 +187,20 @@ static void scan_in_child(const struct job *j, const char *path)
 static int scan_apart(const struct job *j, const char *path)
 {
     struct left *left = j->left;
-    int status = 0;
+    int status;
     *left = (struct left){.code = TROUBLE, .verdict = SCAN_INCOMPLETE};
     if (finish_output(YES) != YES) /* what the child would take for a fault of its own */
         exit(TROUBLE);
     if (j->spool >= 0 && (ftruncate(j->spool, 0) || lseek(j->spool, 0, SEEK_SET)))
         return trouble_text(CKPT_EIO, path, "--sandbox=off scans without",
                             "cannot make room for its report: %s", strerror(errno));
-    pid_t child = fork();
+    pid_t child = child_start();
     if (child < 0)
         return trouble_text(CKPT_ENOMEM, path, "--sandbox=off scans without",
                             "cannot start a process for it: %s", strerror(errno));
     if (child == 0)
         scan_in_child(j, path);
-    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
-        ;
+    status = child_wait(child);
     if (left->full)
         _exit(TROUBLE);
     if (!left->done)

@@ -1,0 +1,98 @@
+/* child.c - see child.h. The signals that end a process are blocked from before the fork until the handlers
+ * of the parent stand, so that none is lost between them. */
+#include "child.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
+
+static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+
+#define NENDS (sizeof ends / sizeof *ends)
+
+static struct sigaction before[NENDS];
+static sigset_t mask;             /* before the fork */
+static volatile sig_atomic_t pid; /* the child's; 0: there is none */
+static volatile sig_atomic_t got; /* the signal that was passed on */
+
+static void pass_on(int sig)
+{
+    got = sig;
+    if (pid)
+        (void)kill((pid_t)pid, sig);
+}
+
+/* die_with - the kernel ends this process when PARENT ends. */
+static void die_with(pid_t parent)
+{
+#ifdef __linux__
+    if (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() != parent)
+        _exit(EXIT_FAILURE); /* it ended before it could be said */
+#else
+    (void)parent;
+#endif
+}
+
+/* handle_ends - HANDLER for the signals that end a process and are not ignored; what stood there is kept. */
+static void handle_ends(void (*handler)(int))
+{
+    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    sigemptyset(&act.sa_mask);
+    for (size_t i = 0; i < NENDS; i++)
+        if (sigaction(ends[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN)
+            (void)sigaction(ends[i], &act, NULL);
+}
+
+pid_t child_start(void)
+{
+    sigset_t block;
+    pid_t parent = getpid();
+    sigemptyset(&block);
+    for (size_t i = 0; i < NENDS; i++)
+        sigaddset(&block, ends[i]);
+    (void)sigprocmask(SIG_BLOCK, &block, &mask);
+    pid_t child = fork();
+    got = 0;
+    pid = child > 0 ? child : 0;
+    if (child == 0)
+        die_with(parent);
+    if (child >= 0)
+        handle_ends(child ? pass_on : SIG_DFL);
+    int failed = errno;
+    (void)sigprocmask(SIG_SETMASK, &mask, NULL);
+    errno = failed;
+    return child;
+}
+
+int child_wait(pid_t child)
+{
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+        ;
+    pid = 0;
+    for (size_t i = 0; i < NENDS; i++)
+        (void)sigaction(ends[i], &before[i], NULL);
+    if (got)
+        raise(got);
+    return status;
+}
+
+unsigned long child_limit(unsigned long seconds)
+{
+    struct rlimit l;
+    if (getrlimit(RLIMIT_CPU, &l) != 0)
+        return seconds;
+    if (l.rlim_cur != RLIM_INFINITY && l.rlim_cur <= seconds)
+        return (unsigned long)l.rlim_cur;
+    l.rlim_cur = seconds; /* the hard limit stays: SIGXCPU has a name, SIGKILL has none */
+    (void)setrlimit(RLIMIT_CPU, &l);
+    return seconds;
+}
