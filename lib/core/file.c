@@ -10,7 +10,8 @@
 #include "base/text.h"
 #include "core/python2.h"
 
-#define MIB (UINT64_C(1) << 20)
+#define MIB   (UINT64_C(1) << 20)
+#define VIEWS 8u /* times the size of the file, as ckpt.h has it */
 
 static void default_limits(ckpt_limits *l, const ckpt_limits *given)
 {
@@ -21,8 +22,14 @@ static void default_limits(ckpt_limits *l, const ckpt_limits *given)
         l->max_tensors = 10000000;
     if (!l->max_depth)
         l->max_depth = 1000;
-    if (!l->max_expanded)
-        l->max_expanded = 16 * 1024 * MIB;
+}
+
+void file_limit_views(ckpt_file *f)
+{
+    uint64_t most = f->nbytes < UINT64_MAX / VIEWS ? f->nbytes * VIEWS : UINT64_MAX; /* bounded: divided */
+    f->table.max_expanded = f->limits.max_expanded ? f->limits.max_expanded
+                            : most > 64 * MIB      ? most
+                                                   : 64 * MIB;
 }
 
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
@@ -39,8 +46,8 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->path = strdup(path);
     f->replace = map_new(0);
-    f->table = (struct table){
-        .a = f->a, .max_rows = f->limits.max_tensors, .max_expanded = f->limits.max_expanded};
+    f->table = (struct table){.a = f->a, .max_rows = f->limits.max_tensors};
+    file_limit_views(f);
     if (!f->a || !f->path || !f->replace) {
         file_free(f);
         return fail_memory(err);

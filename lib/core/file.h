@@ -124,6 +124,8 @@ uint32_t file_bytes_storage(const ckpt_file *f, const ckpt_value *v);
 bool file_index_names(ckpt_file *f);
 /* file_find - row by joined name through the name index; without memory for that, f->names stays NULL. */
 uint32_t file_find(ckpt_file *f, ckpt_str name);
+/* file_limit_views - max_expanded of the table: that of the limits, or what its default is by F->nbytes. */
+void file_limit_views(ckpt_file *f);
 /* file_budget - parsing METADATA_BYTES of metadata, of which no more than max_header
  * count, may take 16 times that and 64 MiB, unless the caller set a limit of his own. */
 void file_budget(ckpt_file *f, uint64_t metadata_bytes);

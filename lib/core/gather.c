@@ -62,6 +62,11 @@ bool gather_is_run(const struct gather *g)
     return true;
 }
 
+uint64_t gather_period(const struct gather *g)
+{
+    return g->ndim && g->dim[0].stride == 0 ? g->dim[0].out : 0;
+}
+
 size_t gather_block(const struct gather *g)
 {
     /* Columns of a tall matrix: each piece that is read is as long as the block

@@ -28,6 +28,9 @@ bool gather_init(struct gather *g, const ckpt_tensor *t);
 void gather_free(struct gather *g);
 /* gather_is_run - do the elements lie one behind the other? */
 bool gather_is_run(const struct gather *g);
+/* gather_period - after how many elements of the output they are the same again, to its end: a view that is
+ * expanded in its outermost dimension; 0: never. */
+uint64_t gather_period(const struct gather *g);
 /* gather_block - how many bytes are best asked for at once, at most. */
 size_t gather_block(const struct gather *g);
 /* gather_read - COUNT elements from FIRST, which exist, into OUT. */

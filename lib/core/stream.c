@@ -30,6 +30,7 @@ struct stream {
     uint32_t crc;
     unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
     size_t block_cap, block_at, block_len;
+    bool repeats, full; /* what follows a block is the same again; it was read */
 };
 
 static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
@@ -67,9 +68,8 @@ static ckpt_status look_strided(struct look *l, const struct dtype_info *d, ckpt
     uint64_t end, bytes, off;
     if (d->block_elems != 1 || d->block_bytes == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s with strides cannot be read", d->name);
-    if (!row_end(l->t, &end) || !checked_mul(end, l->g.width, &bytes) ||
-        bytes > l->st->s.nbytes || !checked_mul(l->t->storage_offset, l->g.width, &off) ||
-        !checked_add(l->st->off, off, &l->g.at))
+    if (!row_end(l->t, &end) || !checked_mul(end, l->g.width, &bytes) || bytes > l->st->s.nbytes ||
+        !checked_mul(l->t->storage_offset, l->g.width, &off) || !checked_add(l->st->off, off, &l->g.at))
         return outside(l, err);
     return CKPT_OK;
 }
@@ -198,7 +198,11 @@ static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_e
     if (l->run)
         return CKPT_OK;
     size_t most = gather_block(&l->g);
+    uint64_t period = gather_period(&l->g);
     s->block_cap = l->total < most / l->g.width ? (size_t)l->total * l->g.width : most - most % l->g.width;
+    s->repeats = period && period <= s->block_cap / l->g.width;
+    if (s->repeats)
+        s->block_cap -= s->block_cap % (size_t)(period * l->g.width); /* bounded: it fits the block */
     s->block = malloc(s->block_cap);
     return s->block ? CKPT_OK : fail_memory(err);
 }
@@ -272,7 +276,9 @@ static ckpt_status refill(stream *s, ckpt_error *err)
     if (units > l->total - s->next)
         units = l->total - s->next;
     s->block_at = s->block_len = 0;
-    CKPT_TRY(look_read(l, s->next, units, s->block, err));
+    if (!s->repeats || !s->full)
+        CKPT_TRY(look_read(l, s->next, units, s->block, err));
+    s->full = true;
     s->block_len = (size_t)(units * l->g.width);
     return CKPT_OK;
 }

@@ -88,6 +88,7 @@ static ckpt_status read_file(ckpt_file *f, struct probe *p, const struct format 
     CKPT_TRY(st);
     arena_trim(f->a);
     CKPT_TRY(table_finish(&f->table, err));
+    file_limit_views(f); /* of a folder all sizes are known now */
     return f->salvage ? salvage_rows(f, err) : CKPT_OK;
 }
 

@@ -5,6 +5,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "base/checked.h"
 #include "base/crc32.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
@@ -32,12 +33,12 @@ struct archive {
     size_t nstrays, cap_strays;
     struct zip_audit z;
     ckpt_str where;
-    bool torch, told;  /* its archive; a flaw was */
-    bool whole;        /* the member that is scanned is known to its last byte */
-    uint64_t unpacked; /* bytes that its deflated members gave */
-    uint32_t *first;   /* by view: the first one that is scanned for the same bytes, itself mostly */
-    bool *known;       /* by view: whole */
-    uint8_t *sums;     /* by view, CKPT_DIGEST_MAX bytes each; NULL: no sums are wanted */
+    bool torch, told;           /* its archive; a flaw was */
+    bool whole;                 /* the member that is scanned is known to its last byte */
+    uint64_t unpacked, allowed; /* bytes that its deflated members gave, and may give */
+    uint32_t *first;            /* by view: the first one that is scanned for the same bytes, itself mostly */
+    bool *known;                /* by view: whole */
+    uint8_t *sums;              /* by view, CKPT_DIGEST_MAX bytes each; NULL: no sums are wanted */
 };
 
 /* below - is NAME in FOLDER, which ends in '/', or in a folder of that name further down? */
@@ -133,9 +134,11 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
 {
     struct scanner *x = r->x;
     ckpt_error why;
-    uint64_t used, all = scan_allowed(x, r->z.src->size), left = x->s->opts->max_unpacked - x->unpacked;
-    all = all > r->unpacked ? all - r->unpacked : 0;
-    left = all < left ? all : left;
+    uint64_t used, all = x->s->opts->max_unpacked, left = all - x->unpacked;
+    if (r->allowed - r->unpacked < left) { /* bounded: never more than is allowed */
+        all = r->allowed;
+        left = all - r->unpacked;
+    }
     uint64_t most = role == SCAN_STORAGE ? PEEK : v->usize < left ? v->usize : left;
     spool *to = spool_new(most);
     if (!to)
@@ -151,7 +154,7 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
     bool go = true;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
         go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
-                        "unpacks to more than %" PRIu64 " bytes in all", left + r->unpacked - spool_size(to));
+                        "unpacks to more than %" PRIu64 " bytes in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
                         "unpacks to more than the %" PRIu64 " bytes that are stated", v->usize);
@@ -215,7 +218,8 @@ static ckpt_status scan_member(struct archive *r, const struct zip_view *v, sour
     enum scan_role role = role_of(r, v->name);
     uint64_t known = 0;
     x->s->result->members++;
-    x->member_bytes = x->member_bytes < UINT64_MAX - src->size ? x->member_bytes + src->size : UINT64_MAX;
+    if (!checked_add(x->member_bytes, src->size, &x->member_bytes))
+        x->member_bytes = UINT64_MAX;
     CKPT_TRY(scan_sum(x, src, where, readers_of(v), sum_of(r, v), err));
     if (role != SCAN_STORAGE && v->crc)
         CKPT_TRY(check_crc(r, v, src, where, err));
@@ -536,6 +540,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     if (!r)
         return fail_memory(err);
     *r = (struct archive){.x = x, .where = where, .z = {.src = src, .a = x->a, .flaw = flaw, .user = r}};
+    r->allowed = scan_allowed(x, src->size);
     x->format = x->depth || guest ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
         return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")

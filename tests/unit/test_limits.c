@@ -1,4 +1,5 @@
 /* The ceilings of ckpt_limits: whatever they are set to, a file is read or refused for the ceiling. */
+#include "core/file.h"
 #include "unit.h"
 
 static const char *const files[] = {
@@ -101,10 +102,27 @@ static void what_views_show_is_held_to_the_sum(void)
     }
 }
 
+/* By default views may show 64 MiB, or 8 times what the file has. */
+static void what_views_show_fits_the_file(void)
+{
+    static const struct {
+        uint64_t given, nbytes, most;
+    } cases[] = {
+        {0, 637, 64 << 20},    {0, 8 << 20, 64 << 20},      {0, (8 << 20) + 1, (64 << 20) + 8},
+        {5, (8 << 20) + 1, 5}, {0, UINT64_MAX, UINT64_MAX},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ckpt_file f = {.limits.max_expanded = cases[i].given, .nbytes = cases[i].nbytes};
+        file_limit_views(&f);
+        CU_ASSERT_EQUAL(f.table.max_expanded, cases[i].most);
+    }
+}
+
 void suite_limits(void)
 {
     UNIT(metadata_is_read_or_refused_for_its_memory);
     UNIT(tensors_are_counted);
     UNIT(depth_is_held_to_the_number);
     UNIT(what_views_show_is_held_to_the_sum);
+    UNIT(what_views_show_fits_the_file);
 }

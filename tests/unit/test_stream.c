@@ -208,6 +208,38 @@ static void odd_shapes(void)
     finish();
 }
 
+static size_t reads;
+
+static ckpt_status counted(source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
+{
+    (void)s;
+    (void)err;
+    reads++;
+    memcpy(out, guarded + off, n);
+    return CKPT_OK;
+}
+
+/* A view that repeats itself is gathered once, however much it shows, and equals the definition to its end. */
+static void what_repeats_is_read_once(void)
+{
+    static const struct source_ops ops = {.read_at = counted};
+    static const uint64_t size[][3] = {{3000017, 1, 1}, {1000003, 3, 2}, {2, 700001, 3}, {70001, 2, 30}};
+    static const uint64_t stride[][3] = {{0, 0, 0}, {0, 2, 1}, {0, 0, 1}, {0, 0, 2}};
+    for (size_t i = 0; i < sizeof size / sizeof *size; i++) {
+        begin(CKPT_DT_F32, 4 * 64);
+        shape(3, size[i], stride[i], 1);
+        source once = {.ops = &ops, .size = guarded_size, .refs = 1};
+        source *kept = storage.src;
+        storage.src = &once;
+        table.max_expanded = UINT64_MAX;
+        reads = 0;
+        CU_ASSERT(streams_right(4));
+        CU_ASSERT(reads <= 4);
+        storage.src = kept;
+        finish();
+    }
+}
+
 static void views_beyond_the_storage_are_refused(void)
 {
     static const struct {
@@ -386,6 +418,7 @@ void suite_stream(void)
     UNIT(random_views_equal_the_definition);
     UNIT(large_views_equal_the_definition);
     UNIT(odd_shapes);
+    UNIT(what_repeats_is_read_once);
     UNIT(views_beyond_the_storage_are_refused);
     UNIT(packed_types_count_bytes);
     UNIT(signs_and_byte_order);
