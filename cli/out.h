@@ -27,7 +27,7 @@ extern struct ui ui;
 #define UI_EXPANDED                                                                                          \
     {                                                                                                        \
         0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
-            "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                             \
+            "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                 \
     }
 #define UI_JSON                                                                                              \
     {                                                                                                        \

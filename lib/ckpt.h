@@ -119,8 +119,8 @@ typedef struct {
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
     uint32_t max_depth;    /* nesting of containers: 1000 */
-    uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 64 MiB, or 8 times the
-                              size of the file, whichever is more */
+    uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 64 MiB, or 8 times
+                              the size of the file, whichever is more */
 } ckpt_limits;
 
 /* ----------------------------------------------------------------- dtypes */

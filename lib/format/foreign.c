@@ -14,11 +14,10 @@
 
 static ckpt_str head_of(const struct probe *p) { return str_of((const char *)p->head, p->nhead); }
 
-static ckpt_status refuse(ckpt_error *err, ckpt_status st, const char *what, const char *hint)
+static ckpt_status refuse(ckpt_error *err, const char *what)
 {
-    (void)fail(err, st, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", what);
-    fail_hint(err, "%s", hint[0] ? hint : "`man ckpt-formats` lists what is read");
-    return st;
+    struct signature s = {.status = CKPT_EUNSUPPORTED, .what = what, .hint = READS};
+    return recognize_refuse(&s, err);
 }
 
 /* The value of a "KEY VALUE\n" line of an LFS pointer. */
@@ -61,11 +60,11 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
         id |= str_ends(n, STR_LIT("/.data/serialization_id"));
     }
     if (p->z->n && npy == p->z->n)
-        return refuse(err, CKPT_EUNSUPPORTED, "numpy archive (.npz)", READS);
+        return refuse(err, "numpy archive (.npz)");
     if (config && weights)
-        return refuse(err, CKPT_EUNSUPPORTED, "Keras archive (.keras)", READS);
+        return refuse(err, "Keras archive (.keras)");
     if (saved)
-        return refuse(err, CKPT_EUNSUPPORTED, "zipped TensorFlow SavedModel", READS);
+        return refuse(err, "zipped TensorFlow SavedModel");
     if (id) {
         (void)fail(
             err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
@@ -159,5 +158,5 @@ ckpt_status foreign_detect(const struct probe *p, ckpt_error *err)
         *err = p->zip_err;
         return p->zip_err.status;
     }
-    return s ? refuse(err, s->status, s->what, s->hint) : unknown(p, err);
+    return s ? recognize_refuse(s, err) : unknown(p, err);
 }

@@ -8,7 +8,7 @@
  * own, so those are taken only if the whole file runs as one pickle.
  */
 #include "codec/pickle_read.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/torch_graph.h"
 
 /* may_hold - a single number or text has no tensors. */
@@ -34,6 +34,9 @@ static bool probe(const struct probe *p)
 {
     unsigned char last;
     if (p->directory || p->nhead < 2)
+        return false;
+    const struct signature *s = recognize(p);
+    if (s && s->kind == SIGN_JOBLIB)
         return false;
     if (p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5)
         return true;
@@ -65,6 +68,15 @@ static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
     return CKPT_EFORMAT;
 }
 
+/* by_joblib - what was read imports the class whose arrays are no opcodes. */
+static bool by_joblib(const struct pickle_facts *facts)
+{
+    for (size_t i = 0; i < facts->nglobals; i++)
+        if (str_starts(facts->globals[i]->u.global.module_name[0], STR_LIT("joblib.numpy_pickle")))
+            return true;
+    return false;
+}
+
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     uint64_t next;
@@ -74,6 +86,8 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (!facts)
         return fail_memory(err);
     ckpt_status status = pickle_read(f->a, f->src, 0, f->src->size, facts, &f->root, &next, err);
+    if (status != CKPT_ENOMEM && status != CKPT_EIO && by_joblib(facts))
+        return recognize_refuse(recognize_joblib(), err);
     if (status != CKPT_OK)
         fail_near(err, 0, st.part);
     CKPT_TRY(status);

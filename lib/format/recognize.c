@@ -315,3 +315,18 @@ const struct signature *recognize(const struct probe *p)
     }
     return NULL;
 }
+
+const struct signature *recognize_joblib(void)
+{
+    const struct signature *s = table;
+    while (s->kind != SIGN_JOBLIB)
+        s++;
+    return s;
+}
+
+ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err)
+{
+    (void)fail(err, s->status, CKPT_NO_OFFSET, "{%s}, not {=a checkpoint}", s->what);
+    fail_hint(err, "%s", s->hint[0] ? s->hint : "`man ckpt-formats` lists what is read");
+    return s->status;
+}

@@ -46,6 +46,10 @@ bool recognize_legacy(const struct probe *p);
 bool recognize_archive(const struct probe *p);
 /* recognize_zlib - does P begin as zlib's wrapper may? Two bytes: text may, too. */
 bool recognize_zlib(const struct probe *p);
+/* recognize_refuse - the answer for what S is, which is no checkpoint. */
+ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
+/* recognize_joblib - the row of joblib's dumps, for who finds only later that it has one. */
+const struct signature *recognize_joblib(void);
 /* recognize_hex - the first bytes of P, up to 16, as people read them. */
 void recognize_hex(const struct probe *p, char out[RECOGNIZE_HEX]);
 /* recognize_fill - SRC as a probe; PATH as there. */

@@ -4,7 +4,7 @@
 #include <unistd.h>
 
 #include "bytes.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "unit.h"
 
 static void named(struct probe *p, ckpt_status want, const char *what, const char *hint, int line)
@@ -58,6 +58,36 @@ static void pointers_are_named(void)
     HEAD("version https://git-lfs.github.com/spec/v1\nsize 12\n", CKPT_EUNKNOWN, "without its oid", "");
 }
 
+static void file_of(ckpt_str bytes, ckpt_status want, const char *what, const char *hint, int line)
+{
+    struct probe p = {.size = 0};
+    source *src = source_mem(bytes.ptr, bytes.len, 0);
+    CU_ASSERT_FATAL(src && recognize_fill(&p, "file", src, NULL) == CKPT_OK);
+    named(&p, want, what, hint, line);
+    source_unref(src);
+}
+#define FILE_OF(bytes, what, hint) file_of(TEXT(bytes), CKPT_EUNSUPPORTED, what, hint, __LINE__)
+#define NOT_NAMED(bytes)           file_of(TEXT(bytes), CKPT_EUNKNOWN, "it begins with", "", __LINE__)
+
+/* Messages of protobuf have no magic number: their fields tell, to the last byte. */
+static void models_of_others_are_named(void)
+{
+    FILE_OF("\x08\x08\x12\x07pytorch\x1a\x03"
+            "2.5\x3a\x04\x12\x02gr\x42\x02\x10\x11",
+            "ONNX model, not a checkpoint", "onnx.load");
+    FILE_OF("\x08\x0a\x42\x02\x10\x15\x3a\x02\x12\0", "ONNX model", "ckpt scan FILE");
+    FILE_OF("\x08\x01\x12\x02\x0a\0", "SavedModel", "tf.saved_model.load");
+    FILE_OF("\x08\x04\x12\x02\x0a\0\xa2\x1f\x01x", "Core ML model", "coremltools");
+    NOT_NAMED("\x08\x08\x12\x07pytorch\x3a\x04\x12\x02g"); /* cut off */
+    NOT_NAMED("\x08\x08\x12\x07pytorch");                  /* no graph */
+    NOT_NAMED("\x08\x08\x3a\x01x\x4d\0\0\0\0");            /* a field of none */
+    NOT_NAMED("\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01\x3a\0");
+    FILE_OF("\x80\x04\x95\0\0\0\0\0\0\0\0\x8c\x13joblib.numpy_pickle\x94", "joblib dump", "ckpt scan FILE");
+    FILE_OF("\x78\x9c\xcb\x2a\x2d\x2e\x51\x28\x49\xad\x28\xe1\x02\0\x16\x01\x03\xb6", "zlib-compressed",
+            "joblib.load");
+    NOT_NAMED("x^2 + y^2");
+}
+
 static void archives_are_named_by_their_members(void)
 {
     static const struct {
@@ -94,6 +124,7 @@ static void directories_are_named_by_their_files(void)
     } known[] = {
         {".metadata", "PyTorch Distributed Checkpoint (DCP) directory, which"},
         {"latest", "DeepSpeed"},
+        {"coremldata.bin", "compiled Core ML model"},
         {"shard-1-model.safetensors", "in Hugging Face form"},
         {"shard-1.bin", "without a recognized checkpoint"},
         {"model.safetensors", "without a recognized checkpoint"},
@@ -105,7 +136,7 @@ static void directories_are_named_by_their_files(void)
         snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
         FILE *f = fopen(file, "w");
         CU_ASSERT_FATAL(f && fclose(f) == 0);
-        named(&p, i < 3 ? CKPT_EUNSUPPORTED : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
+        named(&p, i < 4 ? CKPT_EUNSUPPORTED : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);
@@ -122,6 +153,7 @@ void suite_foreign(void)
 {
     UNIT(answers_of_servers_are_named);
     UNIT(pointers_are_named);
+    UNIT(models_of_others_are_named);
     UNIT(archives_are_named_by_their_members);
     UNIT(directories_are_named_by_their_files);
 }

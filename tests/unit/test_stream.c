@@ -219,7 +219,8 @@ static ckpt_status counted(source *s, uint64_t off, void *out, size_t n, ckpt_er
     return CKPT_OK;
 }
 
-/* A view that repeats itself is gathered once, however much it shows, and equals the definition to its end. */
+/* A view that repeats itself is gathered once, however much it shows, and equals the definition to its end.
+ * */
 static void what_repeats_is_read_once(void)
 {
     static const struct source_ops ops = {.read_at = counted};
