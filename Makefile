@@ -24,7 +24,7 @@ once      = $(eval $(1) := $(2))$($(1))
 
 # The same numbers on every processor: no x87, no fused multiply-add. The same bytes from every folder.
 SAME_BITS = $(call once,SAME_BITS,$(call accepted,-ffp-contract=off) \
-    $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P - | grep 1),-msse2 -mfpmath=sse) \
+    $(if $(shell echo __i386__ | $(CC) $(CPPFLAGS) $(CFLAGS) -E -P - | grep 1),-msse2 -mfpmath=sse -Wno-psabi) \
     $(call accepted,-ffile-prefix-map=$(CURDIR)=.))
 # Sanitizers and coverage do without. FORTIFY is the caller's where he has set it, and wants an optimizer.
 OPTIMIZED = $(filter-out -O0,$(filter -O%,$(CFLAGS)))
@@ -147,7 +147,7 @@ PUB_OBJ += $(FUZZ_PARTS) $(B)/obj/tests/outcome.o $(B)/obj/tests/threats/names.o
 
 # --------------------------------------------------------------- what to run
 
-setup setup-check setup-oracle:
+setup setup-check setup-cross setup-oracle:
 	@sh tests/setup.sh $(subst setup-,,$@)
 
 ## demo: install what is missing, build, and fix a real training checkpoint
@@ -260,6 +260,11 @@ coverage:
 	    tests/fuzz/open tests/fuzz/scan tests/fuzz/write tests/fuzz/parts tests/fail/in_turn)
 	@$(ENV) B=$(B)/coverage sh tests/coverage.sh
 
+## check-cross: i386, musl, arm64, s390x: all that check runs there, and the same bytes as here (needs a network once)
+check-cross: setup setup-cross
+	+@$(SUB) all
+	@$(ENV) sh tests/cross/run.sh $(T)
+
 ## bench: measure time and memory beside public tools
 bench: setup
 	+@$(SUB) all $(BENCH_PROGRAMS)
@@ -338,5 +343,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all asan asan-programs bench bench-gates bench-results check check-oracle clean coverage demo faults format \
-    attacks fuzz help install lint oracle-env setup setup-check setup-oracle test-programs threats ubsan uninstall unit valgrind
+.PHONY: all asan asan-programs bench bench-gates bench-results check check-cross check-oracle clean coverage demo faults format \
+    attacks fuzz help install lint oracle-env setup setup-check setup-cross setup-oracle test-programs threats ubsan uninstall unit valgrind

@@ -1,5 +1,5 @@
 #!/bin/sh
-# setup.sh [setup|check|oracle] - finds what is missing for that target and installs it through the system's
+# setup.sh [setup|check|cross|oracle] - finds what is missing for that target and installs it through the system's
 # package manager, or says exactly what to install. Says nothing when nothing is missing.
 set -u
 
@@ -22,6 +22,12 @@ archive   libarchive-dev libarchive-devel libarchive-dev libarchive  libarchive
 pc        pkg-config  pkgconf         pkgconf        pkgconf        pkgconf
 git       git         git             git            git            git
 mandoc    mandoc      mandoc          mandoc         mandoc         mandoc
+i386      gcc-i686-linux-gnu,libc6-dev-i386-cross    - - - -
+s390x     gcc-s390x-linux-gnu,libc6-dev-s390x-cross  - - - -
+arm64     gcc-aarch64-linux-gnu,libc6-dev-arm64-cross - - - -
+musl      musl-tools  musl-gcc        -              musl           -
+cmake     cmake       cmake           -              cmake          -
+qemu      qemu-user-static qemu-user-static -        qemu-user-static -
 venv      python3-venv python3        python3        python         python
 '
 
@@ -53,6 +59,16 @@ look()
         python3 -c 'import venv, ensurepip' >/dev/null 2>&1 || missing=venv
         return
     fi
+    if [ "$what" = cross ]; then # what is still not there is skipped aloud
+        command_needed i686-linux-gnu-gcc i386
+        command_needed s390x-linux-gnu-gcc s390x
+        command_needed aarch64-linux-gnu-gcc arm64
+        command_needed musl-gcc musl
+        command_needed cmake cmake
+        command_needed qemu-s390x-static qemu
+        wanted=$missing missing=
+        return
+    fi
     command_needed "${CC:-cc}" cc
     command_needed objcopy objcopy
     command_needed make make
@@ -75,7 +91,7 @@ look()
 packages()
 {
     for word in $missing $wanted; do
-        printf '%s\n' "$table" | awk -v w="$word" -v c="$1" '$1 == w && $c != "-" {print $c}'
+        printf '%s\n' "$table" | awk -v w="$word" -v c="$1" '$1 == w && $c != "-" {gsub(",", " ", $c); print $c}'
     done | sort -u | tr '\n' ' ' | sed 's/ $//'
 }
 

@@ -132,13 +132,13 @@ static struct chunk *chunk_new(size_t size)
     return c;
 }
 
-/* chunk_resize - C with BYTES in all, header included, mostly where it is or with
- * its pages moved; NULL: C is as it was. */
+/* chunk_resize - C with BYTES in all, header included: smaller where it is, larger mostly where it
+ * is or with its pages moved; NULL: C is as it was. An emulator's mremap moves whatever it may. */
 static struct chunk *chunk_resize(struct chunk *c, size_t bytes)
 {
     if (!c->mapped)
         return realloc(c, bytes);
-    struct chunk *moved = mremap(c, c->mapped, bytes, MREMAP_MAYMOVE);
+    struct chunk *moved = mremap(c, c->mapped, bytes, bytes < c->mapped ? 0 : MREMAP_MAYMOVE);
     if (moved == MAP_FAILED)
         return NULL;
     moved->mapped = bytes;

@@ -110,6 +110,21 @@ void fail_begin(ckpt_error *err, const char *word)
     text_fit(str_c(all), err->what, sizeof err->what);
 }
 
+/* What strerror_r left: GNU's returns the text, POSIX's fills WHY with it. */
+static const char *text_returned(const char *text, const char *why)
+{
+    return text ? text : why;
+}
+
+static const char *text_filled(int failed, const char *why)
+{
+    return failed ? "unknown error" : why;
+}
+
+#define ERROR_TEXT(code, why)                                                                                \
+    _Generic(strerror_r(code, why, sizeof why), int: text_filled, default: text_returned)(                   \
+        strerror_r(code, why, sizeof why), why)
+
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
 {
     int code = errno;
@@ -123,7 +138,7 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     va_start(args, fmt);
     format(text, sizeof text, fmt, args);
     va_end(args);
-    snprintf(both, sizeof both, "%s: %s", text, strerror_r(code, why, sizeof why));
+    snprintf(both, sizeof both, "%s: %s", text, ERROR_TEXT(code, why));
     text_fit(str_c(both), err->what, sizeof err->what);
     if (code == EMFILE)
         fail_hint(err, "`ulimit -n` says how many files may be open at once; raise it");

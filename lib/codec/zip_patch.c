@@ -19,6 +19,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "base/store.h"
 #include "codec/zip_write.h"
 #include "io/reader.h"
 
@@ -104,8 +105,9 @@ static ckpt_status add(struct patches *out, uint64_t at, ckpt_str bytes, ckpt_er
 
 static ckpt_str number32(arena *a, uint32_t v)
 {
-    char b[4] = {(char)v, (char)(v >> 8), (char)(v >> 16), (char)(v >> 24)};
-    return arena_str(a, str_of(b, 4));
+    unsigned char b[4];
+    store_u32le(b, v);
+    return arena_str(a, str_of((const char *)b, 4));
 }
 
 /* descriptor - where the CRC-32 behind the payload of E is. */

@@ -21,6 +21,7 @@
 
 #include "base/checked.h"
 #include "base/crc32.h"
+#include "base/store.h"
 
 #define LOCAL         30u
 #define CENTRAL       46u
@@ -186,8 +187,8 @@ static void put_central(buf *b, ckpt_str name, uint64_t size, uint32_t crc, uint
 /* close_member - the payload is complete: the directory learns of it. */
 static ckpt_status close_member(zip_writer *w, ckpt_error *err)
 {
-    unsigned char crc[4] = {(unsigned char)w->crc, (unsigned char)(w->crc >> 8),
-                            (unsigned char)(w->crc >> 16), (unsigned char)(w->crc >> 24)};
+    unsigned char crc[4];
+    store_u32le(crc, w->crc);
     if (w->hold) {
         memcpy(w->held.data + 14, crc, 4);
         CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));

@@ -16,6 +16,7 @@
 #include <math.h>
 
 #include "base/cursor.h"
+#include "base/store.h"
 
 #define BLOCK 2048u /* floats between two steps: 8 KiB */
 
@@ -34,24 +35,6 @@ static uint32_t as_bits(float f)
     uint32_t bits;
     memcpy(&bits, &f, sizeof bits);
     return bits;
-}
-
-static void store16(unsigned char *b, uint32_t v)
-{
-    b[0] = (unsigned char)v;
-    b[1] = (unsigned char)(v >> 8);
-}
-
-static void store32(unsigned char *b, uint32_t v)
-{
-    store16(b, v);
-    store16(b + 2, v >> 16);
-}
-
-static void store64(unsigned char *b, uint64_t v)
-{
-    store32(b, (uint32_t)v);
-    store32(b + 4, (uint32_t)(v >> 32));
 }
 
 /* ------------------------------------------------------------ one element */
@@ -126,7 +109,7 @@ static uint64_t double_of_float(uint32_t f)
 static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store16(out + 2 * i, half_of(load_u32le(in + 4 * i)));
+        store_u16le(out + 2 * i, (uint16_t)half_of(load_u32le(in + 4 * i)));
 }
 
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
@@ -135,7 +118,7 @@ static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *ou
     for (size_t i = 0; i < n; i++) {
         uint32_t f = load_u32le(in + 4 * i);
         top = (f & ABS32) > top ? f & ABS32 : top;
-        store16(out + 2 * i, brain_of(f));
+        store_u16le(out + 2 * i, (uint16_t)brain_of(f));
     }
     return top;
 }
@@ -149,19 +132,19 @@ static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n
 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store32(out + 4 * i, float_of_half(load_u16le(in + 2 * i)));
+        store_u32le(out + 4 * i, float_of_half(load_u16le(in + 2 * i)));
 }
 
 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store32(out + 4 * i, (uint32_t)load_u16le(in + 2 * i) << 16);
+        store_u32le(out + 4 * i, (uint32_t)load_u16le(in + 2 * i) << 16);
 }
 
 static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store32(out + 4 * i, float_of_double(load_u64le(in + 8 * i)));
+        store_u32le(out + 4 * i, float_of_double(load_u64le(in + 8 * i)));
 }
 
 static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
@@ -270,7 +253,7 @@ static void integers_to_f32(const struct conversion *c, const unsigned char *in,
     for (size_t i = 0; i < n; i++) {
         bool is_signed;
         uint64_t v = integer_at(c, in + i * c->in_width, &is_signed);
-        store32(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
+        store_u32le(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
     }
 }
 
@@ -281,7 +264,7 @@ static void integers_to_f64(const struct conversion *c, const unsigned char *in,
         uint64_t v = integer_at(c, in + i * c->in_width, &is_signed), bits;
         double d = is_signed ? (double)(int64_t)v : (double)v;
         memcpy(&bits, &d, sizeof bits);
-        store64(out + 8 * i, bits);
+        store_u64le(out + 8 * i, bits);
     }
 }
 
@@ -297,7 +280,7 @@ static void widen(const struct conversion *c, const unsigned char *in, size_t n,
         integers_to_f32(c, in, n, out);
     else
         for (size_t i = 0; i < n; i++)
-            store32(out + 4 * i, c->wide[in[i]]);
+            store_u32le(out + 4 * i, c->wide[in[i]]);
 }
 
 /* narrow - N floats, adding to T. */
@@ -311,7 +294,7 @@ static void narrow(const struct conversion *c, const unsigned char *in, size_t n
         top = c->k->f32_to_bf16(in, n, out);
     else if (c->to == CKPT_DT_F64)
         for (size_t i = 0; i < n; i++)
-            store64(out + 8 * i, double_of_float(load_u32le(in + 4 * i)));
+            store_u64le(out + 8 * i, double_of_float(load_u32le(in + 4 * i)));
     else
         c->k->f32_to_f8(&c->narrow, in, n, out);
     if (c->beyond < c->end && c->beyond <= top)

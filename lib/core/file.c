@@ -18,6 +18,8 @@ static void default_limits(ckpt_limits *l, const ckpt_limits *given)
     *l = given ? *given : (ckpt_limits){0};
     if (!l->max_header)
         l->max_header = 256 * MIB;
+    if (l->max_header > SIZE_MAX / 4) /* what is read whole has to fit into memory, on 32 bits too */
+        l->max_header = SIZE_MAX / 4;
     if (!l->max_tensors)
         l->max_tensors = 10000000;
     if (!l->max_depth)

@@ -23,4 +23,6 @@ bool simd_avx(void)
     return k == 2;
 }
 
+#else
+typedef int simd_none; /* a file has to declare something */
 #endif

@@ -20,6 +20,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/store.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
@@ -367,8 +368,7 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
                     SAFETENSORS_MAX_HEADER);
     size_t n = b->len - 8;
     w->header_len = b->len;
-    for (size_t i = 0; i < 8; i++)
-        b->data[i] = (unsigned char)(n >> 8 * i);
+    store_u64le(b->data, n);
     if (n > SAFETENSORS_HUB_HEADER)
         plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n,
                     SAFETENSORS_HUB_HEADER);

@@ -7,6 +7,7 @@
 
 #include "base/checked.h"
 #include "base/crc32.h"
+#include "base/store.h"
 #include "codec/inflate.h"
 #include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
@@ -259,8 +260,7 @@ static ckpt_status alone(struct archive *r, const struct zip_view *v, source **o
     spool *to = spool_new(v->csize + 4); /* bounded: it lies in the file */
     if (!to)
         return fail_memory(err);
-    for (unsigned i = 0; i < 8; i++)
-        head[9 + i] = (unsigned char)(v->flags & 2 ? 0xff : v->usize >> (8 * i)); /* 2: an end is marked */
+    store_u64le(head + 9, v->flags & 2 ? UINT64_MAX : v->usize); /* 2: an end is marked */
     ckpt_status st = spool_write(to, head + 4, 13, err);
     for (uint64_t at = 9, n; st == CKPT_OK && at < v->csize;
          at += n) { /* bounded: n is what is left, at most */

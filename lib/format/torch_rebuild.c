@@ -17,6 +17,7 @@
  *
  * metadata is {'conj': True} and/or {'neg': True}: the bytes are stored without.
  */
+#include "base/store.h"
 #include "core/dtype.h"
 #include "format/torch_parts.h"
 
@@ -210,8 +211,7 @@ static bool number_bytes(const ckpt_value *v, bool as_float, unsigned char out[8
     if (v->type != (as_float ? CKPT_V_FLOAT : CKPT_V_INT))
         return false;
     memcpy(&bits, as_float ? (const void *)&v->u.f : (const void *)&v->u.i, sizeof bits);
-    for (int i = 0; i < 8; i++)
-        out[i] = (unsigned char)(bits >> 8 * i);
+    store_u64le(out, bits);
     return true;
 }
 

@@ -17,6 +17,7 @@
 
 #include "base/checked.h"
 #include "base/crc32.h"
+#include "base/store.h"
 #include "codec/pickle_read.h"
 #include "codec/zip_write.h"
 #include "core/elements.h"
@@ -110,8 +111,8 @@ static ckpt_status begin_member(struct copying *g, size_t i, struct sweep_run *r
 /* end_member - its CRC is known now. */
 static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct outlet *o, ckpt_error *err)
 {
-    unsigned char bytes[4] = {(unsigned char)crc, (unsigned char)(crc >> 8), (unsigned char)(crc >> 16),
-                              (unsigned char)(crc >> 24)};
+    unsigned char bytes[4];
+    store_u32le(bytes, crc);
     uint32_t number = item_of(g, i).number;
     if (!g->zw)
         return CKPT_OK;

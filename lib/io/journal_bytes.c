@@ -27,6 +27,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "base/store.h"
 #include "io/fd.h"
 
 #define MAGIC   "CKPTUNDO"
@@ -166,8 +167,7 @@ static void put(struct outgoing *o, const void *bytes, size_t n)
 static void put_number(struct outgoing *o, uint64_t v, size_t n)
 {
     unsigned char b[8];
-    for (size_t i = 0; i < 8; i++)
-        b[i] = (unsigned char)(v >> 8 * i);
+    store_u64le(b, v);
     put(o, b, n);
 }
 
@@ -179,8 +179,8 @@ static unsigned char *put_sums(const struct piece *p, const unsigned char *bytes
         end = part_end(p, from);
         uint32_t sum = crc32_update(0, bytes + from, end - from) & ~DIFFERS;
         sum |= as_before(old, bytes + from, end - from) ? 0 : DIFFERS;
-        for (size_t i = 0; i < 4; i++)
-            *sums++ = (unsigned char)(sum >> 8 * i); /* bounded: there is room for all */
+        store_u32le(sums, sum);
+        sums += 4; /* bounded: there is room for all */
     }
     return sums;
 }

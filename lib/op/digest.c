@@ -26,6 +26,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/store.h"
 #include "core/dtype.h"
 #include "core/sweep.h"
 #include "io/journal.h"
@@ -60,8 +61,7 @@ void hash_put(struct hash *h, const void *bytes, size_t n)
 static void hash_u64(struct hash *h, uint64_t v)
 {
     unsigned char b[8];
-    for (int i = 0; i < 8; i++)
-        b[i] = (unsigned char)(v >> (8 * i));
+    store_u64le(b, v);
     hash_put(h, b, sizeof b);
 }
 

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/store.h"
 #include "core/file.h"
 #include "unit.h"
 
@@ -30,8 +31,7 @@ ckpt_file *flat_open(const char *header, const void *data, size_t size)
     if (n == MANY)
         abort();
     unsigned char *at = bytes[n] = calloc(1, 8 + len + size);
-    for (int i = 0; i < 8; i++)
-        at[i] = (unsigned char)(len >> (8 * i));
+    store_u64le(at, len);
     memcpy(at + 8, header, len);
     if (size)
         memcpy(at + 8 + len, data, size);

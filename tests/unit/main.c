@@ -56,13 +56,25 @@ void unit_guard_free(unsigned char *at, size_t size)
 #endif
 #endif
 
+void unit_host(void *at, size_t n, size_t width)
+{
+    const uint16_t one = 1;
+    unsigned char *p = at;
+    for (size_t i = 0; !*(const unsigned char *)&one && i < n; i++, p += width)
+        for (size_t k = 0; k < width / 2; k++) {
+            unsigned char b = p[k];
+            p[k] = p[width - 1 - k];
+            p[width - 1 - k] = b;
+        }
+}
+
 bool unit_timed(void)
 {
 #if defined(SANITIZED) || !defined(__OPTIMIZE__)
     return false;
 #else
     const char *preload = getenv("LD_PRELOAD");
-    return !preload || !strstr(preload, "vgpreload");
+    return !getenv("UNIT_UNTIMED") && (!preload || !strstr(preload, "vgpreload")); /* set: an emulator */
 #endif
 }
 

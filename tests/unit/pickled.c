@@ -54,7 +54,7 @@ static void put_text(struct compiler *c, char op, size_t width)
     c->at++;
     buf_byte(c->out, (unsigned char)op);
     for (size_t i = 0; i < width; i++)
-        buf_byte(c->out, (unsigned char)(n >> 8 * i));
+        buf_byte(c->out, (unsigned char)((uint64_t)n >> 8 * i));
     buf_put(c->out, text, n);
 }
 

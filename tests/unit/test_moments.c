@@ -149,6 +149,14 @@ static void check(ckpt_dtype dt, const void *p, size_t n)
     CU_ASSERT(number_is_complex(dt) || all_same(dt, p, n));
 }
 
+/* check_numbers - check of N numbers X, which are the host's. */
+static void check_numbers(ckpt_dtype dt, void *x, size_t n)
+{
+    unit_host(x, n, dtype_info(dt)->block_bytes);
+    check(dt, x, n);
+    unit_host(x, n, dtype_info(dt)->block_bytes);
+}
+
 static void every_dtype(void)
 {
     static unsigned char bytes[16 * 5000];
@@ -180,14 +188,26 @@ static void far_from_zero(void)
         x[i] = 1e9 + (double)(noise() >> 40) * 0x1p-24;
         y[i] = 4096.0f + (float)(noise() & 3) * 0x1p-11f;
     }
-    check(CKPT_DT_F64, x, 10000);
-    check(CKPT_DT_F32, y, 10000);
+    check_numbers(CKPT_DT_F64, x, 10000);
+    check_numbers(CKPT_DT_F32, y, 10000);
     x[0] = 1e300; /* what all differences are taken from */
     y[0] = 1e38f;
-    check(CKPT_DT_F32, y, 10000);
+    check_numbers(CKPT_DT_F32, y, 10000);
     x[0] = 1e60;
-    check(CKPT_DT_F64, x, 10000);
+    check_numbers(CKPT_DT_F64, x, 10000);
     within = 1e-11L;
+}
+
+/* add - moments_add of N numbers X, which are the host's. */
+static void add(struct moments *m, ckpt_dtype dt, const void *x, size_t n)
+{
+    const size_t width = dtype_info(dt)->block_bytes;
+    unsigned char *bytes = malloc(n * width);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(bytes);
+    memcpy(bytes, x, n * width);
+    unit_host(bytes, n, width);
+    moments_add(m, dt, bytes, n);
+    free(bytes);
 }
 
 static void of_one_value(void)
@@ -197,7 +217,7 @@ static void of_one_value(void)
         struct moments m = {0};
         for (size_t i = 0; i < n; i++)
             x[i] = 0.1;
-        moments_add(&m, CKPT_DT_F64, (unsigned char *)x, n);
+        add(&m, CKPT_DT_F64, x, n);
         CU_ASSERT(m.mean == 0.1 && m.m2 == 0 && m.min == 0.1 && m.max == 0.1 && m.finite == n);
     }
 }
@@ -207,11 +227,11 @@ static void small_integers_are_exact(void)
     static const int32_t x[] = {1, 2, 2, -4};
     static int32_t many[10000];
     struct moments m = {0}, all = {0};
-    moments_add(&m, CKPT_DT_I32, (const unsigned char *)x, 4);
+    add(&m, CKPT_DT_I32, x, 4);
     CU_ASSERT(m.squares == 25 && m.mean == 0.25 && m.m2 == 24.75 && m.min == -4 && m.max == 2);
     for (int32_t i = 0; i < 10000; i++)
         many[i] = i;
-    moments_add(&all, CKPT_DT_I32, (const unsigned char *)many, 10000);
+    add(&all, CKPT_DT_I32, many, 10000);
     CU_ASSERT(all.mean == 4999.5 && all.squares == 333283335000.0 && all.zeros == 1);
 }
 
@@ -220,9 +240,9 @@ static void no_finite_ones(void)
     static const float x[] = {NAN, INFINITY, -INFINITY, -NAN}, zeros[] = {-0.0f, 0.0f, -0.0f};
     struct moments m = {0};
     check(CKPT_DT_F32, x, 4);
-    moments_add(&m, CKPT_DT_F32, (const unsigned char *)x, 4);
+    add(&m, CKPT_DT_F32, x, 4);
     CU_ASSERT(m.finite == 0 && m.nan == 2 && m.inf == 2 && m.mean == 0 && m.squares == 0);
-    moments_add(&m, CKPT_DT_F32, (const unsigned char *)zeros, 3);
+    add(&m, CKPT_DT_F32, zeros, 3);
     CU_ASSERT(m.finite == 3 && m.zeros == 3 && !signbit(m.min) && !signbit(m.max) && !signbit(m.mean));
 }
 
@@ -231,17 +251,17 @@ static void largest_doubles(void)
 {
     static const double x[] = {DBL_MAX, -DBL_MAX, DBL_MAX, DBL_MAX}, same[] = {-DBL_MAX, -DBL_MAX, -DBL_MAX};
     struct moments m = {0}, s = {0};
-    moments_add(&m, CKPT_DT_F64, (const unsigned char *)x, 4);
+    add(&m, CKPT_DT_F64, x, 4);
     CU_ASSERT(m.finite == 4 && m.inf == 0 && isinf(m.m2) && isinf(m.squares));
     CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, 0.5, 1e-15);
-    moments_add(&s, CKPT_DT_F64, (const unsigned char *)same, 3);
+    add(&s, CKPT_DT_F64, same, 3);
     CU_ASSERT(s.mean == -DBL_MAX && s.m2 == 0 && isinf(s.squares));
     moments_merge(&m, &s);
     CU_ASSERT(m.finite == 7 && isinf(m.m2) && m.min == -DBL_MAX && m.max == DBL_MAX);
     CU_ASSERT_DOUBLE_EQUAL(m.mean / DBL_MAX, -1.0 / 7, 1e-15);
     double large[] = {1e160, 3e160};
     struct moments l = {0};
-    moments_add(&l, CKPT_DT_F64, (const unsigned char *)large, 2);
+    add(&l, CKPT_DT_F64, large, 2);
     CU_ASSERT_DOUBLE_EQUAL(l.mean / 1e160, 2, 1e-15);
 }
 
@@ -251,6 +271,7 @@ static void joined_parts_are_the_whole(void)
     struct moments parts = {0}, whole = {0}, none = {0};
     for (size_t i = 0; i < 20000; i++)
         x[i] = (float)(noise() >> 40) * 0x1p-24f - 0.25f;
+    unit_host(x, 20000, sizeof *x);
     for (size_t i = 0; i < 20000; i += 1000) {
         struct moments m = {0};
         moments_add(&m, CKPT_DT_F32, (const unsigned char *)(x + i), 1000);
@@ -267,9 +288,11 @@ static void joined_parts_are_the_whole(void)
 
 static void magnitudes(void)
 {
-    static const double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
-    static const float y[][2] = {{3, -4}, {0, 2}};
+    static double z[][2] = {{3, -4}, {0, -0.0}, {INFINITY, NAN}, {-INFINITY, 1}, {3e200, 4e200}};
+    static float y[][2] = {{3, -4}, {0, 2}};
     double x[5];
+    unit_host(z, 10, sizeof **z);
+    unit_host(y, 4, sizeof **y);
     CU_ASSERT_EQUAL(moments_decode(CKPT_DT_C128, (const unsigned char *)z, 5, x), 5);
     CU_ASSERT(x[0] == 5 && x[1] == 0 && isnan(x[2]) && isinf(x[3]));
     CU_ASSERT_DOUBLE_EQUAL(x[4] / 1e200, 5, 1e-14);

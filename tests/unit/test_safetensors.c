@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/store.h"
 #include "core/plan.h"
 #include "flat.h"
 #include "format/safetensors.h"
@@ -247,8 +248,7 @@ static void lists_twenty_thousand_in_milliseconds(void)
             "%s\"model.layers.%d.mlp.weight\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[%d,%d]}",
             i ? "," : "", i, i, i + 1);
     bytes[n++] = '}';
-    for (int i = 0; i < 8; i++)
-        bytes[i] = (char)((n - 8) >> 8 * i);
+    store_u64le((unsigned char *)bytes, n - 8);
     memset(bytes + n, 0, N);
     ckpt_file *f = NULL;
     double best = 1;

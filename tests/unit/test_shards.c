@@ -407,7 +407,7 @@ static void torch_shards_read_back_whole(void)
         CU_ASSERT(str_eq(a->name, b->name) && a->nbytes == b->nbytes && a->nbytes <= sizeof one);
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a->elements, one, &err), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_tensor_read(back, i, 0, b->elements, two, &err), CKPT_OK);
-        CU_ASSERT(memcmp(one, two, a->nbytes) == 0);
+        CU_ASSERT(memcmp(one, two, (size_t)a->nbytes) == 0);
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
     CU_ASSERT_EQUAL(cut(back, in_dir("whole.bin"), (ckpt_write_options){0}, &r), CKPT_OK); /* as one again */
@@ -432,7 +432,7 @@ static bool same_set(ckpt_file *f, const char *index, ckpt_status want)
         CU_ASSERT_EQUAL(ckpt_tensor_read(f, i, 0, a.elements, one, &err), CKPT_OK);
         ckpt_status st = ckpt_tensor_read(back, ckpt_tensor_find(back, a.name), 0, b.elements, two, &err);
         CU_ASSERT(st == CKPT_OK || st == want);
-        same = same && st == CKPT_OK && memcmp(one, two, a.nbytes) == 0;
+        same = same && st == CKPT_OK && memcmp(one, two, (size_t)a.nbytes) == 0;
     }
     ckpt_close(back);
     return same;

@@ -285,11 +285,17 @@ static void packed_types_count_bytes(void)
     finish();
 }
 
+/* apply - BYTES are the host's numbers before and after. */
 static void apply(ckpt_dtype dt, uint8_t swap, bool conj, bool neg, void *bytes, size_t n)
 {
     struct elements e;
+    const size_t block = dtype_info(dt)->block_bytes;
+    const bool raw = dt == CKPT_DT_C32 || swap;
+    const size_t width = raw ? 1 : dt == CKPT_DT_C64 || dt == CKPT_DT_C128 ? block / 2 : block;
+    unit_host(bytes, n / width, width);
     CU_ASSERT_FATAL(elements_init(&e, dt, dtype_info(dt)->block_bytes, swap, conj, neg, NULL) == CKPT_OK);
     elements_apply(&e, bytes, n);
+    unit_host(bytes, n / width, width);
 }
 
 static void signs_and_byte_order(void)

@@ -40,6 +40,7 @@ static void columns_first(void)
         ARRAY("(2,2)", F4, "True", "b'\\00\\00\\80\\3f\\00\\00\\00\\40\\00\\00\\40\\40\\00\\00\\80\\40'"));
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 4, v, NULL), CKPT_OK);
+    unit_host(v, 4, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 3 && v[2] == 2 && v[3] == 4);
     made_close(&m);
 }
@@ -52,6 +53,7 @@ static void big_endian_arrays_are_swapped(void)
             "(8,)", DTYPE("i1", ">"), "False", EIGHT) "]");
     rows_are(&m, "0 ndarray float32[2]@0+0;1 ndarray int8[8]@1+0;");
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 1, 2, 2, v, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(memcmp(v, "\x80\x3f", 2), 0);
@@ -96,6 +98,7 @@ static void bytes_in_other_forms(void)
         struct made m = made_zip(text);
         rows_are(&m, " ndarray float32[2]@0+0;");
         CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+        unit_host(v, 2, 4);
         CU_ASSERT(v[0] == 1 && v[1] == 2);
         made_close(&m);
     }

@@ -108,6 +108,7 @@ static void storages_are_streams_in_bytes(void)
     struct made m = made_pickle("[" OVER(WHOLE) "]");
     CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_tensor_read(m.f, 0, 0, 2, v, NULL), CKPT_OK);
+    unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     made_close(&m);
 }

@@ -469,6 +469,7 @@ static void streams_in_bytes_become_records(void)
     for (size_t i = 0; i < back.f->pickles[0]->nglobals; i++)
         CU_ASSERT(!value_is_global(back.f->pickles[0]->globals[i], "torch.storage", "_load_from_bytes"));
     CU_ASSERT_EQUAL(ckpt_tensor_read(back.f, 2, 0, 2, v, NULL), CKPT_OK);
+    unit_host(v, 2, 4);
     CU_ASSERT(v[0] == 1 && v[1] == 2);
     made_close(&back);
     m = made_pickle("{'a':" OVER(WHOLE) ",'b':torch._utils._rebuild_tensor(" WHOLE ",0,(2,),(1,))}");

@@ -7,6 +7,7 @@
 
 #include "base/buf.h"
 #include "base/crc32.h"
+#include "base/cursor.h"
 #include "codec/zip_patch.h"
 #include "codec/zip_write.h"
 #include "unit.h"
@@ -150,9 +151,7 @@ static bool descriptor_says(struct edit *e, size_t i, const struct how *h, const
     if (zip_data(e->y, i, &e->err) != CKPT_OK ||
         source_read(e->after, x->data + x->csize, b, sizeof b, &e->err) != CKPT_OK)
         return false;
-    uint32_t crc = crc32_update(0, text, strlen(text)), first, second;
-    memcpy(&first, b, 4);
-    memcpy(&second, b + 4, 4);
+    uint32_t crc = crc32_update(0, text, strlen(text)), first = load_u32le(b), second = load_u32le(b + 4);
     return h->mark ? first == 0x08074B50 && second == crc : first == crc;
 }
 
@@ -365,7 +364,7 @@ static int far_away(void)
     buf_init(&ends, 4096);
     buf_put(&ends, e.bytes.data + at, (size_t)size);
     zip_put_ends(&ends, 2, at + gap, size, at + gap + size);
-    bool ok = fd >= 0 && pwrite(fd, e.bytes.data, at, 0) == (ssize_t)at &&
+    bool ok = fd >= 0 && pwrite(fd, e.bytes.data, (size_t)at, 0) == (ssize_t)at &&
               pwrite(fd, ends.data, ends.len, (off_t)(at + gap)) == (ssize_t)ends.len;
     CU_ASSERT_FATAL(ok);
     buf_free(&ends);

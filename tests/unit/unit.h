@@ -21,6 +21,9 @@ void unit_add(const char *name, void (*test)(void));
 unsigned char *unit_guard(const void *data, size_t size);
 void unit_guard_free(unsigned char *at, size_t size);
 
+/* unit_host - N elements of WIDTH bytes, little-endian as tensors are, become the host's; or back. */
+void unit_host(void *at, size_t n, size_t width);
+
 /* unit_timed - may a test hold the clock to a promise: an optimized build,
  * without sanitizers, not under valgrind? */
 bool unit_timed(void);

@@ -1,0 +1,28 @@
+#!/bin/sh
+# outputs.sh CKPT TMP - a line for each file of the corpus and what CKPT makes of it: text, JSON and the bytes of files
+# that are written. Two machines are right when they print the same.
+set -u
+ckpt=$1 out=$2/outputs every=${CROSS_EVERY:-10}
+mkdir -p "$out"
+export LC_ALL=C TZ=UTC0
+find tests/corpus/torch tests/corpus/vectors -type f | sort >"$out/files"
+
+# All in a few processes: an emulator takes long to start.
+for command in 'ls --json' 'hash --json' 'stat --json'; do
+    echo "== $command"
+    # shellcheck disable=SC2086
+    xargs -n 100 "$ckpt" $command -- <"$out/files" 2>&1
+done
+
+n=0
+while read -r file; do
+    n=$((n + 1))
+    [ $((n % every)) = 0 ] || continue
+    rm -rf "$out/made"
+    mkdir "$out/made"
+    echo "== $file"
+    "$ckpt" strip --auto "$file" -o "$out/made/stripped" 2>&1
+    "$ckpt" convert "$file" "$out/made/a.safetensors" 2>&1 && "$ckpt" diff "$file" "$out/made/a.safetensors" 2>&1
+    (cd "$out/made" && sha256sum -- * 2>/dev/null)
+done <"$out/files" | sed "s|$out|OUT|g"
+rm -rf "$out"

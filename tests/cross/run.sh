@@ -1,0 +1,135 @@
+#!/bin/sh
+# cross/run.sh [TARGET…] - ckpt for other processors and another C library: i386, s390x (big-endian), arm64, musl. Each compiles without a warning, installs, passes truth, unit and cli, and gives the bytes that this machine gives.
+# What cannot be had here (no network, no emulator) is skipped aloud. CROSS_EVERY=1 converts every file, not each tenth.
+set -u
+B=${B:-build} MAKE=${MAKE:-make}
+top=$PWD
+work=$top/$B/cross
+mkdir -p "$work"
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+unset MAKEFLAGS MFLAGS MAKELEVEL CFLAGS CPPFLAGS LDFLAGS || :
+passed=0 failed=0 skipped=0
+
+skip()
+{
+    skipped=$((skipped + 1))
+    echo "cross skipped: $1"
+}
+
+# check WHAT COMMAND… - its output is shown when it fails
+check()
+{
+    what=$1
+    shift
+    begin=$(date +%s)
+    if "$@" >"$tmp/log" 2>&1; then
+        passed=$((passed + 1))
+        echo "ok $what ($(($(date +%s) - begin)) s)"
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        grep -aEi 'fail|warning|error|^ *[0-9]+\.|^[-+<>]' "$tmp/log" | head -n 40
+        tail -n 5 "$tmp/log"
+    fi
+}
+
+# target NAME - sets gcc, emulator ('' where this machine runs the programs itself), libraries, arch
+target()
+{
+    emulator= libraries=sysroot.sh
+    case $1 in
+    i386) gcc=i686-linux-gnu-gcc arch=i386 emulator=qemu-i386 ;;
+    s390x) gcc=s390x-linux-gnu-gcc arch=s390x emulator=qemu-s390x ;;
+    arm64) gcc=aarch64-linux-gnu-gcc arch=arm64 emulator=qemu-aarch64 ;;
+    musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
+    *) return 1 ;;
+    esac
+    dir=$work/$arch
+    if [ "$libraries" = musl.sh ]; then
+        command="$gcc -I$dir/root/include -L$dir/root/lib"
+    else
+        command="$gcc --sysroot=$dir/root"
+    fi
+}
+
+# find_emulator - the one that there is, or none where a program of the target runs by itself
+find_emulator()
+{
+    printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
+    # shellcheck disable=SC2086
+    $command -static -o "$tmp/try" "$tmp/try.c" || return 1
+    "$tmp/try" 2>/dev/null && emulator= && return
+    for name in "$emulator-static" "$emulator"; do
+        command -v "$name" >/dev/null 2>&1 && emulator=$name && return
+    done
+    return 1
+}
+
+# runner PROGRAM - a script in DIR that runs PROGRAM of the target
+runner()
+{
+    run=$emulator
+    [ -z "$emulator" ] || run="$emulator -L $dir/root"
+    # The loader of the target's own root, which needs no emulator.
+    [ "$1" != i386 ] || [ "$emulator" ] || run="$dir/root/lib/ld-linux.so.2 --library-path $search"
+    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$run" "$dir/out/$2" >"$dir/${2##*/}"
+    chmod +x "$dir/${2##*/}"
+}
+
+build()
+{
+    extra=
+    [ "$arch" != musl ] || extra=LDFLAGS=-static
+    # shellcheck disable=SC2086
+    "$MAKE" -j"$(nproc)" --no-print-directory B="$dir/out" CC="$command" $extra all "$dir/out/unit" \
+        "$dir/out/tests/truth" >"$tmp/made" 2>&1
+    status=$?
+    grep -aE -A6 'warning:|error' "$tmp/made"
+    [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
+}
+
+installs() { "$MAKE" --no-print-directory B="$dir/out" CC="$command" $extra install DESTDIR="$tmp/installed"; }
+
+# far_beyond CKPT - a file of 5 GB, most of it a hole, is listed and read at its end
+far_beyond()
+{
+    header='{"t":{"dtype":"U8","shape":[5000000000],"data_offsets":[0,5000000000]}}'
+    { printf '\107\0\0\0\0\0\0\0%s' "$header"; } >"$tmp/far.safetensors"
+    truncate -s 5000000078 "$tmp/far.safetensors" && printf '\7' >>"$tmp/far.safetensors"
+    "$1" show "$tmp/far.safetensors" 't[4999999998:5000000000]' | grep -q '\[0, 7\]'
+    status=$?
+    rm -f "$tmp/far.safetensors"
+    return $status
+}
+
+same_bytes()
+{
+    [ -e "$tmp/native" ] || sh tests/cross/outputs.sh "$top/$B/ckpt" "$tmp" >"$tmp/native" || return 1
+    sh tests/cross/outputs.sh "$1" "$tmp" >"$tmp/other" && [ -s "$tmp/native" ] && diff "$tmp/native" "$tmp/other"
+}
+
+one()
+{
+    target "$1" || { echo "cross: no target $1"; exit 2; }
+    command -v "$gcc" >/dev/null 2>&1 || { skip "$1: no $gcc"; return; }
+    if ! sh "tests/cross/$libraries" ${arch:+$([ "$arch" = musl ] || echo "$arch")} "$dir" >"$dir.log" 2>&1; then
+        skip "$1: its libraries could not be had: $(tail -n 1 "$dir.log")"
+        return
+    fi
+    find_emulator || { skip "$1: no $emulator"; return; }
+    search=$dir/root/lib/i386-linux-gnu:$dir/root/usr/lib/i386-linux-gnu
+    for program in ckpt unit tests/truth; do runner "$1" $program; done
+    check "$1: builds, without a warning" build
+    check "$1: make install" installs
+    check "$1: truth" "$dir/truth" tests/corpus
+    check "$1: unit" env ${emulator:+UNIT_UNTIMED=1} "$dir/unit"
+    check "$1: cli" env CKPT="$dir/ckpt" sh tests/cli/run.sh
+    check "$1: a file of 5 GB" far_beyond "$dir/ckpt"
+    check "$1: the same bytes as on this machine" same_bytes "$dir/ckpt"
+}
+
+for name in ${*:-i386 musl arm64 s390x}; do one "$name"; done
+echo "cross: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
