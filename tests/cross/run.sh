@@ -1,6 +1,8 @@
 #!/bin/sh
-# cross/run.sh [TARGET…] - ckpt for other processors and another C library: i386, s390x (big-endian), arm64, musl. Each compiles without a warning, installs, passes truth, unit and cli, and gives the bytes that this machine gives.
-# What cannot be had here (no network, no emulator) is skipped aloud. CROSS_EVERY=1 converts every file, not each tenth.
+# cross/run.sh [TARGET…] - ckpt for other processors and another C library: i386, s390x (big-endian), arm64, musl.
+# Each compiles without a warning, installs, passes truth, unit and cli, and gives the bytes that this machine gives.
+# What cannot be had here (no network, no emulator) is skipped aloud. CROSS_EVERY=1 converts every file, not each
+# tenth.
 set -u
 B=${B:-build} MAKE=${MAKE:-make}
 top=$PWD
