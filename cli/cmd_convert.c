@@ -4,14 +4,13 @@
 
 static int run(int n, char **operand);
 
-static struct list keep, drop, casts;
+static struct list casts;
 
 static const struct opt options[] = {
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "the same as the second operand"},
     {0, "to", "FORMAT", OPT_TEXT, &writing.to, "torch-zip or safetensors, whatever OUT is called"},
     {0, "root", "PATH", OPT_TEXT, &writing.root, "write only what is at PATH; auto: the weights"},
-    {0, "keep", "GLOB", OPT_LIST, &keep, "only tensors that match; repeatable"},
-    {0, "drop", "GLOB", OPT_LIST, &drop, "leave out tensors that match; repeatable"},
+    SELECT_OPTIONS,
     {0, "cast", "[GLOB=]DTYPE", OPT_LIST, &casts,
      "write floats, or what matches, as f32, bf16, …; repeatable, the last one wins"},
     {0, "ties", "drop|copy|error", OPT_CHOICE, &writing.ties,
@@ -29,16 +28,6 @@ static const struct opt options[] = {
 
 const struct cmd cmd_convert = {"convert", "IN OUT", "write a checkpoint in another format", options, 1, 2,
                                 run,       NULL};
-
-static ckpt_status select_tensors(ckpt_plan *p, ckpt_error *err)
-{
-    ckpt_status s = CKPT_OK;
-    for (size_t i = 0; s == CKPT_OK && i < keep.n; i++)
-        s = ckpt_plan_keep(p, keep.at[i], err);
-    for (size_t i = 0; s == CKPT_OK && i < drop.n; i++)
-        s = ckpt_plan_drop(p, drop.at[i], err);
-    return s;
-}
 
 /* cast_type - of "GLOB=DTYPE" or "DTYPE". */
 static ckpt_dtype cast_type(const char *text)
@@ -151,7 +140,7 @@ static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
     if (!writing.root && (writing.max_shard || (format && strcmp(format, "safetensors") == 0)))
         s = ckpt_plan_root(p, "auto", &err);
     if (s == CKPT_OK)
-        s = select_tensors(p, &err);
+        s = edit_select(p, &err);
     if (s == CKPT_OK)
         s = cast_tensors(p, &err);
     if (s != CKPT_OK) {

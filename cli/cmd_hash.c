@@ -9,7 +9,11 @@ static int run(int n, char **operand);
 
 static bool xxh3, total, ignore_crc, file_sha256, payload_sha256, hub_name, check_name;
 
+static struct list globs;
+
 static const struct opt options[] = {
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    UI_ROOT,
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
@@ -106,6 +110,15 @@ static int hash(const char *path)
     j.f = open_input(path, ignore_crc);
     if (!j.f)
         return TROUBLE;
+    if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
+        close_input(j.f);
+        return trouble(&err, path);
+    }
+    if (globs.n && !ckpt_tensor_count(j.f)) {
+        notice(path, "no tensor matches");
+        close_input(j.f);
+        return NO;
+    }
     j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
     int status = digest_all(&j, &err) == CKPT_OK ? YES : trouble(&err, path);
     if (status == YES) {
@@ -130,7 +143,8 @@ static int run(int n, char **operand)
                                                      : NULL;
     if (file_sha256 + payload_sha256 + hub_name + check_name > 1)
         return usage_error("hash", "only one of --file-sha256, --payload-sha256, --hub-name, --check-name");
-    if (of_bytes && (xxh3 || total || ignore_crc))
-        return usage_error("hash", "--xxh3, --total and --ignore-crc are about tensors, not a file's bytes");
+    if (of_bytes && (xxh3 || total || ignore_crc || globs.n || ui.root))
+        return usage_error("hash", "--xxh3, --total, --ignore-crc, --glob and --root are about tensors, "
+                                   "not a file's bytes");
     return files_each(n, operand, FILES_LINES, of_bytes ? of_bytes : hash);
 }

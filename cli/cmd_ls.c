@@ -17,6 +17,7 @@ static int order; /* of enum row_order */
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_IGNORE_CASE,
+    UI_ROOT,
     {'l', "long", NULL, OPT_FLAG, &wide, "also show storage, offset, stride, ties, location"},
     {0, "tree", NULL, OPT_FLAG, &as_tree, "names as a tree"},
     {0, "depth", "N", OPT_COUNT, &depth, "sum up what is deeper than N levels"},
@@ -332,7 +333,10 @@ static void textconv(const char *path)
     ckpt_error err;
     ckpt_file *f;
     size_t n;
-    if (ckpt_open(path, &ui.limits, &f, &err) != CKPT_OK) {
+    ckpt_status s = ckpt_open(path, &ui.limits, &f, &err);
+    if (s == CKPT_OK && ui.root && (s = ckpt_file_narrow(f, ui.root, NULL, 0, &err)) != CKPT_OK)
+        ckpt_close(f);
+    if (s != CKPT_OK) {
         err.file[0] = '\0'; /* git passes a temporary name, another one each time */
         printf("ckpt cannot read this: %s\n", ckpt_error_text(&err, line, sizeof line));
         return;

@@ -12,13 +12,13 @@
 static int run(int n, char **operand);
 
 static struct list globs;
-static const char *root, *fail_on;
+static const char *fail_on;
 static bool as_tsv, ignore_crc;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
     UI_IGNORE_CASE,
-    {0, "root", "PATH", OPT_TEXT, &root, "only what is at PATH; auto: the weights"},
+    UI_ROOT,
     {0, "fail-on", "nan,inf", OPT_TEXT, &fail_on, "exit with 1 if there are any"},
     {0, "tsv", NULL, OPT_FLAG, &as_tsv, "tab-separated, exact numbers"},
     {0, "ignore-crc", NULL, OPT_FLAG, &ignore_crc, "go on despite wrong checksums in the file"},
@@ -363,42 +363,6 @@ static void print_json(const struct job *j)
 
 /* ----------------------------------------------------------------------- run */
 
-/* keep_below - of the rows only those below WANTED; false: there is none. */
-static bool keep_below(struct job *j, ckpt_str wanted)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < j->n; i++) {
-        ckpt_str name = ckpt_tensor_name(j->f, j->rows[i]);
-        if (name.len > wanted.len + 1 && name.ptr[wanted.len] == '.' &&
-            memcmp(name.ptr, wanted.ptr, wanted.len) == 0)
-            j->rows[kept++] = j->rows[i];
-    }
-    j->n = kept;
-    return kept != 0;
-}
-
-static int keep_root(struct job *j, const char *path)
-{
-    ckpt_info info;
-    ckpt_error err;
-    if (strcmp(root, "auto") != 0) {
-        if (*root && !keep_below(j, str_of(root)) && !globs.n)
-            return trouble_text(CKPT_ENOTFOUND, path, "`ckpt info` shows what there is",
-                                "no tensor below \"%s\"", root);
-        return YES;
-    }
-    if (ckpt_inspect(j->f, &info, &err) != CKPT_OK)
-        return trouble(&err, path);
-    struct text name = {0};
-    text_name(&name, info.weights_root);
-    if (!info.has_weights)
-        notice(path, "cannot tell the weights from the rest; everything is taken");
-    else if (info.weights_root.len && keep_below(j, info.weights_root))
-        notice(path, "weights taken from \"%s\"", name.ptr);
-    text_free(&name);
-    return YES;
-}
-
 /* tell_bad - the exit status by --fail-on. */
 static int tell_bad(const struct job *j, const char *path)
 {
@@ -437,8 +401,6 @@ static int report(struct job *j, const char *path)
 {
     ckpt_work how = {ui_jobs(), progress_step, NULL};
     ckpt_error err;
-    if (root && keep_root(j, path) != YES)
-        return TROUBLE;
     if (!j->n && globs.n) {
         notice_no_match(j->f, globs.at, globs.n);
         return NO;

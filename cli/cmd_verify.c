@@ -10,6 +10,7 @@ static int run(int n, char **operand);
 
 static bool finite, force, xxh3;
 static const char *manifest, *write_manifest, *root;
+static struct list globs;
 
 static const struct opt options[] = {
     {0, "finite", NULL, OPT_FLAG, &finite, "NaN and Inf count as findings"},
@@ -17,7 +18,8 @@ static const struct opt options[] = {
     {0, "write-manifest", "FILE", OPT_TEXT, &write_manifest, "write such a list if nothing is wrong"},
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
-    {0, "root", "PATH", OPT_TEXT, &root, "names in manifests begin below PATH; auto: the weights"},
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "check only the data of tensors that match; '!GLOB' excludes"},
+    {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
     FILES_RECURSIVE,
     UI_EXPANDED,
     UI_JOBS,
@@ -117,6 +119,8 @@ static int verify(const char *path)
                              .write_manifest = write_manifest,
                              .force = force,
                              .root = root,
+                             .globs = globs.at,
+                             .nglobs = globs.n,
                              .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
                              .how = {ui_jobs(), progress_step, NULL},
                              .limits = ui.limits};
@@ -168,8 +172,6 @@ static int run(int n, char **operand)
         return usage_error("verify", "--write-manifest takes one file");
     if ((force || xxh3) && !write_manifest)
         return usage_error("verify", "--force and --xxh3 need --write-manifest");
-    if (root && !manifest && !write_manifest)
-        return usage_error("verify", "--root needs --manifest or --write-manifest");
     if (manifest && n > 1 && streams(manifest))
         return usage_error("verify", "a manifest from a pipe is read once, for one file; save it first");
     if (manifest && strcmp(manifest, "-") == 0 && strcmp(operand[0], "-") == 0)

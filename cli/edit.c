@@ -33,6 +33,16 @@ bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p
     return false;
 }
 
+ckpt_status edit_select(ckpt_plan *p, ckpt_error *err)
+{
+    ckpt_status s = CKPT_OK;
+    for (size_t i = 0; s == CKPT_OK && i < writing.keep.n; i++)
+        s = ckpt_plan_keep(p, writing.keep.at[i], err);
+    for (size_t i = 0; s == CKPT_OK && i < writing.drop.n; i++)
+        s = ckpt_plan_drop(p, writing.drop.at[i], err);
+    return s;
+}
+
 const char *edit_format(const ckpt_file *f, const char *path)
 {
     const char *name = ckpt_write_format(writing.to ? writing.to : path ? path : "");
@@ -227,9 +237,13 @@ static int check_in_place(const char *cmd, const char *input)
 {
     if (writing.output)
         return usage_error(cmd, "--in-place changes FILE itself, -o writes another; choose one");
-    if (writing.to || writing.root)
-        return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT",
-                           writing.to ? "--to" : "--root");
+    const char *more = writing.to       ? "--to"
+                       : writing.root   ? "--root"
+                       : writing.keep.n ? "--keep"
+                       : writing.drop.n ? "--drop"
+                                        : NULL;
+    if (more)
+        return usage_error(cmd, "--in-place changes names and nothing else; %s goes with -o OUT", more);
     if (strcmp(input, "-") == 0)
         return usage_error(cmd, "standard input cannot be edited in place; give -o OUT");
     return -1;
@@ -346,7 +360,9 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
         return TROUBLE;
     if (!edit_plan(input, writing.root, &f, &p))
         return TROUBLE;
-    ckpt_status s = apply(p, &err);
+    ckpt_status s = edit_select(p, &err);
+    if (s == CKPT_OK)
+        s = apply(p, &err);
     size_t changes = s == CKPT_OK ? ckpt_plan_rename_count(p) : 0;
     if (s != CKPT_OK) {
         notices_of_plan(p, input);

@@ -11,6 +11,7 @@ struct writing {
     bool force, strict, dry_run, check, no_sync, ignore_crc, in_place, follow_links;
     int ties;
     uint64_t max_shard;
+    struct list keep, drop;
 };
 extern struct writing writing;
 
@@ -21,7 +22,12 @@ extern struct writing writing;
     {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"}, \
     {0, "ignore-crc", NULL, OPT_FLAG, &writing.ignore_crc, "go on despite wrong checksums in the input"}
 
+#define SELECT_OPTIONS \
+    {0, "keep", "GLOB", OPT_LIST, &writing.keep, "only tensors that match; repeatable"}, \
+    {0, "drop", "GLOB", OPT_LIST, &writing.drop, "leave out tensors and containers that match; repeatable"}
+
 #define EDIT_OPTIONS \
+    SELECT_OPTIONS, \
     {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"}, \
     {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the names in FILE itself"}, \
     {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"}, \
@@ -35,6 +41,8 @@ extern struct writing writing;
 /* edit_plan - opens INPUT and makes a plan with --root applied; both NULL when
  * that failed (told). */
 bool edit_plan(const char *input, const char *root, ckpt_file **f, ckpt_plan **p);
+/* edit_select - applies --keep and --drop. */
+ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
 /* edit_run - for CMD (strip, add, rename): APPLY does the work on the plan. PREFIX is
  * what it is about, NULL where the report must find out. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),

@@ -207,6 +207,11 @@ ckpt_file *open_input_by(opener *open_path, const char *path, bool ignore_crc)
         trouble(&err, path);
         return NULL;
     }
+    if (ui.root && ckpt_file_narrow(f, ui.root, NULL, 0, &err) != CKPT_OK) {
+        trouble(&err, path);
+        ckpt_close(f);
+        return NULL;
+    }
     size_t i = opened[0].file ? 1 : 0;
     opened[i].file = f;
     opened[i].told = 0;

@@ -12,6 +12,7 @@ struct ui {
     const char *prefix;      /* of each line about a file: its name, escaped, or "" */
     bool ignore_case;        /* of ASCII letters, where names are matched with globs */
     uint64_t jobs;           /* threads; 0: the library decides */
+    const char *root;        /* that open_input narrows its file to, or NULL */
     ckpt_limits limits;      /* of the inputs; 0: the library's */
     bool tty, color;         /* stdout */
     bool err_tty, err_color; /* stderr */
@@ -28,6 +29,10 @@ extern struct ui ui;
     {                                                                                                        \
         0, "max-expanded", "SIZE", OPT_SIZE, &ui.limits.max_expanded,                                        \
             "let expanded views show SIZE bytes at most (64MiB or 8 x file)"                                 \
+    }
+#define UI_ROOT                                                                                              \
+    {                                                                                                        \
+        0, "root", "PATH", OPT_TEXT, &ui.root, "only what is below PATH, without it; auto: the weights"      \
     }
 #define UI_JSON                                                                                              \
     {                                                                                                        \

@@ -508,12 +508,19 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     struct check c;
     ckpt_file *f = NULL;
     ckpt_error own;
+    ckpt_verify_options o = opts ? *opts : plain;
     err = err ? err : &own;
-    ckpt_status st = check_init(&c, opts ? opts : &plain, result, err);
+    ckpt_status st = check_init(&c, &o, result, err);
     c.tell = tell;
     c.user = user;
     if (st == CKPT_OK)
         st = format_verify(path, &c, &f, err);
+    if (st == CKPT_OK && f && (o.root || o.nglobs))
+        st = ckpt_file_narrow(f, o.root, o.globs, o.nglobs, err);
+    if (st == CKPT_OK && f && o.nglobs && !f->table.nrows)
+        st = fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor matches");
+    if (st == CKPT_OK && f)
+        c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
     file_free(f);

@@ -324,6 +324,13 @@ CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out
 /* ckpt_tensor_name - its name alone, which costs less; empty past the end. */
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
+/* ckpt_file_narrow - from now on FILE has only the tensors and values below ROOT (a path of containers, or a
+ * common prefix of names in one; "auto": the weights; NULL: all), under what is left of their names, and of
+ * those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no plan can be made of it then.
+ * CKPT_ENOTFOUND: nothing is below ROOT. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
+    const char *const *globs, size_t nglobs, ckpt_error *err);
+
 /* ckpt_tensor_find - row by joined name, or CKPT_NO_TENSOR; the first if two share it. */
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
@@ -814,10 +821,12 @@ typedef struct {
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
     const char *write_manifest; /* path where to write one, if nothing is found; "-": standard output */
     bool force;                 /* … where a file is already */
-    const char *root;           /* names of manifests are those below it; "auto": the weights; NULL: all */
+    const char *root;           /* only the tensors below it, without it, as by ckpt_file_narrow; NULL: all */
     ckpt_algorithm algorithm;   /* of the manifest written; of one read, its lines tell */
     ckpt_work how;
     ckpt_limits limits;
+    const char *const *globs;   /* … and of those what matches; the structure is checked all the same */
+    size_t nglobs;
 } ckpt_verify_options;
 
 typedef struct {

@@ -51,6 +51,7 @@ struct ckpt_file {
     bool torch_load;         /* torch.load is what reads this kind of file */
     ckpt_str torch_load_why; /* non-empty: torch.load refuses it whatever it holds */
     bool flat;               /* names are keys as they stand (safetensors): '.' does not nest */
+    bool narrowed;           /* ckpt_file_narrow: for reading alone */
     bool names_only;         /* of its rows the names are known and nothing else */
     uint64_t unaccounted;    /* bytes of storages that no row can show */
     struct pickle_facts **pickles;

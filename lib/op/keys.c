@@ -92,6 +92,13 @@ static bool slot_of(const ckpt_plan *p, const struct entry *entry, struct slot *
     return true;
 }
 
+/* is_kept - is V written, as far as --keep and --drop go? */
+static bool is_kept(const ckpt_plan *p, const ckpt_value *v)
+{
+    uint32_t row = v ? file_replacement(p->file, v)->row : CKPT_NO_TENSOR;
+    return row >= p->file->table.nrows || p->keep[row];
+}
+
 /* holds_tensors - is V a tensor, or a container of some? */
 static bool holds_tensors(const struct walk *w, const ckpt_value *v)
 {
@@ -117,7 +124,7 @@ static ckpt_status gather_from(struct batch *b, const ckpt_value *container, uin
     struct slot s;
     CKPT_TRY(add_domain(b, container, &domain, err));
     for (uint32_t i = 0; i < n; i++) {
-        if (!entry_at(container, i, &e) || !slot_of(b->n->p, &e, &s))
+        if (!entry_at(container, i, &e) || !slot_of(b->n->p, &e, &s) || !is_kept(b->n->p, e.val))
             continue;
         s.domain = domain;
         s.index = i;

@@ -63,18 +63,11 @@ static int by_name(const void *x, const void *y)
 
 static ckpt_status list_entries(struct manifest *m)
 {
-    ckpt_str root;
-    CKPT_TRY(root_find(m->f, m->c->opts->root, &root, m->err));
-    if (m->c->opts->root && !root.len && strcmp(m->c->opts->root, "auto") != 0)
-        return fail(m->err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor lies below \"%s\"", m->c->opts->root);
     m->entries = calloc(m->f->table.nrows + 1, sizeof *m->entries);
     if (!m->entries)
         return fail_memory(m->err);
     for (uint32_t i = 0; i < m->f->table.nrows; i++) {
         ckpt_str name = m->f->table.rows[i].t.name;
-        if (root.len && !root_above(root, name))
-            continue;
-        name = root.len ? str_skip(name, root.len + 1) : name; /* bounded: it begins with the root */
         struct entry e = {.name = escaped(m->c->a, name), .raw = name, .row = i, .twin = MAP_NONE};
         if (!e.name.ptr)
             return fail_memory(m->err);
@@ -359,7 +352,7 @@ ckpt_status manifest_check(struct check *c, ckpt_file *f, const uint8_t *digests
     struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
     m.size = text->algorithm == CKPT_XXH3 ? XXH3_BYTES : 32;
     ckpt_status st = list_entries(&m);
-    if (st == CKPT_OK && !c->opts->root)
+    if (st == CKPT_OK && !f->narrowed)
         st = root_find(f, "auto", &m.below, err);
     if (st == CKPT_OK)
         st = index_names(&m);

@@ -1,6 +1,8 @@
 /* root.c - see root.h. */
 #include "op/root.h"
 
+#include <stdio.h>
+
 bool root_above(ckpt_str root, ckpt_str name)
 {
     return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
@@ -17,6 +19,135 @@ ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error 
     for (uint32_t i = 0; out->len && i < f->table.nrows; i++)
         if (root_above(*out, f->table.rows[i].t.name))
             return CKPT_OK;
+    for (size_t i = 0; out->len && i < f->nleaves; i++)
+        if (root_above(*out, f->leaves[i].name))
+            return CKPT_OK;
     *out = str_c("");
     return CKPT_OK;
+}
+
+/* ---- a file of which only a part is read */
+
+static bool globs_take(const char *const *globs, size_t n, ckpt_str name)
+{
+    bool any = false, hit = false;
+    for (size_t i = 0; i < n; i++) {
+        bool never = globs[i][0] == '!', match = ckpt_glob_match(str_c(globs[i] + never), name);
+        if (never && match)
+            return false;
+        hit |= match && !never;
+        any |= !never;
+    }
+    return hit || !any;
+}
+
+/* cut_path - the first CUT bytes of the joined *PATH off it; false: no memory. */
+static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
+{
+    char number[24];
+    for (; *path && *n; ++*path, --*n) {
+        int digits = (*path)->is_int ? snprintf(number, sizeof number, "%lld", (long long)(*path)->num) : 0;
+        size_t len = (*path)->is_int ? (size_t)digits : (*path)->str.len;
+        if (cut <= len)
+            break;
+        cut -= len + 1; /* bounded: just compared; with its dot */
+    }
+    if (!cut || !*path || !*n)
+        return true;
+    ckpt_path_elem *own = arena_array(a, *n, sizeof *own);
+    if (!own)
+        return false;
+    memcpy(own, *path, *n * sizeof *own);
+    own->str = str_skip(own->str, cut);
+    *path = own;
+    return true;
+}
+
+struct narrowing {
+    ckpt_file *f;
+    ckpt_str root;
+    const char *const *globs;
+    size_t nglobs;
+};
+
+/* shorten - NAME and its path as they are below the root; *TAKEN: they are, and wanted. False: no memory. */
+static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path, uint32_t *n,
+                    bool *taken)
+{
+    *taken = !x->root.len || root_above(x->root, *name);
+    if (!*taken)
+        return true;
+    if (x->root.len) {
+        *name = str_skip(*name, x->root.len + 1); /* bounded: root_above */
+        if (!cut_path(x->f->a, path, n, x->root.len + 1))
+            return false;
+    }
+    *taken = globs_take(x->globs, x->nglobs, *name);
+    return true;
+}
+
+static bool narrow_rows(const struct narrowing *x)
+{
+    struct table *t = &x->f->table;
+    uint32_t *moved = arena_array(x->f->a, t->nrows, sizeof *moved); /* by old row: the new one */
+    size_t kept = 0;
+    if (!moved)
+        return false;
+    for (size_t i = 0; i < t->nrows; i++) {
+        struct row r = t->rows[i];
+        bool taken;
+        uint32_t whole = r.t.part_of, npath = r.t.npath, first = r.t.alias_of;
+        if (!shorten(x, &r.t.name, &r.t.path, &npath, &taken))
+            return false;
+        moved[i] = CKPT_NO_TENSOR;
+        taken |= whole != CKPT_NO_TENSOR && moved[whole] != CKPT_NO_TENSOR;
+        if (!taken)
+            continue;
+        r.t.npath = npath;
+        r.steps = NULL;
+        r.t.part_of = whole == CKPT_NO_TENSOR ? whole : moved[whole];
+        r.t.alias_of = first == CKPT_NO_TENSOR ? first : moved[first];
+        if (first != CKPT_NO_TENSOR && moved[first] == CKPT_NO_TENSOR)
+            moved[first] = (uint32_t)kept; /* the first of them that is left */
+        moved[i] = (uint32_t)kept;
+        t->rows[kept++] = r;
+    }
+    t->nrows = kept;
+    return true;
+}
+
+static bool narrow_leaves(const struct narrowing *x)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < x->f->nleaves; i++) {
+        ckpt_leaf leaf = x->f->leaves[i];
+        bool taken;
+        if (!shorten(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
+            return false;
+        if (taken)
+            x->f->leaves[kept++] = leaf;
+    }
+    x->f->nleaves = kept;
+    return true;
+}
+
+ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *const *globs, size_t nglobs,
+                             ckpt_error *err)
+{
+    struct narrowing x = {.f = file, .globs = globs, .nglobs = nglobs};
+    CKPT_TRY(file_expand(file, err));
+    CKPT_TRY(root_find(file, root, &x.root, err));
+    bool automatic = root && strcmp(root, "auto") == 0;
+    if (root && *root && !automatic && !x.root.len) {
+        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is below \"%s\"", root);
+        fail_hint(err, "`ckpt info` shows what there is");
+        fail_file(err, file->path);
+        return CKPT_ENOTFOUND;
+    }
+    if (automatic && x.root.len)
+        notices_say(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root));
+    map_free(file->names);
+    file->names = NULL;
+    file->narrowed = true;
+    return narrow_rows(&x) && narrow_leaves(&x) ? CKPT_OK : fail_memory(err);
 }

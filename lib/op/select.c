@@ -2,6 +2,7 @@
 #include <stdio.h>
 
 #include "base/text.h"
+#include "op/root.h"
 #include "op/select.h"
 #include "op/weights.h"
 
@@ -93,6 +94,71 @@ static bool named(const struct walk *w, uint32_t at, ckpt_str path)
     return len == 0;
 }
 
+/* has_prefix - is there a key of place AT that begins with PREFIX and a dot? */
+static bool has_prefix(const struct walk *w, uint32_t at, ckpt_str prefix)
+{
+    struct entry e;
+    ckpt_str key;
+    for (uint32_t i = 0; w->places[at].mapping && i < w->places[at].entries; i++)
+        if (mapping_entry(w->places[at].node, i, &e) && value_text(e.key, &key) && root_above(prefix, key))
+            return true;
+    return false;
+}
+
+/* cut_keys - the keys of MAPPING lose PREFIX and its dot; those without it are left out. A module path that
+ * is PREFIX is the root's. */
+static ckpt_status cut_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str prefix, bool modules,
+                            ckpt_error *err)
+{
+    struct entry e;
+    ckpt_str key;
+    for (uint32_t i = 0; i < mapping_count(mapping); i++) {
+        if (!mapping_entry(mapping, i, &e))
+            continue;
+        bool text = value_text(e.key, &key), below = text && root_above(prefix, key);
+        bool same = modules && text && str_eq(key, prefix);
+        const struct edit_at *at = below || same ? &e.name : &e.whole;
+        struct edit *edit = plan_edit(p, at->node, at->of);
+        if (!edit)
+            return fail_memory(err);
+        if (below)
+            edit->names[at->index] = str_skip(key, prefix.len + 1); /* bounded: root_above */
+        else if (same)
+            edit->names[at->index] = STR_LIT("");
+        else
+            edit->dropped[at->index] = true;
+    }
+    return CKPT_OK;
+}
+
+/* prefix_root - PATH as a mapping and a common prefix of its keys; *FOUND: it is one. */
+static ckpt_status prefix_root(ckpt_plan *p, const struct walk *w, ckpt_str path, bool *found,
+                               ckpt_error *err)
+{
+    uint32_t best = NO_PLACE;
+    ckpt_str rest = path;
+    for (uint32_t i = 0; i < w->n; i++) {
+        ckpt_str name = walk_name(w, i), below = path;
+        if (!name.ptr)
+            return fail_memory(err);
+        if (name.len && !root_above(name, path))
+            continue;
+        below = name.len ? str_skip(path, name.len + 1) : path; /* bounded: root_above */
+        if (has_prefix(w, i, below) && (best == NO_PLACE || below.len < rest.len)) {
+            best = i;
+            rest = below;
+        }
+    }
+    *found = best != NO_PLACE;
+    if (!*found)
+        return CKPT_OK;
+    CKPT_TRY(set_root(p, w, best, err));
+    p->rooted = true;
+    CKPT_TRY(cut_keys(p, w->places[best].node, rest, false, err));
+    const ckpt_value *meta = mapping_metadata(w->places[best].node);
+    return meta ? cut_keys(p, meta, rest, true, err) : CKPT_OK;
+}
+
 static ckpt_status find_root(ckpt_plan *p, const struct walk *w, const char *path, ckpt_error *err)
 {
     if (strcmp(path, "auto") == 0)
@@ -100,7 +166,10 @@ static ckpt_status find_root(ckpt_plan *p, const struct walk *w, const char *pat
     for (uint32_t i = 0; i < w->n; i++)
         if (named(w, i, str_c(path)))
             return set_root(p, w, i, err);
-    return *path ? no_root(p, w, path, err) : CKPT_OK;
+    bool found = !*path;
+    if (!found)
+        CKPT_TRY(prefix_root(p, w, arena_str(p->a, str_c(path)), &found, err));
+    return found ? CKPT_OK : no_root(p, w, path, err);
 }
 
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
@@ -183,17 +252,114 @@ ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
     return CKPT_OK;
 }
 
+/* ---- containers */
+
+struct dropping {
+    ckpt_plan *p;
+    const char *glob;
+    struct walk w;
+    bool any;        /* a container or a value was left out */
+    bool *gone;      /* by place: left out, or in what is */
+    size_t emptied;  /* mappings that hold nothing any more … */
+    ckpt_str first;  /* … and the first of them */
+};
+
+static bool is_dropped(const ckpt_plan *p, const struct edit_at *at)
+{
+    const struct edit *e = plan_edit_find(p, at->node);
+    return e && at->index < e->n && e->dropped[at->index];
+}
+
+/* drop_entry - leaves out E of place AT if the glob takes its container, or is its very name. */
+static ckpt_status drop_entry(struct dropping *d, uint32_t at, const struct entry *e, ckpt_error *err)
+{
+    uint32_t child = walk_place(&d->w, e->val);
+    ckpt_path_elem path[2] = {{.str = walk_name(&d->w, at)}};
+    uint32_t skip = path[0].str.len == 0;
+    if (is_dropped(d->p, &e->whole) && child != NO_PLACE)
+        d->gone[child] = true;
+    if (walk_is_tensor(&d->w, e->val) || is_dropped(d->p, &e->whole))
+        return CKPT_OK;
+    CKPT_TRY(path_elem(d->p->a, e->key, &path[1], err));
+    ckpt_str name = path[0].str.ptr ? path_join(d->p->a, path + skip, 2 - skip) : path[0].str;
+    if (!name.ptr)
+        return fail_memory(err);
+    if (child == NO_PLACE ? !str_is(name, d->glob) : !select_takes(d->glob, name))
+        return CKPT_OK;
+    struct edit *edit = plan_edit(d->p, e->whole.node, e->whole.of);
+    if (!edit)
+        return fail_memory(err);
+    edit->dropped[e->whole.index] = d->any = true;
+    if (child != NO_PLACE && d->w.places[child].parent == at)
+        d->gone[child] = true;
+    return CKPT_OK;
+}
+
+/* is_emptied - has place AT entries, and is none of them left? */
+static bool is_emptied(const struct dropping *d, uint32_t at)
+{
+    const struct place *p = &d->w.places[at];
+    struct entry e;
+    for (uint32_t i = 0; i < p->entries; i++) {
+        uint32_t row = CKPT_NO_TENSOR;
+        if (mapping_entry(p->node, i, &e))
+            row = file_replacement(d->p->file, e.val)->row;
+        bool left = row < d->p->file->table.nrows && !d->p->keep[row];
+        if (!left && !is_dropped(d->p, &e.whole))
+            return false;
+    }
+    return p->entries != 0;
+}
+
+static ckpt_status drop_containers(struct dropping *d, ckpt_error *err)
+{
+    struct entry e;
+    d->gone = arena_array(d->p->a, d->w.n, sizeof *d->gone);
+    if (!d->gone)
+        return fail_memory(err);
+    for (uint32_t i = 0; i < d->w.n; i++) {
+        const struct place *p = &d->w.places[i];
+        d->gone[i] |= p->parent != NO_PLACE && d->gone[p->parent];
+        for (uint32_t k = 0; p->mapping && !d->gone[i] && k < p->entries; k++)
+            if (mapping_entry(p->node, k, &e))
+                CKPT_TRY(drop_entry(d, i, &e, err));
+    }
+    for (uint32_t i = 1; i < d->w.n; i++)
+        if (d->w.places[i].mapping && !d->gone[i] && is_emptied(d, i) && d->emptied++ == 0)
+            d->first = walk_name(&d->w, i);
+    return CKPT_OK;
+}
+
+static void note_emptied(const struct dropping *d)
+{
+    char word[SHELL_MOST];
+    if (!d->emptied || !d->first.ptr)
+        return;
+    if (d->emptied == 1)
+        plan_notice(d->p, "\"%.*s\" is left empty; --drop %s takes all of it", STR_ARG(d->first),
+                    shell_glob(d->first, word));
+    else
+        plan_notice(d->p, "%zu mappings are left empty, the first is \"%.*s\"; --drop NAME takes all of one",
+                    d->emptied, STR_ARG(d->first));
+}
+
 ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
+    struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;
     bool any, *hit = arena_array(plan->a, n, sizeof *hit);
     if (!hit)
         return fail_memory(err);
     CKPT_TRY(match_rows(plan, glob, hit, &any, err));
-    if (!any)
-        return no_match(plan, glob, err);
     for (size_t i = 0; i < n; i++)
         plan->keep[i] &= !hit[i];
     plan->entries_stale = true;
-    return CKPT_OK;
+    ckpt_status st = walk_graph(&d.w, plan->file, plan->root, plan->a, err);
+    if (st == CKPT_OK)
+        st = drop_containers(&d, err);
+    walk_free(&d.w);
+    if (st == CKPT_OK && !any && !d.any)
+        return no_match(plan, glob, err);
+    note_emptied(&d);
+    return st;
 }

@@ -212,23 +212,52 @@ static ckpt_str place(arena *a, ckpt_str folder, ckpt_str file, uint64_t at)
                         (int)file.len, file.ptr);
 }
 
+/* storage_place - where storage S of the file begins, as place() has it; *KNOWN: that can be said. */
+static ckpt_str storage_place(const struct job *j, const struct storage *s, bool *known)
+{
+    const char *slash = strrchr(j->f->path, '/');
+    /* bounded: slash is inside the path */
+    ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
+    uint64_t at = s->src ? source_pos(s->src, s->off) : CKPT_NO_OFFSET;
+    ckpt_str shard = storage_file(s);
+    *known = at != CKPT_NO_OFFSET;
+    if (!*known)
+        return str_of("", 0);
+    return shard.len ? place(j->c->a, folder, shard, at)
+                     : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
+}
+
+/* unwanted_places - into PLACES, where the file was narrowed: storages that no row of it shows any more. */
+static ckpt_status unwanted_places(const struct job *j, map *places, ckpt_error *err)
+{
+    const struct table *t = &j->f->table;
+    bool *shown = arena_array(j->c->a, t->nstorages, sizeof *shown);
+    if (!shown)
+        return fail_memory(err);
+    for (size_t i = 0; i < t->nrows; i++)
+        if (t->rows[i].t.storage < t->nstorages)
+            shown[t->rows[i].t.storage] = true;
+    for (size_t i = 0; i < t->nstorages; i++) {
+        bool known = false;
+        ckpt_str key = shown[i] ? str_of("", 0) : storage_place(j, &t->storages[i], &known);
+        if (known && (!key.ptr || !map_put(places, key, 1, NULL)))
+            return fail_memory(err);
+    }
+    return CKPT_OK;
+}
+
 /* checked_places - the storages whose CRC-32 was found to be right. */
 static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *err)
 {
     const struct table *t = &j->f->table;
-    const char *slash = strrchr(j->f->path, '/');
-    /* bounded: slash is inside the path */
-    ckpt_str folder = str_of(j->f->path, slash ? (size_t)(slash - j->f->path) + 1 : 0);
     for (size_t i = 0; i < t->nstorages; i++) {
         const struct storage *s = &t->storages[i];
         if (!s->has_crc || !s->crc_checked || j->bad_crc[i] || !s->src)
             continue;
-        uint64_t at = source_pos(s->src, s->off);
-        if (at == CKPT_NO_OFFSET)
+        bool known;
+        ckpt_str key = storage_place(j, s, &known);
+        if (!known)
             continue;
-        ckpt_str shard = storage_file(s);
-        ckpt_str key = shard.len ? place(j->c->a, folder, shard, at)
-                                 : place(j->c->a, str_of("", 0), str_c(j->f->path), at);
         if (!key.ptr || !map_put(places, key, 1, NULL))
             return fail_memory(err);
     }
@@ -245,6 +274,8 @@ static ckpt_status unread(const struct job *j, struct record **out, size_t *n, c
     ckpt_status st = places && *out ? CKPT_OK : fail_memory(err);
     if (st == CKPT_OK && j->n)
         st = checked_places(j, places, err);
+    if (st == CKPT_OK && j->f && j->f->narrowed)
+        st = unwanted_places(j, places, err);
     for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
         const struct record *r = &c->records[i];
         ckpt_str key = place(c->a, str_of("", 0), str_c(r->path), r->at);

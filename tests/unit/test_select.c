@@ -68,6 +68,48 @@ static void a_root_cuts_names(void)
     done(p);
 }
 
+/* A root may end in a common prefix of keys; _metadata goes with them. */
+static void a_root_may_be_a_prefix(void)
+{
+    ckpt_plan *p = plan_of(flat_open("{\"enc.a.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                                     "\"encoder.w\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[1,2]}}",
+                                     "xy", 2));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "enc", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "a.w");
+    done(p);
+    p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.bn", NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), "weight,bias,running_mean,running_var,num_batches_tracked");
+    done(p);
+}
+
+static void a_glob_takes_containers(void)
+{
+    ckpt_error err;
+    ckpt_plan *p = plan_of(corpus_open("torch/t26/general_checkpoint.tar"));
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "optimizer_state_dict", NULL), CKPT_OK);
+    CU_ASSERT(ckpt_plan_tensor_count(p) == 10 && p->notices.n == 0);
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "ep?ch", &err), CKPT_ENOTFOUND); /* a value goes by its whole name */
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "epoch", NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_drop(p, "model_state_dict.*", NULL), CKPT_OK);
+    CU_ASSERT(p->notices.n == 1 && strstr(p->notices.text[0], "\"model_state_dict\" is left empty"));
+    done(p);
+}
+
+static void a_file_may_be_narrowed(void)
+{
+    static const char *const globs[] = {"*weight", "!fc*"};
+    ckpt_plan *p;
+    ckpt_file *f = corpus_open("torch/t26/general_checkpoint.tar");
+    CU_ASSERT_EQUAL(ckpt_file_narrow(f, "nowhere", NULL, 0, NULL), CKPT_ENOTFOUND);
+    CU_ASSERT_EQUAL(ckpt_file_narrow(f, "auto", globs, 2, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 2);
+    CU_ASSERT(str_is(tensor_at(f, 0).name, "conv.weight") && tensor_at(f, 0).npath == 1);
+    CU_ASSERT(ckpt_leaf_count(f) == 0 && ckpt_tensor_find(f, STR_LIT("bn.weight")) == 1);
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_EUSAGE);
+    flat_close();
+}
+
 static void a_wrong_root_is_explained(void)
 {
     ckpt_error err;
@@ -134,6 +176,9 @@ void suite_select(void)
 {
     UNIT(auto_finds_the_weights);
     UNIT(a_root_cuts_names);
+    UNIT(a_root_may_be_a_prefix);
+    UNIT(a_glob_takes_containers);
+    UNIT(a_file_may_be_narrowed);
     UNIT(a_wrong_root_is_explained);
     UNIT(globs_narrow_and_widen);
     UNIT(globs_see_the_new_names);

@@ -1,0 +1,17 @@
+# --root means the same in ls, hash, stat, diff, verify and convert; -g matches the names below it.
+root=state_dict.module.fc
+ckpt ls --root $root data/train.pt
+ckpt ls --root state_dict -g 'module.fc*' data/train.pt
+ckpt ls --root auto --values -g '*fc*' data/train.pt
+ckpt ls --json --root $root -g weight data/train.pt | grep -o '"name":"weight","path":\["weight"\]'
+ckpt stat --tsv --root $root data/train.pt | cut -f 1
+ckpt hash --root $root data/train.pt | cut -d ' ' -f 2-
+ckpt convert -q --root $root data/train.pt fc.safetensors
+[ "$(ckpt hash -t --root $root data/train.pt | cut -c 1-64)" = "$(ckpt hash -t fc.safetensors | cut -c 1-64)" ] && echo same
+ckpt diff --root $root data/train.pt fc.safetensors
+ckpt hash -g '*fc.bias' data/train.pt | cut -d ' ' -f 2-
+ckpt hash -g nothing data/train.pt; echo $?
+ckpt verify --root $root --write-manifest m.txt data/train.pt; cut -d ' ' -f 3- m.txt | tail -n 2
+ckpt verify --manifest m.txt fc.safetensors
+ckpt verify --finite -g '*fc*' data/train.pt
+for c in ls hash stat verify; do ckpt $c --root nowhere data/train.pt; echo $?; done
