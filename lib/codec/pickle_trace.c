@@ -31,8 +31,7 @@
 #include "codec/trace_payload.h"
 #include "codec/tracer.h"
 
-#define KEEP_ITEMS 48u  /* of a container: more than any report shows */
-#define KEEP_ARGS  256u /* of a tuple */
+#define KEEP_ITEMS 256u /* of a container: more than any report shows */
 
 #define bad(t, ...) tracer_stop(t, CKPT_EFORMAT, __VA_ARGS__)
 
@@ -56,18 +55,17 @@ static const trace_ref *items_from(const struct tracer *t, size_t from)
 }
 
 /* taken - the items from FROM on the stack up are those of V now. */
-static bool taken(struct tracer *t, struct trace_node *v, size_t from, uint32_t most)
+static bool taken(struct tracer *t, struct trace_node *v, size_t from)
 {
     const trace_ref *items = items_from(t, from);
-    return v && node_held(t, items, t->top - from) && node_add(t, v, items, t->top - from, most);
+    return v && node_held(t, items, t->top - from) && node_add(t, v, items, t->top - from, KEEP_ITEMS);
 }
 
 /* gathered - the items from FROM on the stack up, as one node in their place. */
 static bool gathered(struct tracer *t, enum trace_kind kind, size_t from)
 {
     struct trace_node *v = node_new(t, kind);
-    uint32_t most = kind == TRACE_TUPLE ? KEEP_ARGS : KEEP_ITEMS;
-    if (!taken(t, v, from, most))
+    if (!taken(t, v, from))
         return false;
     t->top = from;
     return push(t, node_ref(v));
@@ -270,7 +268,7 @@ static bool instance(struct tracer *t, trace_ref klass)
         from++;
     }
     struct trace_node *args = node_new(t, TRACE_TUPLE);
-    if (!taken(t, args, from, KEEP_ARGS))
+    if (!taken(t, args, from))
         return false;
     t->top = t->op == PICKLE_OBJ ? from - 1 : from;
     return call(t, klass, node_ref(args), 0);

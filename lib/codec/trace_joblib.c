@@ -1,24 +1,19 @@
 /*
  * trace_joblib.c - an array in a pickle of joblib.dump (joblib/numpy_pickle.py):
- *   joblib.numpy_pickle.NumpyArrayWrapper NEWOBJ, then BUILD of a dict with subclass, shape, order, dtype,
- *     allow_mmap, numpy_array_alignment_bytes (since 1.2)
- *   1    since 1.2: how many bytes of padding follow, and those
- *   …    the elements; where the dtype holds objects, instead of both a pickle of the whole array
- *   …    the pickle goes on
- * pickle.load knows nothing of that and takes the same bytes for opcodes: readers choose.
+ * joblib.numpy_pickle.NumpyArrayWrapper NEWOBJ, then BUILD of a dict with subclass, shape, order, dtype,
+ * allow_mmap, numpy_array_alignment_bytes (since 1.2) 1 since 1.2: how many bytes of padding follow, and
+ * those … the elements; where the dtype holds objects, instead of both a pickle of the whole array … the
+ * pickle goes on pickle.load knows nothing of that and takes the same bytes for opcodes: readers choose.
  *
- * The dtype is numpy.dtype("f8", False, True) with a BUILD of (version, byte order, subdtype, names, fields,
- * size, alignment, flags, …), numpy/_core/src/multiarray/descriptor.c: of texts and structures the size in
- * there counts, and bit 0 of the flags says that there are objects. What is spelled in any other way might
- * be read in any other way, and is not passed over.
+ * What the dtype is (core/trace_dtype.c) tells how many bytes an element has, and whether there are objects.
+ * What is spelled in any other way than joblib does might be read in any other way, and is not passed over.
  */
 #include "codec/trace_joblib.h"
 
 #include "base/checked.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
-
-#define HAS_OBJECTS 1
+#include "core/trace_dtype.h"
 
 enum joblib {
     JOBLIB_NONE,    /* no wrapper of joblib's, or the tracer failed, which is in it */
@@ -31,13 +26,6 @@ static bool named(trace_ref r, const char *module, const char *name)
 {
     const struct trace_global *g = trace_global(r);
     return g && g->literal && str_is(g->module, module) && str_is(g->name, name);
-}
-
-/* called - the call node R when it calls MODULE.NAME; NULL. */
-static const struct trace_node *called(trace_ref r, const char *module, const char *name)
-{
-    const struct trace_node *n = trace_node(r);
-    return n && n->kind == TRACE_CALL && named(n->items[0], module, name) ? n : NULL;
 }
 
 static const struct trace_node *tuple_of(trace_ref r)
@@ -68,51 +56,20 @@ static ckpt_str text(struct tracer *t, trace_ref r, char *out, size_t cap)
     return str_of(out, st == CKPT_OK ? n : 0);
 }
 
-/* digits - the size in "f8". */
-static bool digits(ckpt_str s, uint64_t *n)
-{
-    *n = 0;
-    for (size_t i = 0; i < s.len; i++)
-        if (s.ptr[i] < '0' || s.ptr[i] > '9' || !checked_mul(*n, 10, n) ||
-            !checked_add(*n, (uint64_t)(s.ptr[i] - '0'), n))
-            return false;
-    return s.len > 0;
-}
-
-/* item_size - of the dtype D, made by ARGS and then changed once by STATE. */
-static enum joblib item_size(struct tracer *t, const struct trace_node *args, const struct trace_node *state,
-                             uint64_t *size)
-{
-    char spelled[32];
-    int64_t stated, flags;
-    ckpt_str s = text(t, args->items[0], spelled, sizeof spelled);
-    if (!s.len || s.len == sizeof spelled || !is_none(state->items[2]) ||
-        !integer(t, state->items[5], &stated) || !integer(t, state->items[7], &flags))
-        return JOBLIB_UNCLEAR;
-    bool plain = is_none(state->items[3]) && is_none(state->items[4]);
-    switch (s.ptr[0]) {
-    case 'O': return flags & HAS_OBJECTS && plain ? JOBLIB_OBJECTS : JOBLIB_UNCLEAR;
-    case 'S':
-    case 'U':
-    case 'V':
-        *size = (uint64_t)stated;
-        if (stated < 0 || (s.ptr[0] != 'V' && (!plain || flags & HAS_OBJECTS)))
-            return JOBLIB_UNCLEAR;
-        return flags & HAS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
-    default:
-        return strchr("biufcmM", s.ptr[0]) && digits(str_skip(s, 1), size) && plain && !(flags & HAS_OBJECTS)
-                   ? JOBLIB_NUMBERS
-                   : JOBLIB_UNCLEAR;
-    }
-}
-
 static enum joblib dtype(struct tracer *t, trace_ref r, uint64_t *size)
 {
-    const struct trace_node *d = called(r, "numpy", "dtype");
-    if (!d || d->n != 4) /* callable, arguments, no keywords, one state */
+    struct trace_dtype d;
+    const struct trace_node *n = trace_calls(r, "numpy", "dtype");
+    ckpt_status st = trace_dtype(&t->t, r, 0, t->a, &d, t->err);
+    *size = d.size;
+    if (st != CKPT_OK) {
+        t->status = arena_full(t->a) ? CKPT_ELIMIT : st;
         return JOBLIB_UNCLEAR;
-    const struct trace_node *args = tuple_of(d->items[1]), *state = tuple_of(d->items[3]);
-    return args && args->n && state && state->n >= 8 ? item_size(t, args, state, size) : JOBLIB_UNCLEAR;
+    }
+    bool plain = n && n->n == 4 && !d.odd && !d.subarray; /* callable, arguments, no keywords, one state */
+    if (!plain || d.holds == HOLDS_UNKNOWN || (d.holds == HOLDS_NUMBERS && d.size == UINT64_MAX))
+        return JOBLIB_UNCLEAR;
+    return d.holds == HOLDS_OBJECTS ? JOBLIB_OBJECTS : JOBLIB_NUMBERS;
 }
 
 static bool shape(struct tracer *t, trace_ref r, uint64_t *count)
@@ -129,7 +86,7 @@ static bool shape(struct tracer *t, trace_ref r, uint64_t *count)
 /* wrapped - what follows the BUILD that gives TARGET its STATE. */
 static enum joblib wrapped(struct tracer *t, trace_ref target, trace_ref state, uint64_t *bytes, bool *padded)
 {
-    const struct trace_node *w = called(target, "joblib.numpy_pickle", "NumpyArrayWrapper");
+    const struct trace_node *w = trace_calls(target, "joblib.numpy_pickle", "NumpyArrayWrapper");
     const struct trace_node *s = trace_node(state);
     uint64_t size = 0, count = 0;
     enum joblib kind = JOBLIB_UNCLEAR;
@@ -178,6 +135,15 @@ static bool objects(struct tracer *t)
     return t->status == CKPT_OK;
 }
 
+/* alone - tells of the bytes from here on, which whoever takes the array for one of objects reads as a
+ * pickle. */
+static bool alone(struct tracer *t)
+{
+    struct trace_payload v = {.start = here(t), .size = left(t), .as = TRACE_AS_BYTES, .pickle = true};
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .payload = &v};
+    return !t->o->payloads || tracer_tell(t, &s);
+}
+
 bool joblib_pass(struct tracer *t, trace_ref target, trace_ref state)
 {
     uint64_t bytes = 0;
@@ -201,7 +167,7 @@ bool joblib_pass(struct tracer *t, trace_ref target, trace_ref state)
         t->out->array = here(t);
     uint64_t from = here(t);
     const unsigned char *pad = padded ? take(t, 1) : NULL;
-    bool there = (!padded || (pad && tracer_skip(t, *pad, true))) && tracer_skip(t, bytes, true);
+    bool there = (!padded || (pad && tracer_skip(t, *pad, true))) && alone(t) && tracer_skip(t, bytes, true);
     t->out->array_bytes += here(t) - from; /* bounded: it only moves on */
     return there;
 }

@@ -36,6 +36,7 @@ struct trace_global {
     uint8_t protocol; /* at that point: below 3, names of Python 2 are mapped; from 4 on, dots are followed */
     bool literal;     /* false: an operand of STACK_GLOBAL was no constant */
     int32_t verdict;  /* whoever judges it keeps the answer here; -1: not judged */
+    ckpt_str python3[2]; /* and what module and name are there */
 };
 
 enum trace_what {
@@ -45,9 +46,9 @@ enum trace_what {
     TRACE_STEP_PERSID, /* subject: the id */
     TRACE_STEP_EXTENSION,
     TRACE_STEP_BUFFER,
-    TRACE_STEP_MEMO,  /* an entry is put again */
-    TRACE_STEP_FRAME, /* an argument or a frame crosses the end of a frame */
-    TRACE_STEP_LEFT,  /* number: items that lie on the stack at STOP */
+    TRACE_STEP_MEMO,   /* an entry is put again */
+    TRACE_STEP_FRAME,  /* an argument or a frame crosses the end of a frame */
+    TRACE_STEP_LEFT,   /* number: items that lie on the stack at STOP */
     TRACE_STEP_HELD,   /* subject: a global in a value or the result, not called there */
     TRACE_STEP_DROP,   /* POP of a call's result that nothing else has; subject: the call */
     TRACE_STEP_PAYLOAD /* subject: a text or bytes that may be a file; see payload */

@@ -289,6 +289,13 @@ static bool runs(const struct scanner *x, source *src, uint64_t pos, uint64_t en
     struct trace_options o = {.left = &x->s->opcodes_left, .step = try_step, .user = &t};
     unsigned char last = 0;
     ckpt_status st = pickle_trace(src, pos, end, &o, e, why);
+    if (e->framed_differs && st != CKPT_ENOMEM && st != CKPT_EIO) {
+        struct trace_end other; /* of a loader that reads other opcodes */
+        ckpt_error ignored;
+        o.framed = true;
+        ckpt_status again = pickle_trace(src, pos, end, &o, &other, &ignored);
+        (void)scan_failed(x->s, again, &ignored);
+    }
     if (scan_failed(x->s, st, why))
         return false;
     bool acts = t.calls > 0 || t.suspect || (x->promised && t.imports && !t.odd);

@@ -309,7 +309,8 @@ static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ck
 static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_error *err)
 {
     source *src = NULL;
-    ckpt_str where = scan_join(r->x, r->where, v->name);
+    /* an entry that the end of the directory cuts has no name */
+    ckpt_str where = scan_join(r->x, r->where, v->name.ptr ? v->name : str_of("", 0));
     if (!where.ptr)
         return fail_memory(err);
     if (!v->reachable || v->csize == 0)
@@ -523,7 +524,13 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
 static ckpt_status strays(struct archive *r, bool guest, ckpt_error *err)
 {
     source *src = r->z.src;
-    ckpt_status st = guest ? CKPT_OK : scan_stray(r->x, src, r->where, 0, r->z.first, err);
+    char begin[2] = "PK";
+    uint64_t before = r->z.first; /* 0, too, where the directory leads to no member */
+    if (before == 0 && src->size >= sizeof begin && !scan_read(r->x->s, src, 0, begin, sizeof begin))
+        return CKPT_OK; /* kept, and reported when all is done */
+    if (memcmp(begin, "PK", sizeof begin) != 0)
+        before = src->size;
+    ckpt_status st = guest ? CKPT_OK : scan_stray(r->x, src, r->where, 0, before, err);
     if (st == CKPT_OK && r->z.end && !guest)
         st = scan_stray(r->x, src, r->where, r->z.end, src->size, err);
     for (size_t i = 0; st == CKPT_OK && i < r->nstrays; i++) {

@@ -20,6 +20,7 @@
 
 #include "base/map.h"
 #include "core/python2.h"
+#include "op/scan_numpy.h"
 #include "op/scan_objects.h"
 #include "op/weights_only.h"
 
@@ -41,6 +42,7 @@ struct judge {
     arena *names;
     map *called, *imported; /* names on no list: called somewhere, told as imported */
     map *payloads;          /* constants that are scanned by themselves */
+    struct numpy_judge numpy;
     map *results, *dropped; /* calls by their nodes, to their numbers; numbers of those dropped at once */
 };
 
@@ -53,6 +55,8 @@ struct pair {
 /* modern - the pair as Python 3 imports it. */
 static struct pair modern(const struct trace_global *g)
 {
+    if (g->verdict >= 0 && g->python3[0].ptr)
+        return (struct pair){g->python3[0], g->python3[1]};
     struct pair p = {g->module, g->name};
     if (g->protocol < 3)
         (void)python2_translate(&p.module, &p.name);
@@ -107,8 +111,12 @@ ckpt_scan_verdict scan_name_verdict(ckpt_str module, ckpt_str name)
 static ckpt_scan_verdict verdict_of(const struct trace_global *g)
 {
     struct trace_global *cache = (struct trace_global *)(uintptr_t)g; /* its verdict is ours */
-    if (cache->verdict < 0)
+    if (cache->verdict < 0) {
+        struct pair p = modern(g);
         cache->verdict = (int32_t)judge_name(g);
+        cache->python3[0] = p.module;
+        cache->python3[1] = p.name;
+    }
     return (ckpt_scan_verdict)cache->verdict;
 }
 
@@ -272,6 +280,16 @@ static const struct trace_global *called(struct scan *to, const struct trace_ste
     return id && text_is(to, s, item(id, 0), "module") ? trace_global(item(id, 1)) : trace_global(callable);
 }
 
+/* of_numbers - *WHY: what speaks against an array of numpy that the call of G makes. False: it cannot be
+ * read. */
+static bool of_numbers(struct judge *j, const struct trace_step *s, const struct trace_global *g,
+                       const char **why)
+{
+    struct pair p = modern(g);
+    ckpt_status st = numpy_call(&j->numpy, s, p.module, p.name, why);
+    return st == CKPT_OK || !scan_failed(j->s, st, &j->numpy.err);
+}
+
 static bool call(struct judge *j, const struct trace_step *s)
 {
     const struct trace_node *c = trace_node(s->subject);
@@ -283,10 +301,13 @@ static bool call(struct judge *j, const struct trace_step *s)
         v = CKPT_SCAN_ALLOW_LISTED;
     const char *why = g ? NULL : "calls what another call returned, or what is not in the file";
     const ckpt_scan_rule *rule = rule_for(v);
-    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual_all(j->s, s, g, args)) != NULL) {
+    if (v == CKPT_SCAN_ALLOW_LISTED && (why = unusual_all(j->s, s, g, args)) != NULL)
         rule = scan_rule(SCAN_PKL005);
-        v = rule->verdict;
-    }
+    else if (v == CKPT_SCAN_ALLOW_LISTED && !of_numbers(j, s, g, &why))
+        return false;
+    else if (why && g)
+        rule = scan_rule(SCAN_PKL014);
+    v = rule && v == CKPT_SCAN_ALLOW_LISTED ? rule->verdict : v;
     if (!j->telling) {
         j->worth = j->worth || rule;
         if (j->s->opts->all_calls && s->number < RESULTS &&
@@ -372,11 +393,18 @@ static bool change(struct judge *j, const struct trace_step *s)
     if (n && (n->kind == TRACE_OPAQUE || n->kind == TRACE_PERSID))
         return finding(j, s, SCAN_PKL004, NULL, s->with, "changes an object that is not in the file");
     g = n && n->kind == TRACE_CALL ? called(j->s, s, n->items[0]) : NULL;
+    if (n && n->n > 3) /* callable, arguments, keywords: no pickler changes what has got its state */
+        return finding(j, s, SCAN_PKL003, g, s->with,
+                       "changes it once more after BUILD: that may call what its state holds");
     if (!g || verdict_of(g) != CKPT_SCAN_ALLOW_LISTED)
         return true; /* the call is a finding */
     struct pair p = modern(g);
-    const char *why = object_change(s, n, p.module, p.name);
-    return !why || finding(j, s, SCAN_PKL003, g, s->with, why);
+    const char *why = object_change(s, n, p.module, p.name), *odd;
+    ckpt_status st = numpy_change(&j->numpy, s, p.module, p.name, &odd);
+    if (st != CKPT_OK)
+        return !scan_failed(j->s, st, &j->numpy.err);
+    return (!why || finding(j, s, SCAN_PKL003, g, s->with, why)) &&
+           (!odd || j->p.plain || finding(j, s, SCAN_PKL014, g, s->with, odd)); /* reported once */
 }
 
 /* names_tensor - is the constant R an id of torch? A number or digits, of 0.1; of protocol 0, which knows
@@ -465,6 +493,7 @@ static ckpt_status begin(void *user, const struct scan_pickle *p, bool tell, uin
     j->telling = tell;
     j->error_offset = error_offset;
     j->told = 0;
+    j->numpy.dtype = NULL;
     if (tell)
         return CKPT_OK;
     forget(j);

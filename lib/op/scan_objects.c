@@ -42,8 +42,6 @@ static bool with_attributes(const struct trace_node *n, ckpt_str name)
 const char *object_change(const struct trace_step *s, const struct trace_node *n, ckpt_str module,
                           ckpt_str name)
 {
-    if (n->n > 3) /* callable, arguments, keywords */
-        return "changes it once more after BUILD: that may call what its state holds";
     if (s->opcode == 'b')
         return with_attributes(n, name)
                    ? "gives it a state after its arguments gave it attributes: that may call one of them"

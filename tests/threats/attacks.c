@@ -3,6 +3,7 @@
  * EXIT and RULE are what `ckpt scan` must answer ("-": no finding at all); LOADER is what oracle.py reads it
  * with: pickle, one after the other to the end of the file, or "-". Nothing here is run, by anyone: names
  * are names. */
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -97,6 +98,34 @@ static const struct attack attacks[] = {
     EVIL("old-payload", "payload_string_line.pkl", "PKL002", "S'cos\\nsystem\\n(S\"id\"\\ntR.'\n."),
     EVIL("old-payload", "payload_octal_line.pkl", "PKL002", "S'\\200\\002cos\\nsystem\\n(S\"id\"\\ntR.'\n."),
     EVIL("old-payload", "payload_in_stream.pkl", "PKL002", "\x80\x03" LOADS "C\x24" MAGIC CALL_2 "\x85R."),
+
+    /* dtypes that numpy reads otherwise than they look */
+    EVIL("numpy-flags", "numpy_object_flags.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "O8", STATE("\x03", "\x08", "\0")), EIGHT)),
+    EVIL("numpy-flags", "numpy_object_partly.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x01")), EIGHT)),
+    EVIL("numpy-flags", "numpy_object_bytes.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "O8", STATE("\x03", "\x08", "\x3f")), EIGHT)),
+    EVIL("numpy-flags", "numpy_number_flags.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "f8", STATE("\x03", "\x08", "\x3f")), EIGHT)),
+    EVIL("numpy-flags", "numpy_old_state.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "V8", STATE("\x02", "\x08", "\x10")), EIGHT)),
+    EVIL("numpy-flags", "numpy_fields.pkl", "PKL014",
+         ARRAY(DTYPE("\x02", "V8",
+                     "K\x03U\x01|NU\x01"
+                     "a\x85}U\x01"
+                     "acnumpy\ndtype\nU\x02O8\x89\x88\x87RK\0\x86sJ\x08\0\0\0J\1\0\0\0K\0"),
+               EIGHT)),
+    EVIL("numpy-flags", "numpy_spelled.pkl", "PKL014",
+         ARRAY(DTYPE("\x05", "O,f4,", STATE("\x03", "\x08", "\0")), EIGHT)),
+    EVIL("numpy-flags", "numpy_scalar.pkl", "PKL014",
+         "\x80\x02"
+         "cnumpy.core.multiarray\nscalar\n" DTYPE("\x02", "O8", STATE("\x03", "\x08", "\0")) EIGHT "\x86R."),
+    EVIL("numpy-flags", "numpy_frombuffer.pkl", "PKL014",
+         "\x80\x02"
+         "cnumpy._core.numeric\n_frombuffer\n(" EIGHT DTYPE("\x02", "O8",
+                                                            STATE("\x03", "\x08", "\0")) "K\x01\x85U\x01"
+                                                                                         "CtR."),
 
     /* how calls are spelled */
     EVIL("opcode", "call_reduce.pkl", "PKL002", CALL_2),
@@ -249,6 +278,170 @@ static void rows(void)
     keep("row", "row_lists.txt", 1, "PKL002", "pickle");
 }
 
+/* ------------------------------------------------------------ containers */
+
+static void number(uint64_t v, unsigned bytes)
+{
+    for (unsigned i = 0; i < bytes; i++) {
+        unsigned char b = (unsigned char)(v >> 8 * i);
+        put(&b, 1);
+    }
+}
+
+static uint32_t crc(const char *b, size_t n)
+{
+    uint32_t c = 0xffffffff;
+    for (size_t i = 0; i < n; i++) {
+        c ^= (unsigned char)b[i];
+        for (int k = 0; k < 8; k++)
+            c = c >> 1 ^ (c & 1 ? 0xedb88320 : 0);
+    }
+    return ~c;
+}
+
+/* record - the fields that both headers of a zip member have. */
+static void record(const char *name, const char *bytes, size_t n)
+{
+    number(20, 2);
+    number(0, 8); /* flags, stored, time, date */
+    number(crc(bytes, n), 4);
+    number(n, 4);
+    number(n, 4);
+    number(strlen(name), 2);
+    number(0, 2);
+}
+
+/* zip - an archive of one stored member, with COMMENT; offsets count from BASE on. */
+static void zip(const char *name, const char *bytes, size_t n, const char *comment, size_t base)
+{
+    size_t start = size, directory;
+    text("PK\3\4");
+    record(name, bytes, n);
+    text(name);
+    put(bytes, n);
+    directory = size;
+    text("PK\1\2");
+    number(20, 2);
+    record(name, bytes, n);
+    number(0, 10); /* comment, disk, attributes */
+    number(start - base, 4);
+    text(name);
+    size_t end = size;
+    text("PK\5\6");
+    number(0, 4);
+    number(1, 2);
+    number(1, 2);
+    number(end - directory, 4);
+    number(directory - base, 4);
+    number(strlen(comment), 2);
+    text(comment);
+}
+#define ZIP(name, bytes, comment, base) zip(name, bytes, sizeof(bytes) - 1, comment, base)
+
+#define HEADER "{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]}}"
+
+static void safetensors(void)
+{
+    number(sizeof HEADER - 1, 8);
+    text(HEADER "x");
+}
+
+/* skip - SHORT_BINSTRING, N bytes in all. */
+static void skip(size_t n)
+{
+    char length = (char)(n - 2);
+    text("U");
+    put(&length, 1);
+    many(n - 2, "x");
+}
+
+/* The length of a header begins with 58 LL LL 00: BINUNICODE. From inside of a text of the metadata on,
+ * SHORT_BINSTRINGs of 126 bytes lead to the data. */
+static void polyglot(void)
+{
+    enum { COVERED = 32, LENGTH = 0x58 + 256 * COVERED, FILLER = 80 };
+    char tail[80];
+    int n = snprintf(tail, sizeof tail,
+                     "\"},\"a\":{\"dtype\":\"U8\",\"shape\":[%d],\"data_offsets\":[0,%d]}}",
+                     FILLER + (int)sizeof CALL - 1, FILLER + (int)sizeof CALL - 1);
+    number(LENGTH, 8);
+    text("{\"__metadata__\":{\"k\":\"");
+    many(5 + COVERED - size, "x");
+    size_t left = 8 + LENGTH - (size_t)n - 2 - size; /* the last one goes over the end of the header */
+    for (; left > 256; left -= 128)
+        skip(128);
+    skip(left / 2);
+    skip(left - left / 2);
+    text("U~");
+    size_t begin = size + 126;
+    text(tail);
+    size_t data = size;
+    many(begin - size, "x");
+    text(CALL);
+    many(data + FILLER + sizeof CALL - 1 - size, "x");
+    keep("polyglot", "polyglot.safetensors", 1, "PKL002", "pickle");
+}
+
+/* A zlib stream of characters alone: a stored block of 0x4020 bytes. */
+static void letters(void)
+{
+    text("\x78\x5e"
+         "a\x20\x40\xdf\xbf" CALL);
+    many(0x4020 - (sizeof CALL - 1), "x");
+    text("abcd");
+    keep("zlib-text", "zlib_text.joblib", 1, "PKL002", "-");
+}
+
+static void tails(void)
+{
+    static const char npy[] = "\x93NUMPY\1\0\x46\0{'descr': '|u1', 'fortran_order': False, 'shape': (1,), }";
+    safetensors();
+    ZIP("archive/data.pkl", CALL_2, "", size);
+    keep("zip-tail", "tail.safetensors", 1, "PKL002", "-");
+    safetensors();
+    ZIP("archive/data.pkl", CALL_2, "a comment", 0);
+    keep("zip-tail", "tail_comment.safetensors", 1, "PKL002", "-");
+    put(npy, sizeof npy - 1);
+    many(80 - 1 - size, " ");
+    text("\nx");
+    ZIP("archive/data.pkl", CALL_2, "a comment", 0);
+    keep("zip-tail", "tail.npy", 1, "PKL002", "-");
+    text("\x80\2N.");
+    ZIP("data.pkl", CALL_2, "a comment", 0);
+    keep("zip-tail", "tail.pkl", 1, "PKL002", "-");
+    put(CALL_2, sizeof CALL_2 - 1);
+    ZIP("archive/readme", "text\n", "", 0);
+    keep("zip-front", "front.pt", 1, "PKL002", "pickle");
+}
+
+static void members(void)
+{
+    ZIP("archive/data.pkl", CALL_2, "", 0);
+    keep("member", "member.pt", 1, "PKL002", "-");
+    ZIP("readme.txt", CALL, "", 0);
+    keep("member", "member_text.zip", 1, "PKL002", "-");
+    /* gzip, a stored block */
+    put("\x1f\x8b\x08\0\0\0\0\0\0\3\1", 11);
+    number(sizeof CALL_2 - 1, 2);
+    number(0xffff - (sizeof CALL_2 - 1), 2);
+    put(CALL_2, sizeof CALL_2 - 1);
+    number(crc(CALL_2, sizeof CALL_2 - 1), 4);
+    number(sizeof CALL_2 - 1, 4);
+    keep("member", "member.joblib", 1, "PKL002", "-");
+    text("\x93NUMPY\1");
+    number(0, 1);
+    number(70, 2);
+    text("{'descr': '|O', 'fortran_order': False, 'shape': (1,), }");
+    many(80 - 1 - size, " ");
+    text("\n");
+    put(CALL_2, sizeof CALL_2 - 1);
+    keep("member", "member.npy", 1, "PKL002", "-");
+    safetensors();
+    keep("control", "sound.safetensors", 0, "-", "-");
+    ZIP("readme.txt", "text\n", "", 0);
+    keep("control", "sound.zip", 0, "-", "-");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -263,5 +456,9 @@ int main(int argc, char **argv)
     }
     long_lines();
     rows();
+    polyglot();
+    letters();
+    tails();
+    members();
     return failed || fflush(stdout) != 0;
 }

@@ -27,6 +27,11 @@
     "56789abcdefghijklmno"
 #define SOUND DUMP(NDARRAY TWO ORDER F4 MMAP) DATA "."
 
+#define UNCLEAR(bytes)                                                                                       \
+    {                                                                                                        \
+        bytes, sizeof(bytes) - 1                                                                             \
+    }
+
 static struct scanned scan(ckpt_str bytes) { return scan_these(bytes.ptr, bytes.len, 0); }
 
 static void numbers_are_passed_over(void)
@@ -62,7 +67,6 @@ static void numbers_are_passed_over(void)
 static void sizes_that_are_not_stated_plainly_end_it(void)
 {
     static const ckpt_str unclear[] = {
-#define UNCLEAR(bytes) {bytes, sizeof(bytes) - 1}
         UNCLEAR(WRAPPER "Nb."), /* no dict */
         UNCLEAR(WRAPPER "]b."),
         UNCLEAR(WRAPPER "}b}b."),  /* two states */
@@ -152,8 +156,9 @@ static void arrays_that_run_are_told(void)
                                                       "true \x85R0N0N"
                                                       "."));
     enum { ARRAY = sizeof(DUMP(NDARRAY TWO F4)) - 1 };
-    SAYS(s, 2, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
-    SAYS(s, 2, "PKL002", ARRAY + 19, "");
+    SAYS(s, 3, "FMT004", ARRAY, "what joblib.load takes for an array, pickle.load takes for opcodes");
+    SAYS(s, 3, "PKL002", ARRAY + 19, "");
+    SAYS(s, 3, "PKL002", 19, ""); /* and whoever takes it for one of objects begins there */
     CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(s.result.in_tensors, 24);
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnumpy\nmeans\n0N0N0N0N0N0"
@@ -162,6 +167,18 @@ static void arrays_that_run_are_told(void)
     s = scan(TEXT(DUMP(NDARRAY TWO F4) "cnum py\nme\n0N0N0N0N0N0N0"
                                        ".")); /* one that may well be chance */
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0);
+}
+
+/* With an empty stack and memo they may call where they fail with what came before. */
+static void arrays_that_run_alone_are_told(void)
+{
+    struct scanned s = scan(TEXT(DUMP(NDARRAY TWO F4) "]p000\ncos\nsystem\n(K\1tR0."
+                                                      "."));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+    s = scan(TEXT(DUMP(NDARRAY TWO F4 PADDED "K\x10") "\x01x"
+                                                      "]p000\ncos\nsystem\n(K\1tR0."
+                                                      "."));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
 }
 
 #define OBJECTS DTYPE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f"))
@@ -177,9 +194,75 @@ static void objects_are_a_pickle_of_their_own(void)
     SAYS(s, 2, "PKL002", INNER + 18, "");
     s = scan(TEXT(DUMP(NDARRAY TWO OBJECTS) "\x80\x03](K\1"));
     SAYS(s, 1, "PKL006", INNER + 6, "the pickle ends without STOP");
-    s = scan(
-        TEXT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "V8"), "K\x03U\x01|N)}K\x08K\x01K\x3f")) "\x80\x03].."));
+    s = scan(TEXT(DUMP(NDARRAY TWO DTYPE(ARGS("\x02", "V8"), "K\x03U\x01|NU\x01"
+                                                             "a\x85}U\x01"
+                                                             "acnumpy\ndtype\nU\x02O8\x85RK\0\x86s"
+                                                             "K\x08K\x01K\x1b")) "\x80\x03].."));
     CU_ASSERT(s.status == CKPT_OK && s.findings == 0 && s.result.accounted == s.result.bytes);
+}
+
+/* An array of numpy alone: of eight bytes, or of a list. */
+#define BYTES8 KEY("\x08", "AAAAAAAA")
+#define ARRAY(dtype, data)                                                                                   \
+    "\x80\x02"                                                                                               \
+    "cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\0\x85U\x01"                                   \
+    "btR(K\x01K\x01\x85" dtype "\x89" data "tb."
+#define MADE(args, state) "cnumpy\ndtype\n" args "R(" state "tb"
+#define FIELD(dtype, at)                                                                                     \
+    "U\x01"                                                                                                  \
+    "a\x85}U\x01"                                                                                            \
+    "a" dtype at "\x86s"
+#define PLAIN(n, spelled)     "cnumpy\ndtype\n" ARGS(n, spelled) "R"
+#define STRUCT(fields, flags) MADE(ARGS("\x02", "V8"), "K\x03U\x01|N" fields "K\x08K\x01" flags)
+
+static void dtypes_that_contradict_themselves_are_told(void)
+{
+    static const ckpt_str odd[] = {
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\0")), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x01")), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), BYTES8)), /* no list */
+        UNCLEAR(ARRAY(PLAIN("\x02", "O8"), BYTES8)),
+        UNCLEAR(ARRAY(PLAIN("\x04", "O,f4"), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), STATE("K\x08", "K\x01")), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x02U\x01<NNNK\x08K\x08K\x10"), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x05U\x01<NNNK\x08K\x08K\0"), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), "K\x03U\x01<NNNK\x08K\x08"), BYTES8)),
+        UNCLEAR(ARRAY("cnumpy\ndtype\n" ARGS("\x02", "f8") "RNb", BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\0"), "K\x1b"), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\x01"), "K\x10"), BYTES8)), /* outside */
+        UNCLEAR(ARRAY(STRUCT(FIELD(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\0"), "K\0"), "K\0"), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD("N", "K\0"), "K\x10"), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT("N}K\1K\1s", "K\x10"), BYTES8)),
+        UNCLEAR(
+            ARRAY(MADE(ARGS("\x02", "V8"), "K\x03U\x01|" PLAIN("\x02", "O8") "K\1\x85\x86NNK\x08K\x01K\0"),
+                  BYTES8)), /* a subarray of objects */
+    };
+    static const ckpt_str sound[] = {
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "f8"), STATE("K\x08", "K\0")), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "U2"), STATE("K\x08", "K\x08")), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "M8"), "K\x04U\x01<NNNK\x08K\x08K\0}"), BYTES8)),
+        UNCLEAR(ARRAY(MADE(ARGS("\x02", "O8"), STATE("K\x08", "K\x3f")), "]")),
+        UNCLEAR(ARRAY(PLAIN("\x02", "f8"), BYTES8)),
+        UNCLEAR(ARRAY(MADE("cml_dtypes\nbfloat16\n\x89\x88\x87", STATE("K\x08", "K\x70")), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "f8"), "K\0"), "K\x10"), BYTES8)),
+        UNCLEAR(ARRAY(STRUCT(FIELD(PLAIN("\x02", "O8"), "K\0"), "K\x1b"), "]")),
+        UNCLEAR(
+            ARRAY(MADE(ARGS("\x02", "V8"), "K\x03U\x01|" PLAIN("\x02", "f8") "K\1\x85\x86NNK\x08K\x01K\x10"),
+                  BYTES8)),
+    };
+    for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
+        struct scanned s = scan(odd[i]);
+        CU_ASSERT(s.findings > 0 && strcmp(s.first.id, "PKL014") == 0);
+        if (s.findings == 0 || strcmp(s.first.id, "PKL014") != 0)
+            scan_says(&s, 0, "", 0, "", (int)i);
+    }
+    for (size_t i = 0; i < sizeof sound / sizeof *sound; i++) {
+        struct scanned s = scan(sound[i]);
+        if (s.findings)
+            scan_says(&s, 0, "", 0, "", (int)(100 + i));
+        CU_ASSERT_EQUAL(s.findings, 0);
+    }
 }
 
 #define AGAIN "cjoblib.numpy_pickle\nNumpyArrayWrapper\n)\x81}(" NDARRAY TWO F4 "ub" DATA
@@ -221,6 +304,8 @@ void suite_scan_joblib(void)
     UNIT(numbers_are_passed_over);
     UNIT(what_cannot_be_seen_whole_is_unclear);
     UNIT(arrays_that_run_are_told);
+    UNIT(arrays_that_run_alone_are_told);
+    UNIT(dtypes_that_contradict_themselves_are_told);
     UNIT(objects_are_a_pickle_of_their_own);
     UNIT(arrays_may_follow_each_other);
     UNIT(arrays_that_are_not_all_there_are_told);

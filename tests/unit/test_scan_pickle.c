@@ -98,6 +98,15 @@ static void text_that_fails_as_a_pickle_is_not_clean(void)
          CKPT_NO_OFFSET, "");
 }
 
+/* A pickle without a protocol that only a loader by frames gets through. */
+static void what_runs_by_frames_alone_is_a_pickle(void)
+{
+    struct scanned s = scan(TEXT("\x95\7\0\0\0\0\0\0\0X\x08\0\0\0"
+                                 "abPPPPPPU\x14"
+                                 "cos\nsystem\n\x8c\2id\x85R.0."));
+    CU_ASSERT_EQUAL(s.result.verdict, CKPT_SCAN_KNOWN_EXEC);
+}
+
 /* What loads bytes is harmless only where it is called there and then, with bytes that are followed. */
 #define LOADS "ctorch.storage\n_load_from_bytes\n"
 
@@ -310,6 +319,7 @@ void suite_scan_pickle(void)
     UNIT(the_last_of_many_is_followed);
     UNIT(a_line_cut_by_the_end_is_a_line);
     UNIT(text_that_fails_as_a_pickle_is_not_clean);
+    UNIT(what_runs_by_frames_alone_is_a_pickle);
     UNIT(what_loads_bytes_is_not_kept);
     UNIT(objects_are_filled_as_picklers_do);
     UNIT(persistent_ids_that_are_texts_are_told);

@@ -270,6 +270,15 @@ static void overlapping_members_have_a_budget(void)
     free(m);
 }
 
+/* An entry that the end of the directory cuts has no name; what stands before the archive is followed. */
+static void directories_that_end_inside_an_entry_are_told(void)
+{
+    struct scanned s = scan_these(
+        "cos\nsystem\n(S'id'\ntR.PK\1\2\x14\0\x14\0\0\0PK\5\6\0\0\0\0\1\0\1\0\x08\0\0\0\x15\0\0\0\0\0", 51,
+        0);
+    CU_ASSERT(s.status == CKPT_OK && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
+}
+
 void suite_scan_zip(void)
 {
     UNIT(members_are_unpacked);
@@ -286,4 +295,5 @@ void suite_scan_zip(void)
     UNIT(archives_in_archives_and_rows);
     UNIT(shared_bytes_are_scanned_once);
     UNIT(overlapping_members_have_a_budget);
+    UNIT(directories_that_end_inside_an_entry_are_told);
 }
