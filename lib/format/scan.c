@@ -371,7 +371,7 @@ ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_erro
     ckpt_status st = x.a ? scan_bytes(&x, src, str_of("", 0), SCAN_FILE, &known, err) : fail_memory(err);
     if (st == CKPT_OK && !scan_suffix(&x))
         st = CKPT_ECANCELLED;
-    if (st == CKPT_OK && s->gave_up)
+    if (st == CKPT_OK && s->gave_up && !s->result->found[CKPT_SCAN_INCOMPLETE])
         st = told(
             scan_found(s, SCAN_PKL013, str_of("", 0), NULL, CKPT_NO_OFFSET,
                        "bytes that may be a pickle take more opcodes or memory to follow than a file of its "

@@ -442,6 +442,85 @@ static void members(void)
     keep("control", "sound.zip", 0, "-", "-");
 }
 
+/* What torch makes of a storage that pickle.dumps meets: two numbers, as a stream of their own. */
+static const char stream[] = MAGIC
+    "\x80\x02M\xe9\x03.\x80\x02}q\x00(X\x10\x00\x00\x00protocol_versionq\x01M\xe9\x03X\x0d\x00\x00\x00little_endianq\x02\x88X\n\x00\x00\x00type_sizesq\x03}q\x04(X\x05\x00\x00\x00shortq\x05K\x02X\x03\x00\x00\x00intq\x06K\x04X\x04\x00\x00\x00longq\x07K\x04uu.\x80\x02(X\x07\x00\x00\x00storageq\x00"
+    "ctorch\nFloatStorage\nq\x01X\x01\x00\x00\x00"
+    "0q\x02X\x03\x00\x00\x00"
+    "cpuq\x03K\x02Ntq\x04Q.\x80\x02]q\x00X\x01\x00\x00\x00"
+    "0q\x01"
+    "a.\x02\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80?\x00\x00\x00@";
+
+/* tensor - pickle.dumps of those two, in protocol 0, whose bytes are a line of UNICODE, or in protocol 1. */
+static void tensor(int protocol)
+{
+    text("ctorch._utils\n_rebuild_tensor_v2\n(" LOADS "(c_codecs\nencode\n(");
+    text(protocol ? "X" : "V");
+    size_t length = size, bytes = 0;
+    if (protocol)
+        number(0, 4);
+    for (size_t i = 0; i + 1 < sizeof stream; i++) {
+        unsigned char c = (unsigned char)stream[i],
+                      two[2] = {(unsigned char)(0xc0 | c >> 6), (unsigned char)(0x80 | (c & 0x3f))};
+        char escape[8];
+        snprintf(escape, sizeof escape, "\\u%04x", c);
+        if (protocol)
+            put(c < 0x80 ? &c : two, c < 0x80 ? 1 : 2);
+        else if (c == 0 || c == '\n' || c == '\\' || c == '\r' || c == 0x1a)
+            text(escape);
+        else
+            put(&c, 1);
+    }
+    bytes = size - length - 4;
+    if (protocol)
+        for (size_t i = 0; i < 4; i++)
+            made[length + i] = (unsigned char)(bytes >> 8 * i);
+    text(protocol ? "X" : "\nVlatin1\n");
+    if (protocol) {
+        number(6, 4);
+        text("latin1");
+    }
+    text("tRtRI0\n(I2\nt(I1\ntI00\nccollections\nOrderedDict\n(tRtR.");
+    keep("control", protocol ? "tensor_1.pkl" : "tensor_0.pkl", 0, "-", "pickle");
+}
+
+/* bits - the N lowest ones of V, for deflate. */
+static void bits(unsigned v, unsigned n)
+{
+    static unsigned have, waiting;
+    waiting |= v << have;
+    for (have += n; have >= 8; have -= 8, waiting >>= 8)
+        number(waiting & 0xff, 1);
+    if (n == 0 && have) {
+        number(waiting & 0xff, 1);
+        have = waiting = 0;
+    }
+}
+
+/* backwards - a Huffman code of N bits, whose highest comes first. */
+static void backwards(unsigned code, unsigned n)
+{
+    while (n-- > 0)
+        bits(code >> n & 1, 1);
+}
+
+/* More opcodes than are followed, in few bytes: N and POP, and then matches of 258 bytes two bytes back. */
+static void budget(void)
+{
+    put("\x78\x9c", 2);
+    bits(3, 3); /* the last block, of the fixed codes */
+    backwards(0x30 + 'N', 8);
+    backwards(0x30 + '0', 8);
+    for (int i = 0; i < 300000; i++) {
+        backwards(0xc0 + 285 - 280, 8);
+        backwards(1, 5);
+    }
+    bits(0, 7);
+    bits(0, 0);
+    number(0, 4);
+    keep("cost", "opcodes.joblib", 1, "PKL013", "-");
+}
+
 int main(int argc, char **argv)
 {
     if (argc != 2) {
@@ -460,5 +539,8 @@ int main(int argc, char **argv)
     letters();
     tails();
     members();
+    tensor(0);
+    tensor(1);
+    budget();
     return failed || fflush(stdout) != 0;
 }

@@ -218,6 +218,40 @@ static void takes_no_more_than_it_may(void)
     CU_ASSERT(limits > 100);
 }
 
+/* Values that leave the stack are used again: what is followed takes memory for what it holds at one time. */
+static void values_that_are_gone_take_no_memory(void)
+{
+    static const char *const loops[] = {
+        "]0", "}0", "(]]]1", "]](]]ea0", CALLED "0", "(NNNt(NNd0(NNt00", "](NNNNNe0", "KxQ0"};
+    struct stop stop;
+    for (size_t i = 0; i < sizeof loops / sizeof *loops; i++) {
+        buf b;
+        buf_init(&b, 1 << 22);
+        for (size_t n = 0; n < 100000; n++)
+            buf_text(&b, loops[i]);
+        buf_text(&b, "N.");
+        CU_ASSERT_EQUAL(with(&(ckpt_str){(const char *)b.data, b.len}, false, 0, 20000, &stop), CKPT_OK);
+        buf_free(&b);
+    }
+}
+
+/* Opcodes are counted over as many pickles as share the count. */
+static void follows_no_more_opcodes_than_it_may(void)
+{
+    uint64_t left = 5;
+    ckpt_error err;
+    struct trace_end end;
+    source *src = source_mem("N0N0N.", 6, 0);
+    struct trace_options o = {.step = go, .left = &left};
+    CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
+    CU_ASSERT(left == 0 && end.next == 5);
+    left = 9;
+    CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_OK);
+    CU_ASSERT_EQUAL(left, 3);
+    CU_ASSERT_EQUAL(pickle_trace(src, 0, 6, &o, &end, &err), CKPT_ELIMIT);
+    source_unref(src);
+}
+
 /* A line, and a value that may be a file, over the edge of what is read at once. */
 static void reads_over_the_edge_of_the_first_window(void)
 {
@@ -243,5 +277,7 @@ void suite_tracer(void)
     UNIT(reads_lines_over_the_edge);
     UNIT(stops_at_any_step);
     UNIT(takes_no_more_than_it_may);
+    UNIT(values_that_are_gone_take_no_memory);
+    UNIT(follows_no_more_opcodes_than_it_may);
     UNIT(reads_over_the_edge_of_the_first_window);
 }
