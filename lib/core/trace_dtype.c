@@ -54,7 +54,7 @@ static const struct trace_node *tuple_of(trace_ref r)
 
 static ckpt_value *constant(struct look *l, trace_ref r)
 {
-    if (!r || trace_node(r))
+    if (!r || trace_node(r) || l->status != CKPT_OK)
         return NULL;
     ckpt_value *v = l->t->value(l->t, r, l->a, 1, l->err);
     if (!v)
