@@ -342,8 +342,8 @@ static bool put_in(struct tracer *t, size_t from)
                       : t->op == PICKLE_ADDITEMS ? v->kind == TRACE_SET
                                                  : v->kind == TRACE_LIST);
     t->top = from;
-    if (n == 0)
-        return true;
+    if (n == 0) /* pickle.py calls extend() all the same */
+        return t->op != PICKLE_APPENDS || !maybe_any(target) || changes(t, target, 0);
     bool array = t->op != PICKLE_ADDITEMS && is_bytearray(target);
     if (!array && !maybe_any(target) && !fits)
         return bad(t, "adds to {%s}; {=a %s} belongs there", kind_of(target),

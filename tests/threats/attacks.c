@@ -58,6 +58,7 @@ static const struct attack attacks[] = {
     /* what an object's state holds is called by what changes it */
     EVIL("state-called", "state_append.pkl", "PKL003", SPACE "}S'append'\nc_codecs\nencode\nsbS'a'\na."),
     EVIL("state-called", "state_appends.pkl", "PKL003", SPACE "}S'extend'\nc_codecs\nencode\nsb(S'a'\ne."),
+    EVIL("state-called", "state_empty.pkl", "PKL003", SPACE "}S'extend'\nc_codecs\nencode\nsb(e."),
     EVIL("state-called", "state_additems.pkl", "PKL003", SPACE "}S'add'\nc_codecs\nencode\nsb(S'a'\n\x90."),
     EVIL("state-called", "state_build.pkl", "PKL003", SPACE "}S'__setstate__'\nc_codecs\nencode\nsb}b."),
     EVIL("state-called", "state_ordered.pkl", "PKL003",
