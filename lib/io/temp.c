@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/map.h"
+#include "io/renameat2.h"
 
 #define MARK       ".ckpt-"
 #define MARK_LEN   6u

@@ -51,5 +51,10 @@ unpack openssl && (cd openssl && ./Configure linux-generic64 no-shared no-dso no
     no-siphash no-sm2 no-sm3 no-sm4 no-whirlpool no-blake2 no-scrypt no-rmd160 no-poly1305 no-cmac no-ocb \
     $CFLAGS && make "$jobs" build_generated libcrypto.a && cp libcrypto.a "$root/lib" &&
     cp -RL include/openssl "$root/include") || exit 1
+# Shared, as distributions have them: our unit tests link internal names that these archives bear as well.
+for name in z zip crypto; do
+    musl-gcc -shared -o "$root/lib/lib$name.so" -Wl,-soname,lib$name.so -Wl,--whole-archive "$root/lib/lib$name.a" \
+        -Wl,--no-whole-archive -L"$root/lib" $([ $name != zip ] || echo -lz) && rm "$root/lib/lib$name.a" || exit 1
+done
 cd .. && rm -rf src
 : >"$root/complete"

@@ -50,7 +50,7 @@ target()
     esac
     dir=$work/$arch
     if [ "$libraries" = musl.sh ]; then
-        command="$gcc -I$dir/root/include -L$dir/root/lib"
+        command="$gcc -isystem $dir/root/include -L$dir/root/lib -Wl,-rpath,$dir/root/lib"
     else
         command="$gcc --sysroot=$dir/root"
     fi
@@ -82,17 +82,14 @@ runner()
 
 build()
 {
-    extra=
-    [ "$arch" != musl ] || extra=LDFLAGS=-static
-    # shellcheck disable=SC2086
-    "$MAKE" -j"$(nproc)" --no-print-directory B="$dir/out" CC="$command" $extra all "$dir/out/unit" \
+    "$MAKE" -j"$(nproc)" --no-print-directory B="$dir/out" CC="$command" all "$dir/out/unit" \
         "$dir/out/tests/truth" >"$tmp/made" 2>&1
     status=$?
     grep -aE -A6 'warning:|error' "$tmp/made"
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
-installs() { "$MAKE" --no-print-directory B="$dir/out" CC="$command" $extra install DESTDIR="$tmp/installed"; }
+installs() { "$MAKE" --no-print-directory B="$dir/out" CC="$command" install DESTDIR="$tmp/installed"; }
 
 # far_beyond CKPT - a file of 5 GB, most of it a hole, is listed and read at its end
 far_beyond()

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "io/renameat2.h"
 #include "unit.h"
 
 static int no_renameat2, no_linkat; /* errno they fail with; 0: they work */

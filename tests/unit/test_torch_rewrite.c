@@ -269,7 +269,7 @@ static void writing_stops_on_request(void)
 /* ------------------------------------------------------------ shared blocks */
 
 /* Most file systems share no blocks; this one stands for one that does. */
-int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r);
+CKPT_API int __wrap_ioctl(int fd, unsigned request, struct file_clone_range *r); /* ld exports it */
 static bool clones;
 static uint64_t cloned;
 

@@ -1,0 +1,18 @@
+/* renameat2.h - renameat2(2) where the C library has none, as musl before 1.2.5. */
+#ifndef IO_RENAMEAT2_H
+#define IO_RENAMEAT2_H
+
+#include <stdio.h>
+
+#ifndef RENAME_NOREPLACE
+#include <linux/fs.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static inline int renameat2(int from_dir, const char *from, int to_dir, const char *to, unsigned flags)
+{
+    return (int)syscall(SYS_renameat2, from_dir, from, to_dir, to, flags);
+}
+#endif
+
+#endif
