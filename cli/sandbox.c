@@ -54,6 +54,11 @@ bool sandbox_enter(void)
         ALLOW(close),
         ALLOW(fstat),
         ALLOW(newfstatat),
+#ifdef __x86_64__ /* as musl calls them there */
+        ALLOW(stat),
+        ALLOW(lstat),
+        ALLOW(readv),
+#endif
         ALLOW(fadvise64),
         ALLOW(munmap),
         ALLOW(mremap),
