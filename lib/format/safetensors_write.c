@@ -660,6 +660,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
         st = plan_output(p, job->path, err);
     if (st == CKPT_OK) {
         job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
+        /* bounded: they were written */
         job->result->bytes += safetensors_is_copy(p) ? p->file->src->size : w.header_len + w.data;
     }
     buf_free(&w.header);
