@@ -272,8 +272,7 @@ static const ckpt_write_options *in_place_options(void)
     return &o;
 }
 
-/* recover_first - from an edit of INPUT that was cut short; false: told why not. */
-static bool recover_first(const char *input, ckpt_recovered *what)
+bool edit_recover(const char *input, ckpt_recovered *what)
 {
     ckpt_error err;
     if (ckpt_recover(input, in_place_options(), what, &err) != CKPT_OK) {
@@ -356,7 +355,7 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
     if (prefix && access(prefix, F_OK) == 0 && access(input, F_OK) != 0)
         return usage_error(cmd, "PREFIX comes first, then FILE");
     ckpt_recovered what = CKPT_RECOVERED_NOTHING;
-    if (writing.in_place && !recover_first(input, &what))
+    if (writing.in_place && !edit_recover(input, &what))
         return TROUBLE;
     if (!edit_plan(input, writing.root, &f, &p))
         return TROUBLE;

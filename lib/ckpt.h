@@ -618,6 +618,19 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
+/* A text of the metadata that a safetensors header has, or the index of a set. TIE: KEY is also a
+ * tensor, a second name of TEXT. */
+typedef struct { ckpt_str key, text; bool tie; } ckpt_metadata;
+CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
+/* ckpt_metadata_at - false: there is none. */
+CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_metadata *out);
+/* ckpt_metadata_write - gives FILE, of safetensors, the N texts of PAIRS instead of its own, whatever
+ * their tie; nothing else of it changes. PATH NULL: in the file itself, as ckpt_plan_write_in_place does
+ * it, where they fit into its header. BYTES (may be NULL) is how long the header is. Of OPTS, force,
+ * dry_run, no_sync and follow_links count. CKPT_EUNSUPPORTED: another format, or no room. */
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_metadata *pairs,
+    size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
+
 /* ckpt_recover - repairs PATH after an in-place edit that was interrupted, since when
  * every reader refuses it (CKPT_ECHANGED): the file becomes the OLD one again, or stays
  * the NEW one if the edit was complete. WHAT may be NULL. An undo file that is damaged,

@@ -1,0 +1,292 @@
+#include <stdlib.h>
+#include <string.h>
+
+#include "edit.h"
+
+static int run(int n, char **operand);
+
+static struct list unset;
+
+static const struct opt options[] = {
+    {'u', "unset", "KEY", OPT_LIST, &unset, "remove KEY; repeatable"},
+    {'o', "output", "OUT", OPT_TEXT, &writing.output, "write to OUT; - is standard output"},
+    {'i', "in-place", NULL, OPT_FLAG, &writing.in_place, "change the metadata of FILE itself"},
+    {0, "follow-links", NULL, OPT_FLAG, &writing.follow_links, "with --in-place: edit a linked file too"},
+    {0, "check", NULL, OPT_FLAG, &writing.check, "write nothing; exit 1 if something would change"},
+    {0, "strict", NULL, OPT_FLAG, &writing.strict, "fail if a KEY to remove is not there"},
+    {'f', "force", NULL, OPT_FLAG, &writing.force, "replace an existing output"},
+    {'n', "dry-run", NULL, OPT_FLAG, &writing.dry_run, "do everything except write"},
+    {0, "no-sync", NULL, OPT_FLAG, &writing.no_sync, "do not wait until the data is on the disk"},
+    UI_JSON,
+    UI_QUIET,
+    {0},
+};
+
+const struct cmd cmd_meta = {
+    "meta", "FILE [KEY=VALUE…]", "print or change the metadata of safetensors", options, 1, ANY_NUMBER, run,
+    NULL};
+
+/* A key and what becomes of it. */
+struct change {
+    ckpt_str key, from, to;
+    bool tie;   /* FROM is the tensor of which KEY is a second name */
+    bool named; /* on the command line */
+};
+
+/* All keys, those of the file first. */
+struct changes {
+    struct change *at;
+    size_t n, changed;
+};
+
+static bool same(ckpt_str a, ckpt_str b)
+{
+    return a.len == b.len && (a.ptr != NULL) == (b.ptr != NULL) &&
+           (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+static struct change *change_of(struct changes *c, ckpt_str key)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (same(c->at[i].key, key))
+            return &c->at[i];
+    return NULL;
+}
+
+static FILE *report_to(void) { return writing.output && strcmp(writing.output, "-") == 0 ? stderr : stdout; }
+
+/* --------------------------------------------------------------- the edits */
+
+static void read_all(const ckpt_file *f, struct changes *c, size_t more)
+{
+    ckpt_metadata m;
+    c->at = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->at);
+    for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++)
+        c->at[c->n++] = (struct change){m.key, m.text, m.text, m.tie, false};
+}
+
+static int set_all(struct changes *c, int n, char **operand)
+{
+    for (int i = 0; i < n; i++) {
+        const char *eq = strchr(operand[i], '=');
+        if (!eq || eq == operand[i])
+            return usage_error("meta", "'%s' is not KEY=VALUE", operand[i]);
+        ckpt_str key = {operand[i], (size_t)(eq - operand[i])};
+        struct change *x = change_of(c, key);
+        if (!x) {
+            x = &c->at[c->n++];
+            *x = (struct change){.key = key};
+        }
+        if (x->named)
+            return usage_error("meta", "'%.*s' is given twice", (int)key.len, key.ptr);
+        x->named = true;
+        x->to = str_of(eq + 1);
+    }
+    return YES;
+}
+
+static int unset_all(const char *input, struct changes *c)
+{
+    for (size_t i = 0; i < unset.n; i++) {
+        struct change *x = change_of(c, str_of(unset.at[i]));
+        if (x && x->named)
+            return usage_error("meta", "'%s' is given twice", unset.at[i]);
+        if (x)
+            x->to = (ckpt_str){NULL, 0};
+        else if (writing.strict)
+            return trouble_text(CKPT_ENOTFOUND, input, NULL, "--strict: no key \"%s\"; nothing written",
+                                unset.at[i]);
+        else
+            notice(input, "no key \"%s\" to remove", unset.at[i]);
+    }
+    for (size_t i = 0; i < c->n; i++)
+        c->changed += !same(c->at[i].from, c->at[i].to);
+    return YES;
+}
+
+/* -------------------------------------------------------------- the report */
+
+static void put_pair(struct text *out, ckpt_str key, ckpt_str value)
+{
+    text_name(out, key);
+    text_add(out, "=");
+    text_name(out, value);
+}
+
+static void print_change(struct text *out, const struct change *x)
+{
+    text_add(out, !x->from.ptr ? "+ " : !x->to.ptr ? "- " : "~ ");
+    put_pair(out, x->key, x->from.ptr ? x->from : x->to);
+    if (x->from.ptr && x->to.ptr) {
+        text_add(out, " → ");
+        text_name(out, x->to);
+    }
+    text_add(out, "\n");
+}
+
+static void print_text(const struct changes *c, bool changes)
+{
+    struct text out = {0};
+    for (size_t i = 0; i < c->n; i++) {
+        const struct change *x = &c->at[i];
+        if (changes && !same(x->from, x->to)) {
+            print_change(&out, x);
+        } else if (!changes) {
+            put_pair(&out, x->key, x->to);
+            text_add(&out, "\n");
+        }
+    }
+    fputs(out.ptr ? out.ptr : "", report_to());
+    text_free(&out);
+}
+
+static void text_or_null(json *to, const char *key, ckpt_str s)
+{
+    if (s.ptr)
+        json_str(to, key, s);
+    else
+        json_null(to, key);
+}
+
+static void list_json(const struct changes *c, json *j)
+{
+    json *list = json_add_array(j, "metadata");
+    for (size_t i = 0; i < c->n; i++)
+        if (c->at[i].to.ptr) {
+            json *one = json_add_object(list, NULL);
+            json_str(one, "key", c->at[i].key);
+            json_str(one, "value", c->at[i].to);
+            if (same(c->at[i].from, c->at[i].to)) /* else the output tells */
+                json_bool(one, "tie", c->at[i].tie);
+        }
+}
+
+static void changes_json(const struct changes *c, json *j)
+{
+    json *list = json_add_array(j, "changes");
+    for (size_t i = 0; i < c->n; i++)
+        if (!same(c->at[i].from, c->at[i].to)) {
+            json *one = json_add_object(list, NULL);
+            json_str(one, "key", c->at[i].key);
+            text_or_null(one, "from", c->at[i].from);
+            text_or_null(one, "to", c->at[i].to);
+        }
+}
+
+/* print - what there is, or (WROTE not NULL) what changes and where it went. */
+static void print(const ckpt_file *f, const char *input, const struct changes *c, const char *wrote)
+{
+    if (!ui.json) {
+        print_text(c, wrote != NULL);
+        return;
+    }
+    json *j = json_schema("ckpt.meta.v1");
+    json_text(j, "file", input);
+    json_text(j, "format", ckpt_file_format(f));
+    if (wrote) {
+        json *list = json_add_array(j, "output");
+        if (*wrote)
+            json_text(list, NULL, wrote);
+        if (writing.dry_run)
+            json_bool(j, "dry_run", true);
+        if (writing.in_place)
+            json_bool(j, "in_place", true);
+        json_bool(j, "changed", c->changed != 0);
+        changes_json(c, j);
+    }
+    list_json(c, j);
+    json_line(j, report_to());
+}
+
+/* ---------------------------------------------------------------- the write */
+
+static void warn_of_ties(const char *input, const struct changes *c)
+{
+    struct text t = {0};
+    for (size_t i = 0; i < c->n; i++) {
+        if (!c->at[i].tie || same(c->at[i].from, c->at[i].to))
+            continue;
+        text_clear(&t);
+        text_add(&t, "\"");
+        text_name(&t, c->at[i].key);
+        text_add(&t, "\" was a second name of \"");
+        text_name(&t, c->at[i].from);
+        text_add(&t, c->at[i].to.ptr ? "\"; it is what the new text says" : "\"; the file no longer has it");
+        notice(input, "%s", t.ptr);
+    }
+    text_free(&t);
+}
+
+static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
+{
+    ckpt_error err;
+    const ckpt_write_options o = {.force = writing.force,
+                                  .dry_run = writing.dry_run || writing.check,
+                                  .no_sync = writing.no_sync,
+                                  .follow_links = writing.follow_links};
+    ckpt_metadata *pairs = mem_new(c->n + 1, sizeof *pairs);
+    size_t n = 0;
+    for (size_t i = 0; i < c->n; i++)
+        if (c->at[i].to.ptr)
+            pairs[n++] = (ckpt_metadata){c->at[i].key, c->at[i].to, false};
+    bool in_place = writing.in_place || !writing.output;
+    ckpt_status s = in_place && !c->changed
+                        ? CKPT_OK
+                        : ckpt_metadata_write(f, pairs, n, in_place ? NULL : writing.output, &o, NULL, &err);
+    free(pairs);
+    if (s != CKPT_OK && in_place && s == CKPT_EUNSUPPORTED && !err.hint[0])
+        snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
+    if (s != CKPT_OK)
+        return trouble(&err, input);
+    warn_of_ties(input, c);
+    const char *wrote = writing.check || (!writing.in_place && !writing.output) ? ""
+                        : writing.in_place                                       ? input
+                                                                                 : writing.output;
+    if (ui.json || !ui.quiet)
+        print(f, input, c, wrote);
+    return writing.check && c->changed ? NO : YES;
+}
+
+static int check_options(const char *input)
+{
+    if (writing.in_place && writing.output)
+        return usage_error("meta", "--in-place changes FILE itself, -o writes another; choose one");
+    if (writing.in_place && strcmp(input, "-") == 0)
+        return usage_error("meta", "standard input cannot be edited in place; give -o OUT");
+    if (writing.follow_links && !writing.in_place)
+        return usage_error("meta", "--follow-links needs --in-place");
+    if (writing.output && !*writing.output)
+        return usage_error("meta", "the name of the output is empty");
+    if (!writing.output && !writing.in_place && !writing.check && !writing.dry_run)
+        return usage_error("meta", "no output: give -o OUT or --in-place; "
+                                   "--check and --dry-run write nothing");
+    return YES;
+}
+
+static int run(int n, char **operand)
+{
+    struct changes c = {0};
+    ckpt_recovered what;
+    bool edits = n > 1 || unset.n;
+    int status = edits ? check_options(operand[0]) : YES;
+    if (!edits && (writing.output || writing.in_place || writing.check))
+        status = usage_error("meta", "nothing to change: give KEY=VALUE or --unset KEY");
+    if (status != YES || (writing.in_place && !edit_recover(operand[0], &what)))
+        return TROUBLE;
+    ckpt_file *f = open_input(operand[0], false);
+    if (!f)
+        return TROUBLE;
+    read_all(f, &c, (size_t)n);
+    status = set_all(&c, n - 1, operand + 1);
+    if (status == YES)
+        status = unset_all(operand[0], &c);
+    if (status == YES && edits)
+        status = write_changes(f, operand[0], &c);
+    else if (status == YES)
+        print(f, operand[0], &c, NULL);
+    if (status == YES && !edits && !c.n && strcmp(ckpt_file_format(f), "safetensors") != 0)
+        notice(operand[0], "a %s has no metadata; safetensors has", ckpt_file_title(f));
+    free(c.at);
+    close_input(f);
+    return status;
+}
