@@ -1,4 +1,6 @@
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "edit.h"
 
@@ -110,11 +112,76 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json_line(j, to);
 }
 
+/* into_folder - is OUT a folder for one file, which is to be called as the input is? A set of shards has names
+ * of its own. */
+static bool into_folder(void)
+{
+    struct stat st;
+    size_t n = strlen(writing.output);
+    if (writing.max_shard || strcmp(writing.output, "-") == 0)
+        return false;
+    return writing.output[n - 1] == '/' || (stat(writing.output, &st) == 0 && S_ISDIR(st.st_mode));
+}
+
+/* without - NAME of N bytes without END, in capitals or not, if something is left. */
+static size_t without(const char *name, size_t n, const char *end)
+{
+    size_t len = strlen(end);
+    return n > len && strncasecmp(name + n - len, end, len) == 0 ? n - len : n;
+}
+
+/* stem_of - how much of NAME is in front of a suffix that says what is written. */
+static size_t stem_of(const char *name, size_t n)
+{
+    size_t tar = without(name, n, ".tar");
+    const char *dot = strrchr(name, '.');
+    if (!ckpt_write_format(name) || !dot || dot == name)
+        return n;
+    return tar < n ? without(name, tar, ".pth") : (size_t)(dot - name);
+}
+
+/* suffix_for - of what F becomes: of --to, of the name that it has, or of its own format. */
+static const char *suffix_for(const ckpt_file *f, const char *name)
+{
+    const char *format = ckpt_write_format(writing.to ? writing.to : name);
+    if (!format)
+        format = ckpt_write_format(ckpt_file_format(f));
+    bool flat = format ? strcmp(format, "safetensors") == 0 : strcmp(ckpt_file_format(f), "hf-shards") == 0;
+    return flat ? ".safetensors" : ".pt";
+}
+
+/* name_in_folder - the output becomes a file of INPUT's name there. */
+static void name_in_folder(const ckpt_file *f, const char *input, struct text *out)
+{
+    struct text name = {0};
+    size_t n = strlen(input);
+    while (n > 1 && input[n - 1] == '/')
+        n--;
+    size_t from = n;
+    while (from && input[from - 1] != '/')
+        from--;
+    n = without(input + from, n - from, ".index.json");
+    text_bytes(&name, input + from, n);
+    if (strcmp(name.ptr, "-") == 0 || strcmp(name.ptr, ".") == 0 || strcmp(name.ptr, "..") == 0) {
+        text_clear(&name);
+        text_add(&name, "model");
+    }
+    const char *suffix = suffix_for(f, name.ptr), *has = ckpt_write_format(name.ptr);
+    size_t stem = stem_of(name.ptr, name.len);
+    text_add(out, writing.output);
+    if (out->ptr[out->len - 1] != '/')
+        text_add(out, "/");
+    bool stays = has && strcmp(has, ckpt_write_format(suffix)) == 0; /* .pth is as good as .pt */
+    text_bytes(out, name.ptr, stays ? name.len : stem);
+    text_add(out, stays ? "" : suffix);
+    text_free(&name);
+}
+
 /* format_known - must be told by OUT's suffix or --to: a conversion that guesses
  * would write a .gguf that is none. */
 static bool format_known(void)
 {
-    return writing.to || writing.max_shard || strcmp(writing.output, "-") == 0 ||
+    return writing.to || into_folder() || writing.max_shard || strcmp(writing.output, "-") == 0 ||
            ckpt_write_format(writing.output);
 }
 
@@ -162,8 +229,7 @@ static int run(int n, char **operand)
     ckpt_file *f;
     ckpt_plan *p;
     if (n == 2 && writing.output)
-        return usage_error("convert", "-o already names the output; '%s' is one operand too many",
-                           operand[1]);
+        return usage_error("convert", "unexpected argument '%s': -o names the output already", operand[1]);
     if (n == 2)
         writing.output = operand[1];
     if (!writing.output || !*writing.output)
@@ -174,7 +240,13 @@ static int run(int n, char **operand)
         return TROUBLE;
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
+    struct text path = {0};
+    if (into_folder()) {
+        name_in_folder(f, operand[0], &path);
+        writing.output = path.ptr;
+    }
     int status = convert(f, p, operand[0]);
+    text_free(&path);
     ckpt_plan_free(p);
     close_input(f);
     return status;

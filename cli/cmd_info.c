@@ -23,6 +23,11 @@ struct facts {
     struct totals all, weights, by_dtype[CKPT_DT_COUNT];
 };
 
+static bool same_name(ckpt_str a, ckpt_str b)
+{
+    return a.len == b.len && (!a.len || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
 static bool below(ckpt_str name, ckpt_str root)
 {
     if (!root.len)
@@ -99,6 +104,24 @@ static void print_weights(const struct facts *x, struct text *out)
     }
 }
 
+/* Averaged copies and further networks: what prefix work and casts without a glob act on, too. */
+static void print_more_weights(const struct facts *x, struct text *out)
+{
+    for (size_t i = 0; i < x->info.nweights; i++) {
+        const ckpt_weights *w = &x->info.weights[i];
+        if (!w->averaged && (x->info.nweights == 1 || below(w->name, x->info.weights_root) ||
+                             same_name(w->name, x->info.weights_root)))
+            continue;
+        label(out, w->averaged ? "averaged" : "");
+        if (w->name.len) {
+            text_name(out, w->name);
+            text_add(out, "   ");
+        }
+        sums(out, &(struct totals){w->tensors, w->elements, w->bytes});
+        puts(out->ptr);
+    }
+}
+
 /* The suffix of one file that holds what X does; NULL: that of X. */
 static const char *suffix_of(const struct facts *x)
 {
@@ -148,6 +171,98 @@ static void print_wrappers(const struct facts *x, struct text *out)
     }
 }
 
+/* How many keys of a mapping begin with one component, and how many of those go on with more than one. */
+struct shared {
+    ckpt_str prefix; /* with its dot */
+    uint64_t carry, of, deep;
+};
+
+static ckpt_str key_in(const ckpt_tensor *t, ckpt_str mapping)
+{
+    size_t skip = mapping.len ? mapping.len + 1 : 0;
+    return (ckpt_str){t->name.ptr + skip, t->name.len - skip};
+}
+
+static size_t component(ckpt_str key)
+{
+    const char *dot = memchr(key.ptr, '.', key.len);
+    return dot ? (size_t)(dot - key.ptr) + 1 : 0;
+}
+
+static bool begins(ckpt_str key, ckpt_str prefix)
+{
+    return key.len > prefix.len && memcmp(key.ptr, prefix.ptr, prefix.len) == 0;
+}
+
+/* shared_prefix - the component that most keys of mapping W begin with, if there is one: the candidate is that
+ * which outlives the votes of all others (Boyer and Moore 1981), and is counted then. */
+static struct shared shared_prefix(const ckpt_file *f, const ckpt_weights *w)
+{
+    struct shared s = {0};
+    uint64_t votes = 0;
+    ckpt_tensor t;
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
+        if (t.part_of != CKPT_NO_TENSOR || !below(t.name, w->name))
+            continue;
+        ckpt_str key = key_in(&t, w->name);
+        bool same = s.prefix.len && begins(key, s.prefix);
+        if (!votes)
+            s.prefix = (ckpt_str){key.ptr, component(key)};
+        votes = !votes || same ? votes + 1 : votes - 1;
+    }
+    for (uint32_t i = 0; s.prefix.len && ckpt_tensor_at(f, i, &t); i++) {
+        if (t.part_of != CKPT_NO_TENSOR || !below(t.name, w->name))
+            continue;
+        ckpt_str key = key_in(&t, w->name);
+        bool carries = begins(key, s.prefix);
+        s.of++;
+        s.carry += carries;
+        s.deep += carries && component((ckpt_str){key.ptr + s.prefix.len, key.len - s.prefix.len});
+    }
+    return s;
+}
+
+/* is_prefix - of a network inside another, not the name of a layer; wrappers are named already. */
+static bool is_prefix(const struct facts *x, const struct shared *s)
+{
+    for (size_t i = 0; i < x->info.nwrappers; i++)
+        if (same_name(x->info.wrappers[i].prefix, s->prefix))
+            return false;
+    return s->prefix.len && s->carry > 1 && 4 * s->carry >= 3 * s->of && 2 * s->deep > s->carry;
+}
+
+static void print_prefixes(const struct facts *x, struct text *out)
+{
+    for (size_t i = 0; i < x->info.nweights; i++) {
+        const ckpt_weights *w = &x->info.weights[i];
+        struct shared s = shared_prefix(x->f, w);
+        if (!is_prefix(x, &s))
+            continue;
+        label(out, x->info.nwrappers || i ? "" : "prefix");
+        text_name(out, s.prefix);
+        text_add(out, s.carry == s.of ? "   on all " : "   on ");
+        text_count(out, s.carry);
+        if (s.carry != s.of) {
+            text_add(out, " of ");
+            text_count(out, s.of);
+        }
+        if (w->name.len) {
+            text_add(out, " of ");
+            text_name(out, w->name);
+        }
+        text_add(out, "   without it: ckpt strip ");
+        struct text word = {0};
+        text_bytes(&word, s.prefix.ptr, s.prefix.len);
+        text_shell(out, word.ptr);
+        text_free(&word);
+        text_add(out, " ");
+        text_operand(out, ckpt_file_path(x->f));
+        text_add(out, " -o ");
+        text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
+        puts(out->ptr);
+    }
+}
+
 static void print_optimizer(const struct facts *x, struct text *out)
 {
     if (!x->info.optimizer.len)
@@ -194,11 +309,32 @@ static bool room_for_one(struct some *s)
     return true;
 }
 
-static void add_leaves(const struct facts *x, struct some *s, uint32_t level)
+/* What a value is of: people look for hyper-parameters, and for what a scheduler keeps last of all. */
+enum interest { HYPER_PARAMETER, OTHER, INTERNAL };
+
+static enum interest interest_of(const ckpt_leaf *leaf)
+{
+    static const char *const hyper[] = {"hyper_parameters", "hparams", "args",   "config",   "cfg", "opt",
+                                        "options",          "params",  "kwargs", "training", "meta"};
+    static const char *const inner[] = {"schedul", "loops", "callbacks", "scaler", "rng", "random"};
+    struct text first = {0};
+    enum interest found = OTHER;
+    if (leaf->npath < 2 || leaf->path[0].is_int)
+        return OTHER;
+    text_name(&first, leaf->path[0].str);
+    for (size_t i = 0; i < sizeof hyper / sizeof *hyper; i++)
+        found = strcmp(first.ptr, hyper[i]) == 0 ? HYPER_PARAMETER : found;
+    for (size_t i = 0; i < sizeof inner / sizeof *inner; i++)
+        found = strstr(first.ptr, inner[i]) ? INTERNAL : found;
+    text_free(&first);
+    return found;
+}
+
+static void add_leaves(const struct facts *x, struct some *s, uint32_t level, enum interest interest)
 {
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
-        if (leaf->npath != level || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+        if (leaf->npath != level || interest_of(leaf) != interest || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
             continue;
         if (!room_for_one(s))
             continue;
@@ -213,14 +349,15 @@ static void print_values(const struct facts *x, struct text *out)
     struct some s = {.out = out};
     struct text one = {0};
     label(out, "values");
-    add_leaves(x, &s, 1);
+    add_leaves(x, &s, 1, OTHER);
     for (uint32_t i = 0; i < ckpt_tensor_count(x->f); i++) {
         text_clear(&one);
         if (scalar(x, i, &one) && room_for_one(&s))
             text_add(out, one.ptr);
     }
     text_free(&one);
-    add_leaves(x, &s, 2);
+    for (enum interest i = HYPER_PARAMETER; i <= INTERNAL; i++)
+        add_leaves(x, &s, 2, i);
     if (s.more)
         text_addf(out, " and %zu more: ckpt ls --values", s.more);
     if (s.shown)
@@ -287,7 +424,9 @@ static void print_text(const struct facts *x)
     struct text out = {0};
     print_title(x, &out);
     print_weights(x, &out);
+    print_more_weights(x, &out);
     print_wrappers(x, &out);
+    print_prefixes(x, &out);
     print_optimizer(x, &out);
     print_values(x, &out);
     print_dtypes(x, &out);
@@ -309,6 +448,27 @@ static void wrappers_json(json *j, const ckpt_info *info)
         json_u64(one, "mapping_tensors", w->of);
         json_bool(one, "anywhere", w->anywhere);
         json_bool(one, "certain", w->certain);
+    }
+}
+
+/* All mappings that are weights, averaged ones too, with the prefix that most of their keys share. */
+static void mappings_json(json *j, const struct facts *x)
+{
+    json *list = json_add_array(j, "mappings");
+    for (size_t i = 0; i < x->info.nweights; i++) {
+        const ckpt_weights *w = &x->info.weights[i];
+        struct shared s = shared_prefix(x->f, w);
+        json *one = json_add_object(list, NULL);
+        json_str(one, "name", w->name);
+        json_bool(one, "averaged", w->averaged);
+        json_totals(one, "total", w->tensors, w->elements, w->bytes);
+        if (!is_prefix(x, &s)) {
+            json_null(one, "prefix");
+            continue;
+        }
+        json *prefix = json_add_object(one, "prefix");
+        json_str(prefix, "prefix", s.prefix);
+        json_u64(prefix, "tensors", s.carry);
     }
 }
 
@@ -365,6 +525,7 @@ static void print_json(const struct facts *x)
         json_str(j, "producer", info->producer);
     wrappers_json(j, info);
     weights_json(j, x);
+    mappings_json(j, x);
     json *dtypes = json_add_object(j, "dtypes");
     for (int d = 1; d < CKPT_DT_COUNT; d++)
         if (x->by_dtype[d].tensors)

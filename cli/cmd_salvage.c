@@ -39,6 +39,11 @@ static void tell(const ckpt_file *f, const char *input)
         text_name(&t, l->why);
         notice(input, "%s", t.ptr);
     }
+    if (ckpt_lost_count(f)) {
+        text_clear(&t);
+        text_noun(&t, ckpt_tensor_count(f), "tensor", "tensors");
+        notice(input, "%zu of %s lost", ckpt_lost_count(f), t.ptr);
+    }
     text_free(&t);
 }
 
@@ -98,7 +103,7 @@ static int run(int n, char **operand)
     ckpt_error err;
     (void)n;
     if (!writing.output || !*writing.output)
-        return usage_error("salvage", "want -o OUT");
+        return usage_error("salvage", "no output given: use -o OUT");
     if (ckpt_salvage(operand[0], &ui.limits, &f, &err) != CKPT_OK)
         return trouble(&err, operand[0]);
     for (size_t i = 0; ckpt_notice_at(f, i); i++)

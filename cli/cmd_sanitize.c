@@ -146,7 +146,7 @@ static int run(int n, char **operand)
     ckpt_plan *p;
     (void)n;
     if (!writing.output || !*writing.output)
-        return usage_error("sanitize", "want -o OUT");
+        return usage_error("sanitize", "no output given: use -o OUT");
     if (!edit_plan(operand[0], writing.root, &f, &p))
         return TROUBLE;
     int status = sanitize(f, p, operand[0]);

@@ -121,76 +121,121 @@ static void share(struct text *out, uint64_t part, uint64_t all)
         text_addf(out, part == all ? "%.0f%%" : "%.1f%%", percent);
 }
 
+enum { NAME, DTYPE, MIN, MAX, MEAN, STD, NORM, ZEROS, NAN_COUNT, INF_COUNT, HISTOGRAM, COLUMNS };
+
+static const char *const titles[COLUMNS] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN",     "STD",
+                                            "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
+/* What a narrow terminal does without, the most dispensable first. */
+static const unsigned dispensable[] = {NORM, HISTOGRAM, ZEROS, DTYPE, MEAN};
+static unsigned left_out; /* how many of these there is no room for */
+
+static bool is_shown(unsigned column)
+{
+    for (unsigned i = 0; i < left_out; i++)
+        if (dispensable[i] == column)
+            return false;
+    return true;
+}
+
+/* cell - ends the cell that was added, or takes it back where its column is not shown. */
+static void cell(struct table *w, unsigned column)
+{
+    if (is_shown(column))
+        table_cell(w);
+    else
+        w->text.len = w->begun;
+}
+
 static void header(struct table *w)
 {
-    static const char *const head[] = {"NAME", "DTYPE", "MIN", "MAX", "MEAN",     "STD",
-                                       "NORM", "ZEROS", "NAN", "INF", "HISTOGRAM"};
     table_row(w, BOLD);
-    for (unsigned i = 0; i < w->columns; i++) {
-        text_add(&w->text, head[i]);
-        table_cell(w);
+    for (unsigned i = 0; i < COLUMNS; i++) {
+        text_add(&w->text, titles[i]);
+        cell(w, i);
     }
 }
 
-static void none(struct table *w, unsigned cells)
+static void none(struct table *w, unsigned from, unsigned to)
 {
-    while (cells--) {
+    for (; from <= to; from++) {
         text_add(&w->text, "-");
-        table_cell(w);
+        cell(w, from);
     }
 }
 
-static void real_cell(struct table *w, double x)
+static void real_cell(struct table *w, double x, unsigned column)
 {
     if (isnan(x))
         text_add(&w->text, "-");
     else
         text_addf(&w->text, "%.4g", x);
-    table_cell(w);
+    cell(w, column);
 }
 
 static void row_cells(struct table *w, const ckpt_tensor *t, const ckpt_stats *s, bool fine)
 {
     table_row(w, s->nan || s->inf ? RED : PLAIN);
     text_name(&w->text, t->name);
-    table_cell(w);
+    cell(w, NAME);
     text_dtype(&w->text, t);
-    table_cell(w);
+    cell(w, DTYPE);
     if (!s->numeric) {
-        none(w, w->columns - 2);
+        none(w, MIN, HISTOGRAM);
         return;
     }
     if (s->finite) {
         extreme(&w->text, t, s, false, false);
-        table_cell(w);
+        cell(w, MIN);
         extreme(&w->text, t, s, true, false);
-        table_cell(w);
-        real_cell(w, s->mean);
-        real_cell(w, s->std);
-        real_cell(w, s->norm);
+        cell(w, MAX);
+        real_cell(w, s->mean, MEAN);
+        real_cell(w, s->std, STD);
+        real_cell(w, s->norm, NORM);
     } else {
-        none(w, 5);
+        none(w, MIN, NORM);
     }
     share(&w->text, s->zeros, numbers(s));
-    table_cell(w);
+    cell(w, ZEROS);
     text_uint(&w->text, s->nan);
-    table_cell(w);
+    cell(w, NAN_COUNT);
     text_uint(&w->text, s->inf);
-    table_cell(w);
+    cell(w, INF_COUNT);
     histogram(&w->text, s, fine);
-    table_cell(w);
+    cell(w, HISTOGRAM);
+}
+
+static void fill_table(struct table *w, const struct job *j)
+{
+    bool fine = blocks();
+    *w = (struct table){.columns = COLUMNS - left_out};
+    for (unsigned i = MIN, column = is_shown(DTYPE) ? 2 : 1; i < HISTOGRAM; i++)
+        if (is_shown(i))
+            w->right[column++] = true;
+    header(w);
+    for (size_t i = 0; i < j->n; i++) {
+        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
+        row_cells(w, &it, &j->stats[i], fine);
+    }
+}
+
+/* fits - has a terminal room for W, whose names may be wrapped to half of it? */
+static bool fits(const struct table *w)
+{
+    size_t all = w->width[0] < ui.width / 2 ? w->width[0] : ui.width / 2;
+    for (unsigned i = 1; i < w->columns; i++)
+        all += 2 + w->width[i];
+    return all <= ui.width;
 }
 
 static void print_table(const struct job *j)
 {
-    struct table w = {.columns = 11};
-    bool fine = blocks();
-    for (unsigned i = 2; i < 10; i++)
-        w.right[i] = true;
-    header(&w);
-    for (size_t i = 0; i < j->n; i++) {
-        const ckpt_tensor it = tensor_at(j->f, j->rows[i]);
-        row_cells(&w, &it, &j->stats[i], fine);
+    struct table w;
+    left_out = 0;
+    fill_table(&w, j);
+    while (left_out < sizeof dispensable / sizeof *dispensable && !fits(&w)) {
+        table_free(&w);
+        left_out++;
+        fill_table(&w, j);
     }
     table_print(&w, stdout, ui.tty);
     table_free(&w);
@@ -277,7 +322,7 @@ static struct sums sum_up(const struct job *j)
 
 static void print_totals(const struct job *j)
 {
-    struct text out = {0};
+    struct text out = {0}, found = {0};
     struct sums sum = sum_up(j);
     text_noun(&out, sum.all.tensors, "tensor", "tensors");
     text_add(&out, " · ");
@@ -285,9 +330,15 @@ static void print_totals(const struct job *j)
     text_add(&out, " · ");
     text_size(&out, sum.all.bytes);
     if (sum.min <= sum.max)
-        text_addf(&out, " · floats %.4g to %.4g, norm %.4g", sum.min, sum.max, sqrt(sum.squares));
-    text_addf(&out, " · %" PRIu64 " NaN, %" PRIu64 " Inf", sum.nan, sum.inf);
-    printf("%s%s · %s%s\n", style_on(DIM), out.ptr, ckpt_file_title(j->f), style_off(DIM));
+        text_addf(&found, "floats %.4g to %.4g, norm %.4g · ", sum.min, sum.max, sqrt(sum.squares));
+    text_addf(&found, "%" PRIu64 " NaN, %" PRIu64 " Inf · %s", sum.nan, sum.inf, ckpt_file_title(j->f));
+    bool fits = text_columns(out.ptr, out.len) + text_columns(found.ptr, found.len) + 3 <= ui.width;
+    printf("%s%s%s%s%s\n", style_on(DIM), out.ptr, fits ? " · " : "\n", found.ptr, style_off(DIM));
+    text_free(&found);
+    for (unsigned i = 0; i < left_out; i++)
+        printf("%s%s%s%s", style_on(DIM), i ? ", " : "no room for ", titles[dispensable[i]], style_off(DIM));
+    if (left_out)
+        puts("");
     text_free(&out);
 }
 

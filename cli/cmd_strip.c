@@ -1,3 +1,5 @@
+#include <unistd.h>
+
 #include "edit.h"
 
 static int run(int n, char **operand);
@@ -34,8 +36,9 @@ static ckpt_status apply(ckpt_plan *p, ckpt_error *err)
 static int run(int n, char **operand)
 {
     if (automatic && n == 2)
-        return usage_error("strip", "--auto finds the prefix itself; '%s' is one operand too many",
-                           operand[0]);
+        return usage_error("strip",
+                           "unexpected argument '%s': --auto takes no PREFIX, and the output goes after -o",
+                           operand[access(operand[0], F_OK) == 0]);
     if (automatic && anywhere)
         return usage_error("strip", "--anywhere goes with a PREFIX, not with --auto");
     if (!automatic && n < 2)

@@ -172,6 +172,18 @@ static int short_options(const struct cmd *cmd, int argc, char **argv, int *at)
     return -1;
 }
 
+/* too_many - WORD is an operand that CMD does not take: of a command that writes, its output probably. */
+static int too_many(const struct cmd *cmd, const char *word)
+{
+    char shown[256];
+    const struct opt *o = find_letter(cmd, 'o');
+    ckpt_text_escape(str_of(word), shown, sizeof shown);
+    if (o && strcmp(o->name, "output") == 0)
+        return usage_error(cmd->name, "unexpected argument '%s': the output goes after -o", shown);
+    return usage_error(cmd->name, "unexpected argument '%s': %s takes %s", shown, cmd->name,
+                       *cmd->operands ? cmd->operands : "none");
+}
+
 int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
 {
     bool only_operands = false;
@@ -191,8 +203,7 @@ int opt_parse(const struct cmd *cmd, int argc, char **argv, int *n)
     if (*n < cmd->min)
         return usage_error(cmd->name, "%s needs %s", cmd->name, cmd->operands);
     if (*n > cmd->max)
-        return usage_error(cmd->name, "'%s' is one operand too many: %s takes %s", argv[cmd->max], cmd->name,
-                           *cmd->operands ? cmd->operands : "none");
+        return too_many(cmd, argv[cmd->max]);
     return -1;
 }
 

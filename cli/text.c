@@ -361,8 +361,9 @@ void text_fixed(struct text *to, const char *path, const char *suffix)
     packed_name(&name, path);
     const char *slash = strrchr(name.ptr, '/'), *dot = strrchr(slash ? slash : name.ptr, '.');
     if (!suffix && dot && strlen(dot) <= 12 &&
-        dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyz0123456789")] == '\0')
-        suffix = dot;
+        dot[1 + strspn(dot + 1, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789")] == '\0')
+        suffix = strcmp(dot, ".tar") == 0 && dot - name.ptr > 4 && memcmp(dot - 4, ".pth", 4) == 0 ? dot - 4
+                                                                                                   : dot;
     text_addf(&out, "fixed%s", suffix ? suffix : "");
     for (int i = 2; i < MOST_NAMES && is_taken(out.ptr); i++) {
         text_clear(&out);

@@ -44,3 +44,15 @@ bool str_uint(ckpt_str s, uint64_t *out)
     *out = v;
     return true;
 }
+
+bool str_ends_any_case(ckpt_str s, ckpt_str suffix)
+{
+    if (s.len < suffix.len)
+        return false;
+    for (size_t i = 0; i < suffix.len; i++) {
+        char c = s.ptr[s.len - suffix.len + i];
+        if ((c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c) != suffix.ptr[i])
+            return false;
+    }
+    return true;
+}

@@ -29,6 +29,8 @@ static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
 }
+/* str_ends_any_case - str_ends, letters of ASCII in S taken for small ones; SUFFIX has no capitals. */
+bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
 /* str_compare - by bytes, as memcmp; a prefix comes first. */
 static inline int str_compare(ckpt_str a, ckpt_str b)
 {

@@ -39,12 +39,12 @@ const struct format *format_by_name(const char *name)
     return NULL;
 }
 
-/* has_suffix - is one of the space-separated SUFFIXES the end of PATH? */
+/* has_suffix - is one of the space-separated SUFFIXES the end of PATH, in capitals or not? */
 static bool has_suffix(const char *path, const char *suffixes)
 {
     ckpt_str rest = str_c(suffixes ? suffixes : "");
     for (ckpt_str one = str_word(&rest); one.len; one = str_word(&rest))
-        if (str_ends(str_c(path), one))
+        if (str_ends_any_case(str_c(path), one))
             return true;
     return false;
 }

@@ -7,15 +7,9 @@
 
 #include "base/cursor.h"
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
-
 static bool ends(ckpt_str path, const char *suffix)
 {
-    size_t n = strlen(suffix);
-    for (size_t i = 0; path.len > n && i < n; i++)
-        if (lower(path.ptr[path.len - n + i]) != suffix[i]) /* bounded: longer than the suffix */
-            return false;
-    return path.len > n;
+    return path.len > strlen(suffix) && str_ends_any_case(path, str_c(suffix));
 }
 
 /* within - is FORMAT one of the words of LIST? */

@@ -150,7 +150,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
 const struct format format_torch_zip = {
     .name = "torch-zip",
     .title = "torch zip",
-    .suffixes = ".pt .pth .bin .ckpt .pkl .model .th",
+    .suffixes = ".pt .pth .pth.tar .bin .ckpt .pkl .model .th",
     .probe = probe,
     .read = read,
     .write = torch_zip_write,

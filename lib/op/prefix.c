@@ -1,6 +1,8 @@
 /* prefix.c - see prefix.h. */
 #include "op/prefix.h"
 
+#include <stdio.h>
+
 /* torch/nn/parallel/data_parallel.py, torch/_dynamo/eval_frame.py,
  * torch/distributed/fsdp/_common_utils.py, torch 1.13's
  * fsdp/flatten_params_wrapper.py and fairscale,
@@ -105,4 +107,38 @@ ckpt_str prefix_strip_certain(arena *a, ckpt_str s)
         len += n;
     }
     return str_of(out, len);
+}
+
+void prefixes_add(struct prefixes *seen, ckpt_str name)
+{
+    size_t n = component(name, 0), i = 0;
+    if (n == name.len)
+        return;
+    while (i < seen->n && !str_eq(seen->at[i], str_of(name.ptr, n)))
+        i++;
+    if (i == PREFIXES_SEEN)
+        return;
+    seen->n += i == seen->n;
+    seen->at[i] = str_of(name.ptr, n);
+    seen->count[i]++;
+}
+
+const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap)
+{
+    enum { SHOWN = 3 };
+    bool shown[PREFIXES_SEEN] = {false};
+    size_t len = 0;
+    out[0] = '\0';
+    for (int k = 0; k < SHOWN; k++) {
+        size_t best = PREFIXES_SEEN;
+        for (size_t i = 0; i < seen->n; i++)
+            if (!shown[i] && (best == PREFIXES_SEEN || seen->count[i] > seen->count[best]))
+                best = i;
+        if (best == PREFIXES_SEEN || len >= cap)
+            break;
+        shown[best] = true;
+        len += (size_t)snprintf(out + len, cap - len, "%s\"%.*s\"", k ? ", " : "",
+                                seen->at[best].len < 80 ? (int)seen->at[best].len : 80, seen->at[best].ptr);
+    }
+    return out;
 }

@@ -22,4 +22,18 @@ ckpt_str prefix_strip_certain(arena *a, ckpt_str s);
 /* prefix_inside - does PREFIX stand at a component boundary of S? */
 bool prefix_inside(ckpt_str s, ckpt_str prefix);
 
+#define PREFIXES_SEEN 8
+
+/* The first components of names, those seen first. */
+struct prefixes {
+    ckpt_str at[PREFIXES_SEEN]; /* with the dot */
+    uint64_t count[PREFIXES_SEEN];
+    size_t n;
+};
+
+/* prefixes_add - NAME, which outlives SEEN; one without a dot has no prefix. */
+void prefixes_add(struct prefixes *seen, ckpt_str name);
+/* prefixes_text - `"module.", "ema."`, the most frequent first, into OUT of CAP bytes; empty: there are none. */
+const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
+
 #endif

@@ -5,6 +5,7 @@
 #include "base/buf.h"
 #include "base/utf8.h"
 #include "op/keys.h"
+#include "op/rename.h"
 
 #define MAX_PATTERN 1000u  /* bytes of an expression */
 #define MAX_REPEATS 4096u  /* product of its {m,n}: each multiplies the automaton */
@@ -17,6 +18,7 @@ struct expression {
     buf out;
     char *subject; /* the key with a NUL behind it */
     bool no_memory;
+    struct prefixes seen; /* of the keys it was held against */
 };
 
 /* check_repeats - the bounds {m,n} of PATTERN multiply to something sane. */
@@ -128,6 +130,7 @@ static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
 {
     struct expression *x = n->user;
     bool any;
+    prefixes_add(&x->seen, s);
     *out = s;
     if (s.len && memchr(s.ptr, '\0', s.len)) /* POSIX expressions cannot see past it */
         return CKPT_OK;
@@ -165,6 +168,6 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     regfree(&x.re);
     free(x.subject);
     if (st == CKPT_OK && !n.changed)
-        plan_notice(plan, "no key matches \"%.*s\"; nothing renamed", (int)(strstr(rule, "=>") - rule), rule);
+        notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &x.seen);
     return st;
 }

@@ -11,6 +11,7 @@
 struct prefixing {
     ckpt_str prefix;
     bool anywhere;
+    struct prefixes seen; /* of the keys it was held against */
 };
 
 static ckpt_status check_prefix(const char *prefix, ckpt_error *err)
@@ -26,7 +27,8 @@ static ckpt_status check_prefix(const char *prefix, ckpt_error *err)
 
 static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_error *err)
 {
-    const struct prefixing *x = n->user;
+    struct prefixing *x = n->user;
+    prefixes_add(&x->seen, s);
     *out = prefix_strip(n->p->a, s, x->prefix, x->anywhere);
     if (!out->ptr)
         return fail_memory(err);
@@ -40,14 +42,38 @@ static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     return CKPT_OK;
 }
 
+void notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen)
+{
+    char there[300];
+    (void)prefixes_text(seen, there, sizeof there);
+    plan_notice(plan, "no key %s \"%.*s\"; nothing renamed%s%s", verb, STR_ARG(what),
+                *there ? "; keys begin with " : "", there);
+}
+
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)
 {
     CKPT_TRY(check_prefix(prefix, err));
-    struct prefixing x = {str_c(prefix), anywhere};
+    bool dot = prefix[strlen(prefix) - 1] == '.';
+    struct prefixing x = {.prefix = str_c(prefix), .anywhere = anywhere};
     struct naming n = {.p = plan, .key = strip_key, .stripped = x.prefix, .user = &x};
+    if (!dot) { /* a component as people name it */
+        x.prefix = keys_join(plan->a, x.prefix, STR_LIT("."));
+        if (!x.prefix.ptr)
+            return fail_memory(err);
+        n.stripped = x.prefix;
+        CKPT_TRY(keys_rename(&n, err));
+        if (n.changed) {
+            plan_notice(plan, "\"%s\" is taken for the prefix \"%s.\"", prefix, prefix);
+            return CKPT_OK;
+        }
+        x = (struct prefixing){.prefix = str_c(prefix), .anywhere = anywhere};
+        n.stripped = x.prefix;
+    }
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
-        plan_notice(plan, "no key %s \"%s\"; nothing renamed", anywhere ? "holds" : "begins with", prefix);
+        notice_no_match(plan, anywhere ? "holds" : "begins with", str_c(prefix), &x.seen);
+    else if (!dot)
+        plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;
 }
 

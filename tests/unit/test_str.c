@@ -45,10 +45,21 @@ static void words_come_off_one_by_one(void)
     CU_ASSERT_EQUAL(str_word(&list).len, 0);
 }
 
+static void suffixes_in_capitals(void)
+{
+    CU_ASSERT(str_ends_any_case(STR_LIT("m.PT"), STR_LIT(".pt")));
+    CU_ASSERT(str_ends_any_case(STR_LIT("m.Pth.taR"), STR_LIT(".pth.tar")));
+    CU_ASSERT(str_ends_any_case(STR_LIT(".pt"), STR_LIT(".pt")));
+    CU_ASSERT(!str_ends_any_case(STR_LIT("pt"), STR_LIT(".pt")));
+    CU_ASSERT(!str_ends_any_case(STR_LIT("m.pts"), STR_LIT(".pt")));
+    CU_ASSERT(!str_ends_any_case(STR_LIT("m\x0ept"), STR_LIT(".pt"))); /* no letter */
+}
+
 void suite_str(void)
 {
     UNIT(last_is_behind_the_last);
     UNIT(numbers_are_digits_that_fit);
     UNIT(finds_text);
     UNIT(words_come_off_one_by_one);
+    UNIT(suffixes_in_capitals);
 }

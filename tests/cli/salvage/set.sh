@@ -11,8 +11,8 @@ fresh; try whole s/$index -o a.safetensors; ckpt diff set a.safetensors
 fresh; rm s/$one; try missing s -o b.safetensors; ckpt diff set b.safetensors
 fresh; rm s/$two; try json --json s/$index -no c.safetensors
 fresh; head -c 3000 set/$two >s/$two; try cut s -o d.safetensors; ckpt diff set d.safetensors
-fresh; head -c 90 set/$two >s/$two; try header s -no e.safetensors 2>&1 | tail -n 3
-fresh; echo '<html>' >s/$two; try page s -no f.safetensors 2>&1 | tail -n 3
+fresh; head -c 90 set/$two >s/$two; try header s -no e.safetensors 2>&1 | tail -n 4
+fresh; echo '<html>' >s/$two; try page s -no f.safetensors 2>&1 | tail -n 4
 fresh; rm s/$one; head -c 90 set/$two >s/$two; try nothing s -o g.safetensors
 fresh; rm s/$one s/$two; try none s -o h.safetensors
 fresh; head -c 500 set/$index >s/$index; try index s -o i.safetensors

@@ -1,0 +1,23 @@
+# A folder as OUT: the file keeps its name there, with the suffix of what is written; a set goes into it.
+mkdir out
+ckpt convert data/train.pt out; echo $?
+ckpt convert data/train.pt out/; echo $?
+ckpt convert --to safetensors data/train.pt out/; echo $?
+cp data/train.pt MODEL.PT; cp data/train.pt m.pth.tar; cp data/train.pt plain
+for f in MODEL.PT m.pth.tar plain; do
+    ckpt convert $f out
+    ckpt convert --to safetensors $f out
+done
+ckpt convert out/plain.safetensors -o out --to pt -f
+ckpt convert --max-shard-size 10kB data/train.pt out
+ckpt convert -q --max-shard-size 10kB data/train.pt set
+ckpt convert set out -f
+ckpt convert set/pytorch_model.bin.index.json out --to torch-zip
+cat data/train.pt | ckpt convert - out
+ckpt convert data/train.pt missing/; echo $?
+ckpt convert data/train.pt data/; echo $?
+ls out
+# suffixes
+ckpt convert -q data/train.pt a.SafeTensors && ckpt info a.SafeTensors | head -n 1
+ckpt convert -q a.SafeTensors b.PTH && ckpt convert -q a.SafeTensors c.pth.tar && ckpt info b.PTH c.pth.tar | grep zip
+ckpt convert -q data/train.pt d.tar; echo $?

@@ -1,0 +1,11 @@
+# An output given as an operand: where it belongs.
+for c in 'strip --auto' 'strip module.' 'add x.' "rename -s a=>b" salvage sanitize; do
+    ckpt $c data/train.pt out.pt; echo $?
+done
+ckpt strip --auto module. data/train.pt; echo $?
+ckpt strip --auto data/train.pt; echo $?
+ckpt convert data/train.pt a.pt b.pt; echo $?
+ckpt convert data/train.pt a.pt -o b.pt; echo $?
+ckpt salvage data/train.pt; echo $?
+ckpt diff a b c d e f g h i j; echo $?
+ls
