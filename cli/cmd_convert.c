@@ -112,8 +112,8 @@ static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
     json_line(j, to);
 }
 
-/* into_folder - is OUT a folder for one file, which is to be called as the input is? A set of shards has names
- * of its own. */
+/* into_folder - is OUT a folder for one file, which is to be called as the input is? A set of shards has
+ * names of its own. */
 static bool into_folder(void)
 {
     struct stat st;

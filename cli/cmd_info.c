@@ -194,8 +194,8 @@ static bool begins(ckpt_str key, ckpt_str prefix)
     return key.len > prefix.len && memcmp(key.ptr, prefix.ptr, prefix.len) == 0;
 }
 
-/* shared_prefix - the component that most keys of mapping W begin with, if there is one: the candidate is that
- * which outlives the votes of all others (Boyer and Moore 1981), and is counted then. */
+/* shared_prefix - the component that most keys of mapping W begin with, if there is one: the candidate is
+ * what the votes of all others leave (Boyer and Moore 1981), and is counted then. */
 static struct shared shared_prefix(const ckpt_file *f, const ckpt_weights *w)
 {
     struct shared s = {0};
@@ -334,7 +334,9 @@ static void add_leaves(const struct facts *x, struct some *s, uint32_t level, en
 {
     const ckpt_leaf *leaf;
     for (size_t i = 0; (leaf = ckpt_leaf_at(x->f, i)); i++) {
-        if (leaf->npath != level || interest_of(leaf) != interest || (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path)))
+        if (leaf->npath != level || interest_of(leaf) != interest)
+            continue;
+        if (x->info.optimizer_path.len && below(leaf->name, x->info.optimizer_path))
             continue;
         if (!room_for_one(s))
             continue;

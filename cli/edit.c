@@ -258,7 +258,8 @@ static int check_options(const char *cmd, const char *input)
     if (writing.output && !*writing.output)
         return usage_error(cmd, "the name of the output is empty");
     if (!writing.output && !writing.check && !writing.dry_run)
-        return usage_error(cmd, "no output given: use -o OUT or --in-place; --check and --dry-run write nothing");
+        return usage_error(cmd,
+                           "no output given: use -o OUT or --in-place; --check and --dry-run write nothing");
     return -1;
 }
 

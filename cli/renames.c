@@ -28,17 +28,23 @@ static size_t same_head(ckpt_str a, ckpt_str b)
     return keep;
 }
 
-/* with_component - HEAD bytes of NAME are equal: without the last component of them, which says what the next
- * is of (mlp.0 → mlp.fc1, not 0 → fc1), unless that is a number, of which there are many. */
-static size_t with_component(ckpt_str name, size_t head)
+/* is_number - is the component of NAME at FROM one? */
+static bool is_number(ckpt_str name, size_t from)
+{
+    size_t i = from;
+    while (i < name.len && name.ptr[i] >= '0' && name.ptr[i] <= '9')
+        i++;
+    return i > from && (i == name.len || name.ptr[i] == '.');
+}
+
+/* before_number - HEAD bytes of NAME are equal: less the last component of them, as a number after it says
+ * nothing alone (mlp.0 → mlp.fc1); unless it is a number, too. */
+static size_t before_number(ckpt_str name, size_t head)
 {
     size_t from = head ? head - 1 : 0;
-    bool digits = true;
     while (from && name.ptr[from - 1] != '.')
         from--;
-    for (size_t i = from; i + 1 < head; i++)
-        digits = digits && name.ptr[i] >= '0' && name.ptr[i] <= '9';
-    return digits ? head : from;
+    return is_number(name, from) ? head : from;
 }
 
 static bool boundary(ckpt_str s, size_t at) { return at == 0 || s.ptr[at - 1] == '.'; }
@@ -69,8 +75,8 @@ static struct change change_of(const ckpt_rename *r, size_t index)
     a.len -= tail;
     b.len -= tail;
     size_t head = same_head(a, b);
-    if (a.len > head && b.len > head) /* not what is put in or taken out */
-        head = with_component(a, head);
+    if (a.len > head && b.len > head && (is_number(a, head) || is_number(b, head)))
+        head = before_number(a, head);
     struct change c = {.tensors = !r->metadata && !r->value && !r->component,
                        .metadata = r->metadata,
                        .values = r->value,

@@ -33,7 +33,7 @@ struct prefixes {
 
 /* prefixes_add - NAME, which outlives SEEN; one without a dot has no prefix. */
 void prefixes_add(struct prefixes *seen, ckpt_str name);
-/* prefixes_text - `"module.", "ema."`, the most frequent first, into OUT of CAP bytes; empty: there are none. */
+/* prefixes_text - `"module.", "ema."`, the most frequent first, into OUT of CAP bytes; empty: none. */
 const char *prefixes_text(const struct prefixes *seen, char *out, size_t cap);
 
 #endif
