@@ -118,7 +118,7 @@ static void print_more_weights(const struct facts *x, struct text *out)
             text_add(out, "   ");
         }
         sums(out, &(struct totals){w->tensors, w->elements, w->bytes});
-        puts(out->ptr);
+        line_put(out);
     }
 }
 
@@ -259,7 +259,7 @@ static void print_prefixes(const struct facts *x, struct text *out)
         text_operand(out, ckpt_file_path(x->f));
         text_add(out, " -o ");
         text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
-        puts(out->ptr);
+        line_put(out);
     }
 }
 

@@ -168,6 +168,6 @@ ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error
     regfree(&x.re);
     free(x.subject);
     if (st == CKPT_OK && !n.changed)
-        notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &x.seen);
+        plan_notice_no_match(plan, "matches", str_of(rule, (size_t)(strstr(rule, "=>") - rule)), &x.seen);
     return st;
 }

@@ -42,7 +42,7 @@ static ckpt_status strip_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
     return CKPT_OK;
 }
 
-void notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen)
+void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen)
 {
     char there[300];
     (void)prefixes_text(seen, there, sizeof there);
@@ -71,7 +71,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
     }
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
-        notice_no_match(plan, anywhere ? "holds" : "begins with", str_c(prefix), &x.seen);
+        plan_notice_no_match(plan, anywhere ? "holds" : "begins with", str_c(prefix), &x.seen);
     else if (!dot)
         plan_notice(plan, "the prefix \"%s\" does not end with a dot", prefix);
     return CKPT_OK;

@@ -9,8 +9,8 @@
  * dict or its joined name in the file; CKPT_ENOTFOUND names one that is neither. */
 ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, const ckpt_str *to,
                               ckpt_error *err);
-/* notice_no_match - no key VERB WHAT ("begins with", "module."): nothing is renamed; the prefixes that there
- * are, SEEN. */
-void notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen);
+/* plan_notice_no_match - no key VERB WHAT ("begins with", "module."), so nothing is renamed; SEEN are the
+ * prefixes that there are. */
+void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, const struct prefixes *seen);
 
 #endif

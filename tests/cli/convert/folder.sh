@@ -8,7 +8,7 @@ for f in MODEL.PT m.pth.tar plain; do
     ckpt convert $f out
     ckpt convert --to safetensors $f out
 done
-ckpt convert out/plain.safetensors -o out --to pt -f
+ckpt convert out/plain.safetensors -o out --to torch-zip -f
 ckpt convert --max-shard-size 10kB data/train.pt out
 ckpt convert -q --max-shard-size 10kB data/train.pt set
 ckpt convert set out -f
