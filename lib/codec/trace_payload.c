@@ -68,7 +68,7 @@ static void latin1_head(struct trace_payload *v, const unsigned char *b, size_t 
 {
     for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
         bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
-        v->head[v->nhead++] = two ? (unsigned char)(b[i] << 6 | (b[i + 1] & 0x3f)) : b[i];
+        v->head[v->nhead++] = two ? (unsigned char)((b[i] & 3) << 6 | (b[i + 1] & 0x3f)) : b[i];
         i += two;
     }
 }

@@ -329,18 +329,21 @@ def stat(o, path, x):
 
 
 def cast(o, path, x):
-    """All floats as another type: the same values, ties and strides, all else untouched."""
+    """All floats but counters as another type: the same values, ties and strides, all else untouched."""
+    def changes(k, t):
+        return t.dtype in casts.TYPES and (t.dim() or k.split(".")[-1] != "step")
+
     try:
         have = [(k, t) for k, t in flat(x) if casts.plain(t)]
     except RecursionError:
         raise NotForThis("it contains itself")
-    if not any(t.dtype in casts.TYPES for _, t in have):
+    if not any(changes(k, t) for k, t in have):
         raise NotForThis("no floats in it")
     for name in ("bfloat16", "float8_e5m2", "float64"):
         out, dtype = o.path("cast.pt"), getattr(torch, name, None)
         if dtype is None:
             continue
-        code, said = o.run("convert", "--cast", name, path, out)
+        code, said = o.run("convert", "--cast", "*=" + name, path, out)
         if code and ("share bytes" in said or "negated" in said):
             raise NotForThis("refused, nothing lost")
         if code:
@@ -349,7 +352,8 @@ def cast(o, path, x):
         if [k for k, _ in have] != [k for k, _ in got]:
             raise Wrong(f"{name}: other tensors")
         for (k, t), (_, u) in zip(have, got):
-            equal(t.dtype in casts.TYPES and casts.wrong(t, u, dtype) and f"{k}: {casts.wrong(t, u, dtype)}")
+            to = dtype if changes(k, t) else t.dtype
+            equal(casts.wrong(t, u, to) and f"{k}: {casts.wrong(t, u, to)}")
             if type(t) is not type(u) or t.stride() != u.stride() or t.storage_offset() != u.storage_offset() or \
                     t.requires_grad != u.requires_grad and (dtype.itemsize > 1 or type(t) is torch.nn.Parameter):
                 raise Wrong(f"{name}: {k} lies otherwise")

@@ -58,7 +58,7 @@ static void a_header_length_begins_a_pickle(void)
     size_t into = header.len + HOP - N; /* the text's bytes that are data */
     buf_text(&header, rest);
     unsigned char data[119] = {0};
-    memcpy(data + into, CALL + 2, CALL_SIZE - 2);
+    memcpy(data + into, &CALL[2], CALL_SIZE - 2);
     CU_ASSERT_FATAL(into + CALL_SIZE - 2 < sizeof data);
     tensors(&b, buf_view(&header), N, str_of((const char *)data, sizeof data));
     struct scanned s = scan(&b);
