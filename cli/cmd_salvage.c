@@ -19,7 +19,7 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_salvage = {
-    "salvage", "FILE -o OUT", "keep what is still whole in a truncated or damaged file", options, 1, 1,
+    "salvage", "FILE -o OUT", "keep what is still intact in a truncated or damaged file", options, 1, 1,
     run,       NULL};
 
 static void tell(const ckpt_file *f, const char *input)

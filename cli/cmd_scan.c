@@ -10,6 +10,7 @@
 
 #include "child.h"
 #include "cmd.h"
+#include "files.h"
 #include "json.h"
 #include "sandbox.h"
 #include "scan.h"
@@ -32,6 +33,7 @@ static const struct opt options[] = {
     {0, "sha256", NULL, OPT_FLAG, &scan_sums,
      "with --json: SHA-256 of each file and member; reads every byte"},
     {0, "sarif", NULL, OPT_FLAG, &sarif, "print SARIF 2.1.0, one document for all files"},
+    FILES_NAMES,
     UI_JSON,
     {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are fine"},
     {0},
@@ -52,6 +54,7 @@ struct left {
 struct job {
     const struct scan_report *report;
     uint64_t files, of[SCAN_VERDICTS];
+    bool several; /* may there be more than one file? */
     bool no, unsure;
     struct left *left; /* NULL: no sandbox */
     int spool;         /* reports of JSON wait here until they are whole; -1: none */
@@ -215,12 +218,15 @@ static void scan(void *user, const char *path)
 {
     struct job *j = user;
     int verdict = SCAN_INCOMPLETE, code;
+    struct text name = {0};
+    files_name_lines(path, FILES_LINES, j->several, &name);
     if (j->left) {
         code = scan_apart(j, path);
         verdict = j->left->done ? j->left->verdict : verdict;
     } else {
         code = scan_one(j->report, path, false, &verdict);
     }
+    files_unname_lines(&name);
     j->files++;
     j->of[verdict >= 0 && verdict < SCAN_VERDICTS ? verdict : SCAN_INCOMPLETE]++;
     j->no = j->no || code == NO;
@@ -254,7 +260,8 @@ static bool apart(struct job *j)
 
 static int run(int n, char **operand)
 {
-    struct job j = {.report = sarif ? &scan_sarif : ui.json ? &scan_json : &scan_text};
+    struct job j = {.report = sarif ? &scan_sarif : ui.json ? &scan_json : &scan_text,
+                    .several = n > 1 || walk_is_folder(operand[0])};
     uint64_t unread = 0;
     if (sarif && ui.json)
         return usage_error("scan", "--sarif and --json are two reports; choose one");

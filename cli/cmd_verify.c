@@ -24,11 +24,11 @@ static const struct opt options[] = {
     UI_EXPANDED,
     UI_JOBS,
     UI_JSON,
-    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about files that are whole"},
+    {'q', "quiet", NULL, OPT_FLAG, &ui.quiet, "print nothing about intact files"},
     {0},
 };
 
-const struct cmd cmd_verify = {"verify", "FILE…", "is the file whole? lists all that is wrong with it",
+const struct cmd cmd_verify = {"verify", "FILE…", "is the file intact? lists all that is wrong with it",
                                options,  1,       ANY_NUMBER,
                                run,      NULL};
 
@@ -97,7 +97,7 @@ static void summary(const struct job *j, const ckpt_verify_result *r)
     if (r->findings)
         text_noun(&t, r->findings, "finding", "findings");
     else
-        text_add(&t, "whole");
+        text_add(&t, "intact");
     text_add(&t, ", ");
     text_noun(&t, r->tensors, "tensor", "tensors");
     if (r->records) {
@@ -143,7 +143,7 @@ static int verify(const char *path)
         notice(path,
                "its tensors have no checksums, so damage to them cannot be seen; a manifest would show it");
     if (r.findings && write_manifest)
-        notice(path, "not whole, so no manifest was written");
+        notice(path, "not intact, so no manifest was written");
     if (ui.json)
         summary_json(&j, &r);
     else if (r.findings || !ui.quiet)

@@ -18,12 +18,20 @@ struct reports {
     int status;
 };
 
-/* names_lines - does the file's name stand in front of each line? */
-static bool names_lines(const struct reports *r)
+void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name)
 {
-    if (ui.json || files.no_filename)
-        return false;
-    return files.with_filename || (r->several && (!ui.tty || r->layout == FILES_COLUMN));
+    bool wanted = files.with_filename || (several && (!ui.tty || layout == FILES_COLUMN));
+    if (!wanted || ui.json || files.no_filename)
+        return;
+    text_name(name, str_of(path));
+    text_add(name, layout == FILES_COLUMN ? "\t" : ":");
+    ui.prefix = name->ptr;
+}
+
+void files_unname_lines(struct text *name)
+{
+    ui.prefix = "";
+    text_free(name);
 }
 
 static void heading(const struct reports *r, const char *path)
@@ -43,18 +51,13 @@ static void heading(const struct reports *r, const char *path)
 
 static void report(struct reports *r, const char *path)
 {
-    struct text prefix = {0};
-    if (names_lines(r)) {
-        text_name(&prefix, str_of(path));
-        text_add(&prefix, r->layout == FILES_COLUMN ? "\t" : ":");
-        ui.prefix = prefix.ptr;
-    }
+    struct text name = {0};
+    files_name_lines(path, r->layout, r->several, &name);
     heading(r, path);
     int one = r->each(path);
     r->status = one > r->status ? one : r->status;
     r->done++;
-    ui.prefix = "";
-    text_free(&prefix);
+    files_unname_lines(&name);
 }
 
 /* has_suffix - is NAME called like a checkpoint? */

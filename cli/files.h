@@ -33,4 +33,9 @@ enum files_layout {
  * returns an exit status. Returns the highest of them, 2 where -r finds nothing. */
 int files_each(int n, char **operand, enum files_layout layout, int (*each)(const char *path));
 
+/* files_name_lines - each line about PATH, which may be one of SEVERAL, begins with its name from now on,
+ * where the options and LAYOUT have it so. NAME, empty, holds that until files_unname_lines() ends it. */
+void files_name_lines(const char *path, enum files_layout layout, bool several, struct text *name);
+void files_unname_lines(struct text *name);
+
 #endif

@@ -230,11 +230,11 @@ static void file(const char *path, const ckpt_scan_result *r, const ckpt_error *
     puts(t.ptr);
     for (size_t i = 0; i < nfound; i++)
         if (found[i].times > 1)
-            printf("%s  %" PRIu64 " times\n", found[i].line.ptr, found[i].times);
+            printf("%s%s  %" PRIu64 " times\n", ui.prefix, found[i].line.ptr, found[i].times);
         else
-            puts(found[i].line.ptr);
+            printf("%s%s\n", ui.prefix, found[i].line.ptr);
     if (more)
-        printf("  and %" PRIu64 " more: --json tells all\n", more);
+        printf("%s  and %" PRIu64 " more: --json lists all\n", ui.prefix, more);
     text_free(&t);
     text_free(&sums);
     forget();

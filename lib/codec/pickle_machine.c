@@ -245,7 +245,7 @@ bool machine_get(struct machine *m, uint64_t index)
     ckpt_value *v = memo_at(m, index);
     if (!v)
         return machine_bad(m, CKPT_EFORMAT,
-                           "asks for {memo entry %" PRIu64 "}, not among {=those put before}", index);
+                           "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
     v->flags |= VALUE_SHARED;
     return push(m, v);
 }
@@ -306,7 +306,7 @@ static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
 ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
-        machine_bad(m, CKPT_EFORMAT, "names nothing: {module '%.*s', name '%.*s'}, where {=both} must be",
+        machine_bad(m, CKPT_EFORMAT, "empty module or name in GLOBAL: {module '%.*s', name '%.*s'}",
                     STR_ARG(module), STR_ARG(name));
         return NULL;
     }

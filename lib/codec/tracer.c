@@ -295,7 +295,8 @@ bool tracer_put(struct tracer *t, uint64_t index)
 bool tracer_get(struct tracer *t, uint64_t index)
 {
     trace_ref r = memo_at(t, index);
-    return r ? push(t, r) : bad(t, "asks for {memo entry %" PRIu64 "}, not among {=those put before}", index);
+    return r ? push(t, r)
+             : bad(t, "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
 }
 
 /* index_digits - a memo entry's number as int() of Python reads it, up to a NUL, where the C unpickler

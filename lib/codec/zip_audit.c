@@ -100,7 +100,7 @@ static void check_extra(struct zip_audit *z, ckpt_str name, uint64_t at, cursor 
             says(z, name, at, "has another name in an extra field, which some readers prefer", 0);
     }
     if (extra.left)
-        says(z, name, at, "bytes behind the last extra field:", extra.left);
+        says(z, name, at, "bytes after the last extra field:", extra.left);
 }
 
 static bool ascii(ckpt_str name)
@@ -518,7 +518,7 @@ static ckpt_status check_extents(struct zip_audit *z, struct headers *b, ckpt_er
             continue;
         z->first = before ? z->first : v->at;
         if (v->at < last)
-            says(z, v->name, v->at, "lies over the member before it, which ends at", last);
+            says(z, v->name, v->at, "overlaps the previous member, which ends at", last);
         else
             st = gap(z, before, last, v->at, b, err);
         uint64_t end = v->data + v->csize; /* bounded: reachable */
@@ -573,7 +573,7 @@ ckpt_status zip_audit(struct zip_audit *z, ckpt_error *err)
         hides(z, str_of("", 0), end.at, "the archive has a comment, in which bytes can hide:",
               end.at + 22, comment); /* bounded: as above */
     if (st == CKPT_OK && end.end < z->src->size)
-        says(z, str_of("", 0), end.end, "bytes behind the archive:", z->src->size - end.end);
+        says(z, str_of("", 0), end.end, "bytes after the archive:", z->src->size - end.end);
     free(b);
     return st;
 }

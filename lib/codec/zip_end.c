@@ -87,7 +87,7 @@ static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error 
         (void)fail(err, CKPT_EFORMAT, here(t, at),
                    "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree",
                    (unsigned long long)end, (unsigned long long)locator);
-        fail_hint(err, "several archives one behind the other? files of a Distributed Checkpoint are so");
+        fail_hint(err, "several archives one after the other? a Distributed Checkpoint has such files");
         return CKPT_EFORMAT;
     }
     if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
@@ -245,7 +245,8 @@ static ckpt_status missing(const struct tail *t, ckpt_error *err)
                    "much is missing is unknown",
                    (unsigned long long)size);
     fail_hint(
-        err, "the download or the save stopped early: fetch the file again, or `ckpt salvage` what is whole");
+        err,
+        "the download or the save stopped early: fetch the file again, or `ckpt salvage` what is intact");
     return CKPT_ETRUNCATED;
 }
 

@@ -148,7 +148,7 @@ static ckpt_str name_of(const void *user, uint32_t i) { return ((const zip *)use
 static ckpt_status past_count(const zip *z, const reader *r, ckpt_error *err)
 {
     (void)fail(err, CKPT_EFORMAT, here(z, z->directory),
-               "the directory goes on for {%llu bytes} behind the entries that are counted, {=%zu}",
+               "the directory goes on for {%llu bytes} after the entries that are counted, {=%zu}",
                (unsigned long long)reader_left(r), z->n);
     fail_hint(err, "programs would not agree on what this archive holds; do not trust it");
     return CKPT_EFORMAT;

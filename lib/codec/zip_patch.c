@@ -69,7 +69,7 @@ static ckpt_status find_record(zip *z, size_t i, struct directory *d, ckpt_error
     uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
     reader r;
     if (z->shift || z->end != z->src->size)
-        return unclean(err, CKPT_NO_OFFSET, "bytes stand before or behind the archive");
+        return unclean(err, CKPT_NO_OFFSET, "unreferenced bytes before or after the archive");
     if (left > MAX_END)
         return unclean(err, z->directory, "the directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
@@ -80,7 +80,7 @@ static ckpt_status find_record(zip *z, size_t i, struct directory *d, ckpt_error
     if (st != CKPT_OK && st != CKPT_ETRUNCATED)
         return st;
     return clean ? CKPT_OK
-                 : unclean(err, z->directory, "more than the end records stands behind the directory");
+                 : unclean(err, z->directory, "more than the end records after the directory");
 }
 
 /* read_directory - its bytes, N of them, to be freed. */

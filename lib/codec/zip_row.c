@@ -1,4 +1,4 @@
-/* zip_row.c - archives one behind the other, as torch's distributed checkpoints (.distcp) have
+/* zip_row.c - archives one after the other, as torch's distributed checkpoints (.distcp) have
  * them: one torch.save archive a tensor. Seen from the end: the end record and its zip64
  * companions (zip_end.c has their layout) tell how long the directory is and how far from
  * the beginning of its archive it stands, so where that begins. */

@@ -170,7 +170,7 @@ static void end_by_descriptor(struct walk *w, size_t i, struct zip_entry *e)
     e->csize = e->usize = w->src->size - e->data;
     e->limit = w->src->size;
     if (headers) {
-        e->fault = "where it ends cannot be told: its size was behind it, and is damaged";
+        e->fault = "its end is unknown: the size recorded after it is damaged";
         e->limit = e->data;
     }
 }
@@ -327,8 +327,8 @@ static ckpt_status by_walk(struct walk *w, zip **out)
             ok = map_put(z->names, w->found[i].name, (uint32_t)z->n, NULL);
             z->entries[z->n++] = w->found[i];
         } else if (!same(&z->entries[old], &w->found[i])) {
-            z->entries[old].fault = "two records have its name; the directory, which tells the one that "
-                                    "counts, is damaged";
+            z->entries[old].fault = "two records have its name, and the directory, which would show the one "
+                                    "that counts, is damaged";
         }
     }
     if (!ok) {

@@ -166,7 +166,7 @@ static const char *field(struct look *l, const struct shape_of *s, trace_ref r, 
         return "a field of it is no plain dtype";
     if (offset < 0 ||
         (f.size != UINT64_MAX && (!checked_add((uint64_t)offset, f.size, &end) || end > s->size)))
-        return "a field of it lies outside of the item";
+        return "a field of it is outside of the item";
     if (l->nleft == MOST || ++l->met > 4 * MOST)
         return "it has more fields than are looked at";
     l->left[l->nleft++] = r;

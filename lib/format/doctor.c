@@ -123,12 +123,12 @@ static ckpt_status cut_archive(struct doctor *d, source *src, ckpt_error *err)
         if (!at)
             return doctor_tell(
                 d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
-                "cut off inside record %s, which begins at byte %llu; the %llu before it are whole", name,
+                "cut off inside record %s, which begins at byte %llu; the %llu before it are intact", name,
                 (unsigned long long)begin, whole);
         whole++;
     }
     return doctor_tell(d, "truncated", true, "ckpt salvage FILE -o OUT", NULL, err,
-                       "cut off at byte %llu, behind its last whole record, number %llu (%s)",
+                       "cut off at byte %llu, after its last intact record, number %llu (%s)",
                        (unsigned long long)src->size, whole, name);
 }
 

@@ -68,7 +68,7 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
     if (id) {
         (void)fail(
             err, CKPT_ETRUNCATED, source_pos(p->src, p->z->directory),
-            "torch archive of {%zu records} without {=data.pkl}: left behind by a torch.save that failed",
+            "torch archive of {%zu records} without {=data.pkl}: from a torch.save that failed",
             p->z->n);
         fail_where(err, "zip directory");
         fail_hint(err, "the tensors were never written; look for an earlier checkpoint");

@@ -60,7 +60,7 @@ static ckpt_status not_alone(ckpt_file *f, uint64_t next, ckpt_error *err)
 {
     char type[64];
     (void)fail(err, CKPT_EFORMAT, source_pos(f->src, 0),
-               "a pickle of {one %s}, and %llu bytes behind it; a torch stream begins with {=the int "
+               "a pickle of {one %s}, and %llu bytes after it; a torch stream begins with {=the int "
                "0x1950a86a20f9469cfc6c}",
                ckpt_value_type_name(f->root, type, sizeof type), (unsigned long long)(f->src->size - next));
     fail_hint(err, "if torch wrote it, it is damaged: get the file again");
@@ -94,7 +94,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (next != f->src->size && !may_hold(f->root))
         return not_alone(f, next, err);
     if (next != f->src->size)
-        file_notice(f, "%llu bytes behind the end of the pickle are not looked at",
+        file_notice(f, "%llu bytes after the end of the pickle are ignored",
                     (unsigned long long)(f->src->size - next));
     f->producer = STR_LIT("pickle.dump");
     return torch_graph(f, f->root, &st, err);

@@ -473,7 +473,7 @@ static ckpt_status check_entries(struct header *h)
         return CKPT_OK;
     /* bounded: end < ndata */
     uint64_t at = h->f->check ? source_pos(h->f->src, h->p->data + end) : CKPT_NO_OFFSET;
-    (void)fail(h->err, CKPT_EFORMAT, at, "{%llu bytes} behind {=the last tensor} belong to none",
+    (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
                LL(h->ndata - end));
     return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
@@ -506,7 +506,7 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
         return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*n),
                     LL(f->limits.max_header));
     if (!range_within(8, *n, f->src->size)) {
-        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs {=%llu bytes}, the file has {%llu} behind its length",
+        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs {=%llu bytes}, the file has {%llu} after its length",
                    LL(*n), LL(f->src->size - 8));
         fail_hint(err, "the download or copy stopped early: get the file again");
         return CKPT_ETRUNCATED;

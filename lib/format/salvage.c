@@ -122,6 +122,6 @@ void salvage_raw(const zip *z, ckpt_error *err)
             bytes += z->entries[i].usize; /* bounded: they lie apart in one file */
         }
     err->hint[0] = 0;
-    fail_hint(err, "nothing can be named; %zu other records are whole, %llu bytes that a dump could give",
+    fail_hint(err, "nothing can be named; %zu other records are intact, %llu bytes that a dump could give",
               whole, (unsigned long long)bytes);
 }

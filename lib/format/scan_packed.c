@@ -148,7 +148,7 @@ ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const ch
     x->format = x->depth ? x->format : kind;
     ckpt_status st;
     if (x->depth >= x->s->opts->max_depth)
-        st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it lies too deep");
+        st = fail(&why, CKPT_ELIMIT, CKPT_NO_OFFSET, "it is nested too deep");
     else if (strcmp(kind, "gzip") == 0 || strcmp(kind, "zlib") == 0)
         st = deflated(&p, src, kind[0] == 'g' ? INFLATE_GZIP : INFLATE_ZLIB, &why);
     else

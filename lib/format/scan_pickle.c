@@ -148,7 +148,7 @@ static ckpt_status open_payload(struct follow *f, const struct scan_pickle *p, c
     if (!where.ptr)
         return fail_memory(err);
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "lies too deep to be looked into")
+        return scan_found(x->s, SCAN_ARC002, where, p->src, v->start, "is nested too deep to be opened")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     CKPT_TRY(part_of(x->s, p->src, v, &part, err));
@@ -354,7 +354,7 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
 static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s behind STOP", n,
+    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s after STOP", n,
                     n == 1 ? "" : "s"))
         return CKPT_ECANCELLED;
     return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, pos, src->size, err) : CKPT_OK;

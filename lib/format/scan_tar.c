@@ -162,7 +162,7 @@ ckpt_status scan_tar(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     ckpt_error why;
     x->format = x->depth ? x->format : "tar";
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
+        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     ckpt_status st = tar_list(src, x->a, &list, &n, &why);

@@ -86,7 +86,7 @@ static bool unlike_torch(struct archive *r)
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->told = true;
             if (!scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                            "lies outside of the folder \"%.*s\", where torch has all", (int)n,
+                            "is outside of the folder \"%.*s\", where torch has all", (int)n,
                             first->name.ptr))
                 return false;
         }
@@ -550,7 +550,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     r->allowed = scan_allowed(x, src->size);
     x->format = x->depth || guest ? x->format : "zip";
     if (x->depth >= x->s->opts->max_depth)
-        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive that lies too deep")
+        return scan_found(x->s, SCAN_ARC002, where, NULL, CKPT_NO_OFFSET, "an archive nested too deep")
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     uint64_t here = 0;
@@ -573,7 +573,7 @@ static ckpt_status scan_archive(struct scanner *x, source *src, ckpt_str where, 
     return st == CKPT_OK && !r->told && !guest ? scan_strict(x, src, where, NULL, NULL, err) : st;
 }
 
-/* A source as archives one behind the other, to its first byte: where all but the first
+/* A source as archives one after the other, to its first byte: where all but the first
  * begin, last one first; .n 0: it is no such row. */
 struct pieces {
     uint64_t *starts;
@@ -616,7 +616,7 @@ ckpt_status scan_zip(struct scanner *x, source *src, ckpt_str where, uint64_t *k
     CKPT_TRY(row_of(x, src, &r, err));
     if (r.n == 0)
         return scan_archive(x, src, where, false, known, err);
-    if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one behind the other", r.n + 1))
+    if (!scan_found(x->s, SCAN_ZIP003, where, src, 0, "%zu archives one after the other", r.n + 1))
         return CKPT_ECANCELLED;
     for (size_t i = r.n; i-- > 0; from = r.starts[i])
         CKPT_TRY(scan_piece(x, src, where, from, r.starts[i], known, err));

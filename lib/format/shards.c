@@ -139,7 +139,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
     }
     if (d.nothers && !d.nindex) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                   "folder with %u checkpoints: which of them is meant cannot be told",
+                   "folder with %u checkpoints: it is not clear which of them is meant",
                    d.nothers + d.nwhole);
         folder_hint(f->path, err);
         return CKPT_EUSAGE;
@@ -169,9 +169,9 @@ static const char *name_fault(ckpt_str name)
     if (name.len == 0)
         return "is empty";
     if (memchr(name.ptr, 0, name.len))
-        return "goes on behind a NUL, where a file name ends";
+        return "goes on after a NUL, where a file name ends";
     if (memchr(name.ptr, '\\', name.len))
-        return "has a backslash, behind which some systems look elsewhere";
+        return "has a backslash, which separates folders on some systems";
     return climbs(name) ? "leaves the folder of the index" : NULL;
 }
 

@@ -90,7 +90,7 @@ static ckpt_status pair_of(const struct cut *c, const map *keys, size_t entry, u
     *pair = !e || e->is_int || deep ? MAP_NONE : map_get(keys, e->str);
     if (*pair == MAP_NONE) {
         (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
-                   "\"%.*s\" lies %s; an index names only the tensors of one mapping of texts",
+                   "\"%.*s\" is %s; an index names only the tensors of one mapping of texts",
                    STR_ARG(c->entries[entry].name),
                    deep ? "deeper than that" : "below a key that is no text");
         fail_hint(err, "--root picks the mapping of names to tensors");

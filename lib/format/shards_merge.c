@@ -597,7 +597,7 @@ ckpt_status shards_merge(struct index *x)
         CKPT_TRY(take_facts(x, &x->shards[i]));
     }
     if (x->f->salvage && x->nshards && !first_file(x))
-        return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} has anything whole",
+        return fail(x->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{none} of {=its %zu shards} is recoverable",
                     x->nshards);
     CKPT_TRY(make_root(x));
     size_t listed = x->n;

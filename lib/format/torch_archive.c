@@ -262,7 +262,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     CKPT_TRY(file_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
-        file_notice(ta->f, "%.*s: %llu bytes behind the end of the pickle are not looked at",
+        file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored",
                     STR_ARG(e->name), (unsigned long long)(s->size - next));
     return CKPT_OK;
 }

@@ -152,7 +152,7 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
     if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
         return CKPT_OK;
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
-               "{%llu bytes} behind {=the last storage} belong to nothing",
+               "{%llu unreferenced bytes} after {=the last storage}",
                (unsigned long long)(l->src->size - pos));
     return file_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }

@@ -357,7 +357,8 @@ static ckpt_status constants(struct script *s)
             "a frozen module: its weights are %u nameless constants of its code, and its state dict is empty",
             tensors);
     else if (tensors)
-        file_notice(s->f, "%u tensors are constants of the code, outside of the state dict", tensors);
+        file_notice(s->f, "%u tensor%s in the code, outside of the state dict", tensors,
+                    tensors == 1 ? " is a constant" : "s are constants");
     return CKPT_OK;
 }
 

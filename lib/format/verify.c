@@ -34,7 +34,7 @@ static ckpt_status around(const zip *z, const char *path, struct check *c, ckpt_
     if (z->end == z->src->size)
         return CKPT_OK;
     (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end),
-               "{%llu bytes} behind {=the archive} belong to nothing",
+               "{%llu unreferenced bytes} after {=the archive}",
                (unsigned long long)(z->src->size - z->end));
     return check_tell(c, CHECK_STRAY, path, &e, err);
 }

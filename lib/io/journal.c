@@ -96,7 +96,7 @@ static ckpt_status resolve(struct editing *e, const char *path, ckpt_error *err)
     e->base = slash + 1;
     if (!name_journal(e)) {
         errno = ENAMETOOLONG;
-        return fail_errno(err, CKPT_NO_OFFSET, "no room for \"" JOURNAL_SUFFIX "\" behind its name");
+        return fail_errno(err, CKPT_NO_OFFSET, "no room for \"" JOURNAL_SUFFIX "\" after its name");
     }
     *slash = '\0';
     e->dir = open(slash == e->path ? "/" : e->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -185,7 +185,8 @@ static ckpt_status refuse(const struct editing *e, const struct journal *j, enum
     } else if (k == JOURNAL_DAMAGED) {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                    "an edit in place may have been cut short; its undo journal %s is damaged", e->journal);
-        fail_hint(err, "keep the journal under another name; then `ckpt verify` tells if the file is whole");
+        fail_hint(err,
+                  "keep the journal under another name; then `ckpt verify` checks if the file is intact");
     } else {
         (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "%s is not an undo journal; it is in the way",
                    e->journal);
@@ -294,7 +295,7 @@ static ckpt_status foreign(const struct editing *e, enum state state, ckpt_error
     (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET,
                "an edit in place was cut short, and the file changed since; %s does not fit it",
                e->journal);
-    fail_hint(err, "if the file is whole, remove %.150s; else get the file again", e->journal);
+    fail_hint(err, "if the file is intact, remove %.150s; else get the file again", e->journal);
     return CKPT_ECHANGED;
 }
 
@@ -314,7 +315,7 @@ static ckpt_status put_back(const struct editing *e, const struct journal *j, bo
     if (ok && remove_journal(e, no_sync))
         return CKPT_OK;
     ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot undo the edit that was cut short");
-    fail_hint(err, "keep %.150s: with it the next --in-place makes the file whole", e->journal);
+    fail_hint(err, "keep %.150s: with it the next --in-place undoes that", e->journal);
     return st;
 }
 
@@ -646,7 +647,7 @@ static ckpt_status commit(struct editing *e, const struct patches *p, const stru
     if (take_back(e, o) == CKPT_OK)
         fail_hint(err, "the file is as it was");
     else
-        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place makes it whole",
+        fail_hint(err, "the file is half changed: keep %.150s, the next --in-place undoes that",
                   e->journal);
     return st;
 }

@@ -410,7 +410,7 @@ static ckpt_status no_match(const ckpt_diff_options *o, ckpt_error *err)
 static ckpt_status no_root(const struct side *s, const char *root, ckpt_error *err)
 {
     if (s)
-        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor lies below \"%s\"", s->asked);
+        (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is below \"%s\"", s->asked);
     else
         (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "neither file has a tensor below \"%s\"", root);
     fail_hint(err, "`ckpt ls` lists the names");

@@ -115,7 +115,7 @@ static ckpt_status weights_only(struct doctor *d, ckpt_file *f, ckpt_error *err)
     CKPT_TRY(weights_only_verdict(f, &verdict, &why, err));
     if (verdict != 0)
         return CKPT_OK;
-    d->hint = "weights_only=False runs whatever the file holds: ckpt scan tells what that is";
+    d->hint = "weights_only=False runs whatever the file holds: ckpt scan lists that";
     if (f->executes_code && f->torch_load_why.len)
         return doctor_tell(d, "torchscript", false, "ckpt convert FILE OUT", NULL, err,
                            "torch.load does not read it: %.*s", STR_ARG(why));
@@ -218,7 +218,7 @@ static ckpt_status runs_code(struct doctor *d, ckpt_file *f, ckpt_error *err)
             ckpt_str module = value_module(g), name = value_name(g);
             if (scan_name_verdict(module, name) != CKPT_SCAN_KNOWN_EXEC)
                 continue;
-            d->hint = "do not load it; ckpt scan tells all that it would do";
+            d->hint = "do not load it; ckpt scan lists what it would do";
             return doctor_tell(d, "runs-code", true, NULL, NULL, err,
                                "loading it runs code: it imports %.*s.%.*s", STR_ARG(module), STR_ARG(name));
         }

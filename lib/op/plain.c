@@ -188,7 +188,7 @@ ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **b
         return fail_memory(err);
     while (p->n && !*bad) {
         if (++p->work > MAX_WORK)
-            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values too entangled to be told apart");
+            return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values too entangled to compare");
         if (!judge(p, bad))
             return fail_memory(err);
     }

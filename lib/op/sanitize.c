@@ -595,7 +595,7 @@ static ckpt_status whole_root(struct sanitize *s)
         char type[256];
         (void)fail(s->err, CKPT_ELOSSY, CKPT_NO_OFFSET, "all of it is one %s, which is not plain data",
                    ckpt_value_type_name(p->root, type, sizeof type));
-        fail_hint(s->err, "`ckpt scan` tells what loading it would run");
+        fail_hint(s->err, "`ckpt scan` lists what loading it would run");
         return CKPT_ELOSSY;
     }
     while (s->nframes)

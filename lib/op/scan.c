@@ -454,7 +454,8 @@ static bool step(void *user, const struct trace_step *s)
         return finding(j, s, SCAN_PKL003, NULL, 0,
                        "an extension code: a name in a registry of the loading program");
     case TRACE_STEP_BUFFER:
-        return finding(j, s, SCAN_PKL013, NULL, 0, "asks for data that were sent beside the pickle");
+        return finding(j, s, SCAN_PKL013, NULL, 0,
+                       "uses out-of-band buffers (protocol 5), which are not in the file");
     case TRACE_STEP_MEMO:
         return j->p.plain ||
                once(j, s, MEMO_TOLD, SCAN_PKL008, "a memo entry is put again with another value");

@@ -85,7 +85,7 @@ static void many_descriptors(void)
     put(b.data, b.len);
     CU_ASSERT_EQUAL(ask(&h, &r), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(h.id, "truncated");
-    CU_ASSERT_PTR_NOT_NULL(strstr(h.text, "the 0 before it are whole"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(h.text, "the 0 before it are intact"));
     buf_free(&b);
     (void)unlink(path);
 }
@@ -106,11 +106,11 @@ static void sizes_behind_records(void)
         const char *says;
     } cases[] = {
         CASE(RECORD("a") "AAAA" NARROW RECORD("b") "BB and no more of it, that is",
-             "inside record b, which begins at byte 51; the 1 before it are whole"),
+             "inside record b, which begins at byte 51; the 1 before it are intact"),
         CASE(RECORD("a") "AAAA" WIDE RECORD("b") "BB and no more of it, that is",
-             "inside record b, which begins at byte 59; the 1 before it are whole"),
+             "inside record b, which begins at byte 59; the 1 before it are intact"),
         CASE(RECORD("a") "AAAA" NARROW "PK\1\2 and so on to the end",
-             "behind its last whole record, number 1 (a)"),
+             "after its last intact record, number 1 (a)"),
         CASE(RECORD("a") "AAAA" NARROW "what is none of it", "inside record a, which begins at byte 0"),
         CASE(RECORD("a") "AAAAPK\7\10crc1\5\0\0\0\4\0\0\0" RECORD("b"), "inside record a"),
     };

@@ -112,7 +112,7 @@ static void names_each_fault(void)
     REFUSED(q("{'b':{'dtype':'U8','shape':[2],'data_offsets':[3,5]}}"), 5, CKPT_EFORMAT,
             "bytes 0..3 belong to no tensor");
     REFUSED(q("{'b':{'dtype':'U8','shape':[2],'data_offsets':[0,2]}}"), 5, CKPT_EFORMAT,
-            "3 bytes behind the last tensor");
+            "3 unreferenced bytes after the last tensor");
     REFUSED(q("{'b':{'dtype':'F32','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT,
             "needs 8 bytes for its shape");
     REFUSED(q("{'b':{'dtype':'F128','shape':[2],'data_offsets':[0,5]}}"), 5, CKPT_EFORMAT, "dtype \"F128\"");

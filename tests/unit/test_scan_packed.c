@@ -119,7 +119,7 @@ static void bombs_are_not_unpacked(void)
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));
     SAYS(scan_so(str_of((const char *)b.data, b.len), NULL, &flat, 0), 1, "ARC002", 0,
-         "gzip data: it lies too deep");
+         "gzip data: it is nested too deep");
     buf_free(&b);
 }
 

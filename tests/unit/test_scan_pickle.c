@@ -48,9 +48,9 @@ static void text_that_runs_is_a_pickle(void)
 static void bytes_behind_are_told(void)
 {
     struct scanned s = scan(TEXT("\x80\x02N.\x80\x02N.x"));
-    SAYS(s, 1, "PKL010", 8, "1 byte behind STOP");
+    SAYS(s, 1, "PKL010", 8, "1 byte after STOP");
     CU_ASSERT(s.result.pickles == 2 && s.result.accounted == 8);
-    SAYS(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes behind STOP");
+    SAYS(scan(TEXT("\x80\x02N.xy")), 1, "PKL010", 4, "2 bytes after STOP");
     SAYS(scan(TEXT("\x80\x02N")), 1, "PKL006", 3, "the pickle ends without STOP");
 }
 
@@ -70,7 +70,7 @@ static void the_last_of_many_is_followed(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < 140000; i++)
         row[i] = "N."[i % 2];
-    SAYS(scan_these(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes behind STOP");
+    SAYS(scan_these(row, 140000, 0), 1, "PKL010", 131072, "8928 bytes after STOP");
     free(row);
 }
 
@@ -198,7 +198,7 @@ static void rows_without_end_are_told(void)
     CU_ASSERT_PTR_NOT_NULL_FATAL(row);
     for (size_t i = 0; i < n; i++)
         row[i] = "\x80\x02N."[i % 4];
-    SAYS(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes behind STOP");
+    SAYS(scan(str_of(row, n)), 1, "PKL010", n - 4, "4 bytes after STOP");
     free(row);
 }
 
@@ -216,7 +216,7 @@ static void values_are_looked_into(void)
     CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short to be one */
     ckpt_scan_options flat = {.max_depth = 1};
     SAYS(scan_so(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
-         "lies too deep to be looked into");
+         "is nested too deep to be opened");
 }
 
 /* Bytes as protocols before 3 keep them: as text, each a letter up to U+00FF. */
@@ -239,7 +239,7 @@ static void bytes_kept_as_text_are_looked_into(void)
            29);
     large[7 + n] = '.';
     s = scan_these(large, n + 8, 0);
-    SAYS(s, 2, "PKL010", 20, "299978 bytes behind STOP");
+    SAYS(s, 2, "PKL010", 20, "299978 bytes after STOP");
     free(large);
 }
 

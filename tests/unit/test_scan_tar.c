@@ -71,7 +71,7 @@ static void too_deep_ones_are_told(void)
         b = outer;
     }
     struct scanned s = scan_so(str_of((const char *)b.data, b.len), NULL, &two, 0);
-    SAYS(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive that lies too deep");
+    SAYS(s, 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
     CU_ASSERT_STRING_EQUAL(s.first.where, "inner!inner");
     CU_ASSERT_EQUAL(s.result.members, 2);
     CU_ASSERT_EQUAL(scan_so(str_of((const char *)b.data, b.len), NULL, &two, 1).status, CKPT_ECANCELLED);

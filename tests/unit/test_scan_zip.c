@@ -124,7 +124,7 @@ static void what_torch_never_writes_is_told(void)
                          {"u/version", CONSTANT("3\n"), 0, 0, 0, 0, false},
                          {"t/data/0", CONSTANT(DEFLATED), 8, 0, 10, CRC, false}};
     struct scanned s = scan(m, 3, NULL);
-    SAYS(s, 2, "ZIP001", 191, "lies outside of the folder \"t\", where torch has all");
+    SAYS(s, 2, "ZIP001", 191, "is outside of the folder \"t\", where torch has all");
     SAYS(s, 2, "ZIP001", 246, "a storage compressed by method 8; torch reads them as they are");
     m[1].name = "t/x/data/0"; /* a folder of that name further down is one, too; not so others */
     m[2].name = "t/xdata/0";
@@ -225,11 +225,11 @@ static void archives_in_archives_and_rows(void)
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
     outer.bytes = str_of((const char *)b.data, b.len);
-    SAYS(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive that lies too deep");
+    SAYS(scan(&outer, 1, &flat), 1, "ARC002", CKPT_NO_OFFSET, "an archive nested too deep");
     SAYS(scan(&outer, 1, NULL), 1, "PKL002", 18, "");
     zip_put(&b, &m, 1, b.len);
     struct scanned s = scan_these(b.data, b.len, 0);
-    SAYS(s, 3, "ZIP003", 0, "2 archives one behind the other");
+    SAYS(s, 3, "ZIP003", 0, "2 archives one after the other");
     CU_ASSERT(s.result.accounted == s.result.bytes && s.result.pickles == 2);
     buf_free(&b);
 }

@@ -163,7 +163,7 @@ static void an_index_that_lies_is_refused(void)
     REFUSED("{\"weight_map\":{\"a\":\"x/..\"}}", CKPT_EFORMAT, "leaves the folder");
     REFUSED("{\"weight_map\":{\"a\":\"\"}}", CKPT_EFORMAT, "shard name \"\" is empty");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\\u0000\"}}", CKPT_EFORMAT,
-            "shard name \"1.safetensors\" goes on behind a NUL");
+            "shard name \"1.safetensors\" goes on after a NUL");
     REFUSED("{\"weight_map\":{\"a\":\"..\\\\1.safetensors\"}}", CKPT_EFORMAT, "has a backslash");
     REFUSED("{\"weight_map\":{\"a\":\"1.safetensors\",\"a\":\"2.safetensors\"}}", CKPT_EFORMAT,
             "\"a\" twice");

@@ -130,7 +130,7 @@ static void constants_are_told(void)
     rows_are(&m, "w dense float32[4]@0+0;");
     CU_ASSERT_EQUAL(ckpt_leaf_count(m.f), 2);
     CU_ASSERT_STRING_EQUAL(ckpt_notice_at(m.f, ckpt_notice_at(m.f, 1) ? 1 : 0),
-                           "2 tensors are constants of the code, outside of the state dict");
+                           "2 tensors are constants in the code, outside of the state dict");
     made_close(&m);
     m = scripted(NET(""), CODE, "[" W "]", NULL);
     rows_are(&m, "");

@@ -205,7 +205,7 @@ static void refuses_entries_behind_those_counted(void)
     finish(&m, -1, 0);
     struct opened o = open_made(&m);
     CU_ASSERT_EQUAL(o.st, CKPT_EFORMAT);
-    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 bytes behind the entries that are counted, 1"));
+    CU_ASSERT_PTR_NOT_NULL(strstr(o.err.what, "49 bytes after the entries that are counted, 1"));
     close_opened(&o);
     made_free(&m);
 }

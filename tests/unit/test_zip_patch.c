@@ -235,9 +235,9 @@ static void what_is_not_clean_is_refused(void)
         struct how how;
         const char *why;
     } dirty[] = {
-        {{.before = "#!/bin/sh\n"}, "before or behind"},
-        {{.behind = "junk"}, "before or behind"},
-        {{.between = "junk"}, "behind the directory"},
+        {{.before = "#!/bin/sh\n"}, "before or after"},
+        {{.behind = "junk"}, "before or after"},
+        {{.between = "junk"}, "after the directory"},
         {{.later = true, .mark = true, .bad = 1}, "another CRC-32"},
     };
     for (size_t k = 0; k < sizeof dirty / sizeof *dirty; k++) {
@@ -284,7 +284,7 @@ static void what_is_not_there_any_more_is_refused(void)
 {
     struct edit e = open_made(&kinds[1]);
     e.z->n += 5;
-    refused(&e, "behind the directory");
+    refused(&e, "after the directory");
     e.z->n -= 5;
     CU_ASSERT_EQUAL(zip_data(e.z, 0, &e.err), CKPT_OK);
     e.z->entries[0].limit = e.z->entries[0].data + e.z->entries[0].csize + 7;
@@ -295,15 +295,15 @@ static void what_is_not_there_any_more_is_refused(void)
     close_edit(&e);
     e = open_made(&(struct how){.between = "0123456789012345678901234567890123456789"
                                            "012345678901234567890123456789012345"});
-    refused(&e, "behind the directory"); /* as long as wide end records */
+    refused(&e, "after the directory"); /* as long as wide end records */
     close_edit(&e);
     e = open_made(&kinds[4]);
     unsigned char *end = e.bytes.data + e.bytes.len - 98;
     end[4]++;
-    refused(&e, "behind the directory");
+    refused(&e, "after the directory");
     end[4]--;
     end[56]++;
-    refused(&e, "behind the directory");
+    refused(&e, "after the directory");
     end[56]--;
     close_edit(&e);
 }

@@ -157,10 +157,10 @@ static void names_what_is_not(void)
     CU_ASSERT(lost(&s, "method", "a method that is not known"));
     CU_ASSERT(lost(&s, "packed", "do not have the checksum"));
     CU_ASSERT(lost(&s, "packed2", "its deflated bytes are broken"));
-    CU_ASSERT(lost(&s, "packed3", "where it ends cannot be told"));
+    CU_ASSERT(lost(&s, "packed3", "its end is unknown"));
     CU_ASSERT(lost(&s, "wrong", "do not have the checksum"));
     CU_ASSERT(lost(&s, "sizes", "its two sizes differ"));
-    CU_ASSERT(lost(&s, "endless", "where it ends cannot be told"));
+    CU_ASSERT(lost(&s, "endless", "its end is unknown"));
     CU_ASSERT(lost(&s, "full", "cut off, or its size is damaged")); /* 2^32 - 1: says zip64, which is gone */
     CU_ASSERT(lost(&s, "cut", "cut off, or its size is damaged"));
     drop(&s);
@@ -240,7 +240,7 @@ static void leaves_archives_in_payloads_alone(void)
         struct saved s = save(&b);
         CU_ASSERT_EQUAL_FATAL(s.st, CKPT_OK);
         CU_ASSERT(holds(&s, "a/data.pkl", "this"));
-        CU_ASSERT(lost(&s, "a/data/0", "where it ends cannot be told"));
+        CU_ASSERT(lost(&s, "a/data/0", "its end is unknown"));
         CU_ASSERT(zip_find(s.z, STR_LIT("a/data/1")) < 0 && zip_find(s.z, STR_LIT("a/data/2")) < 0);
         drop(&s);
         buf_free(&b);
