@@ -265,7 +265,8 @@ def recorded_ties(path):
         return out
     with open(path, "rb") as f:
         data = f.read()
-    return json.loads(data).get("metadata", {}) if path.endswith(".json") else header(data)[0].get("__metadata__", {})
+    notes = json.loads(data).get("metadata") if path.endswith(".json") else header(data)[0].get("__metadata__")
+    return notes or {}  # MLX writes null
 
 
 def same_as_pt(o, path, want):
