@@ -249,11 +249,11 @@ static bool starts_with(ckpt_str name, ckpt_str start)
     return name.len >= start.len && memcmp(name.ptr, start.ptr, start.len) == 0;
 }
 
-/* What the longer of the names of E has in front of the other; empty: that is not all. */
-static ckpt_str in_front(const ckpt_diff_event *e, bool *in_b)
+/* What the longer of the names A and B has in front of the other; empty: that is not all. */
+static ckpt_str in_front(ckpt_str a, ckpt_str b, bool *in_b)
 {
-    *in_b = e->other.len > e->name.len;
-    ckpt_str longer = *in_b ? e->other : e->name, shorter = *in_b ? e->name : e->other;
+    *in_b = b.len > a.len;
+    ckpt_str longer = *in_b ? b : a, shorter = *in_b ? a : b;
     size_t n = longer.len - shorter.len;
     return ends_with(longer, shorter) && n && longer.ptr[n - 1] == '.' ? (ckpt_str){longer.ptr, n}
                                                                        : (ckpt_str){"", 0};
@@ -268,7 +268,7 @@ static ckpt_str lone_prefix(const struct report *r, bool *in_b)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what != CKPT_DIFF_RENAMED)
             continue;
-        ckpt_str p = in_front(e, &b);
+        ckpt_str p = in_front(e->name, e->other, &b);
         if (!p.len || (prefix.len && (b != *in_b || p.len != prefix.len || !starts_with(p, prefix))))
             return (ckpt_str){"", 0};
         prefix = p;
@@ -278,22 +278,72 @@ static ckpt_str lone_prefix(const struct report *r, bool *in_b)
     return usual ? prefix : (ckpt_str){"", 0};
 }
 
-/* The option that takes PREFIX off: what else that side has is left out by --root alone. */
+/* The option that takes PREFIX off: what else that side has is left out by --root alone. NULL: no full name
+ * begins with it, as where a root was given. */
 static const char *option_for(const ckpt_file *side, ckpt_str prefix)
 {
-    for (uint32_t i = 0; i < ckpt_tensor_count(side); i++)
-        if (!starts_with(ckpt_tensor_name(side, i), prefix))
-            return "--root";
-    return "--ignore-prefix";
+    uint32_t n = ckpt_tensor_count(side), with = 0;
+    for (uint32_t i = 0; i < n; i++)
+        with += starts_with(ckpt_tensor_name(side, i), prefix);
+    return with == 0 ? NULL : with < n ? "--root" : "--ignore-prefix";
+}
+
+/* next_of - the next event of kind WHAT from *I on, past which *I is then; NULL: there is none. */
+static const ckpt_diff_event *next_of(const struct report *r, ckpt_diff_what what, size_t *i)
+{
+    while (*i < r->n)
+        if (r->events[(*i)++].what == what)
+            return &r->events[*i - 1];
+    return NULL;
+}
+
+/* The prefix by which the names that only A has differ from those that only B has, all of them, of which
+ * there are two or more: both are in natural order, in which a prefix of all changes nothing. */
+static ckpt_str common_prefix(const struct report *r)
+{
+    ckpt_str prefix = {"", 0};
+    const ckpt_diff_event *a, *b;
+    size_t i = 0, j = 0;
+    bool in_b = false, before = false;
+    if (r->totals.only_a != r->totals.only_b || r->totals.only_a < 2)
+        return prefix;
+    while ((a = next_of(r, CKPT_DIFF_ONLY_A, &i)) && (b = next_of(r, CKPT_DIFF_ONLY_B, &j))) {
+        ckpt_str p = in_front(a->name, b->name, &in_b);
+        if (!p.len || (prefix.len && (in_b != before || p.len != prefix.len || !starts_with(p, prefix))))
+            return (ckpt_str){"", 0};
+        prefix = p;
+        before = in_b;
+    }
+    return memchr(prefix.ptr, '\0', prefix.len) ? (ckpt_str){"", 0} : prefix;
+}
+
+/* Whatever the other options are, one more takes PREFIX off. */
+static void hint_ignore(ckpt_str prefix)
+{
+    struct text word = {0}, hint = {0};
+    text_bytes(&word, prefix.ptr, prefix.len);
+    text_add(&hint, "hint: the names differ by a prefix alone: add --ignore-prefix=");
+    text_shell(&hint, word.ptr);
+    fprintf(stderr, "%s\n", hint.ptr);
+    text_free(&word);
+    text_free(&hint);
 }
 
 void report_hint(const struct report *r)
 {
     bool in_b = false;
     ckpt_str prefix = lone_prefix(r, &in_b);
+    const char *option = prefix.len ? option_for(in_b ? r->b : r->a, prefix) : NULL;
+    const char *names[2] = {r->name_a, r->name_b};
+    /* Where no bytes show what was renamed (only names were compared, or the values differ) the names may. */
+    if (!prefix.len)
+        prefix = common_prefix(r);
     if (!prefix.len)
         return;
-    const char *option = option_for(in_b ? r->b : r->a, prefix), *names[2] = {r->name_a, r->name_b};
+    if (!option) {
+        hint_ignore(prefix);
+        return;
+    }
     struct text said = {0}, word = {0};
     text_bytes(&word, prefix.ptr, prefix.len - (option[2] == 'r')); /* a root is a path: no dot ends it */
     text_addf(&said, "hint: the renamed ones differ by a prefix alone: ckpt diff %s=", option);
