@@ -272,10 +272,11 @@ void source_file_park(source *s)
     f->fd = -1;
 }
 
-/* written - was F, which is open and NOW that, written to? */
-static bool written(const struct file_source *f, struct stat *now)
+static ckpt_status cannot_stat(const struct file_source *f, ckpt_error *err)
 {
-    return fstat(f->fd, now) != 0 || !same_bytes(now, &f->opened);
+    ckpt_status st = fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
+    fail_file(err, f->path);
+    return st;
 }
 
 bool source_file_named(const source *s)
@@ -287,21 +288,29 @@ ckpt_status source_file_written(source *s, ckpt_error *err)
 {
     struct file_source *f = (struct file_source *)s;
     struct stat now;
-    return f->fd >= 0 && written(f, &now) ? fail_changed(f, WRITTEN, err) : CKPT_OK;
+    if (f->fd < 0)
+        return CKPT_OK;
+    if (fstat(f->fd, &now) != 0)
+        return cannot_stat(f, err);
+    return same_bytes(&now, &f->opened) ? CKPT_OK : fail_changed(f, WRITTEN, err);
 }
 
-/* what_changed - NULL: nothing. */
-static const char *what_changed(const struct file_source *f)
+/* find_change - *HOW: what happened to the file, or NULL. Not CKPT_OK: that cannot be known. */
+static ckpt_status find_change(const struct file_source *f, const char **how, ckpt_error *err)
 {
     struct stat now, there;
     bool parked = f->fd < 0;
-    if (!parked && written(f, &now))
-        return WRITTEN;
-    if (stat(f->path, &there) != 0)
-        return "removed";
-    if (parked)
-        return other(f, &there);
-    return same_file(&there, &now) ? NULL : "replaced";
+    if (!parked && fstat(f->fd, &now) != 0)
+        return cannot_stat(f, err);
+    if (!parked && !same_bytes(&now, &f->opened))
+        *how = WRITTEN;
+    else if (stat(f->path, &there) != 0 && errno != ENOENT && errno != ENOTDIR)
+        return cannot_stat(f, err);
+    else if (stat(f->path, &there) != 0)
+        *how = "removed";
+    else
+        *how = parked ? other(f, &there) : same_file(&there, &now) ? NULL : "replaced";
+    return CKPT_OK;
 }
 
 ckpt_status source_file_changed(source *s, ckpt_error *err)
@@ -311,7 +320,7 @@ ckpt_status source_file_changed(source *s, ckpt_error *err)
         return CKPT_OK;
     const char *how = atomic_load(&f->changed);
     if (!how && f->named)
-        how = what_changed(f);
+        CKPT_TRY(find_change(f, &how, err));
     atomic_store(&f->changed, how);
     if (!how && atomic_load(&f->broke)) {
         errno = atomic_load(&f->broke);
