@@ -37,6 +37,10 @@
 #define HAS_NONE(bits) BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, bits, 1, 0)
 #define HAS_ALL(bits)                                                                                        \
     BPF_STMT(BPF_ALU | BPF_AND | BPF_K, bits), BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, bits, 0, 1)
+/* A temporary file without a name, where argument FLAGS of NAME asks for one. */
+#define ONLY_TEMPORARY(name, flags)                                                                          \
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name, 0, 5), LOAD_ARG(flags), HAS_ALL(O_TMPFILE),              \
+        GIVE(SECCOMP_RET_ALLOW), REFUSE
 
 bool sandbox_enter(void)
 {
@@ -86,11 +90,10 @@ bool sandbox_enter(void)
         HAS_NONE(PROT_EXEC),
         GIVE(SECCOMP_RET_ALLOW),
         REFUSE,
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 5),
-        LOAD_ARG(2),
-        HAS_ALL(O_TMPFILE),
-        GIVE(SECCOMP_RET_ALLOW),
-        REFUSE,
+        ONLY_TEMPORARY(openat, 2),
+#ifdef __x86_64__ /* musl's open() there */
+        ONLY_TEMPORARY(open, 1),
+#endif
         REFUSE,
     };
     const struct sock_fprog program = {sizeof rules / sizeof *rules, rules};

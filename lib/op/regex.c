@@ -57,10 +57,36 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
     return CKPT_OK;
 }
 
+/* describe_malformed - why regcomp() refuses an expression, in words that no C library changes (regerror() of each has
+ * its own). */
+static const char *describe_malformed(int code)
+{
+    static const struct {
+        int code;
+        const char *text;
+    } known[] = {
+        {REG_ECOLLATE, "unknown collating element"},
+        {REG_ECTYPE, "unknown character class"},
+        {REG_EESCAPE, "backslash at the end"},
+        {REG_ESUBREG, "reference to a group that is not there"},
+        {REG_EBRACK, "unmatched ["},
+        {REG_EPAREN, "unmatched parenthesis"},
+        {REG_EBRACE, "unmatched {"},
+        {REG_BADBR, "malformed repetition count"},
+        {REG_ERANGE, "invalid range of characters"},
+        {REG_ESPACE, "too large an expression"},
+        {REG_BADRPT, "nothing to repeat"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i].code == code)
+            return known[i].text;
+    return "malformed expression"; /* REG_BADPAT, and codes that POSIX does not have */
+}
+
 static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *err)
 {
     const char *arrow = strstr(rule, "=>");
-    char pattern[MAX_PATTERN + 1], why[128];
+    char pattern[MAX_PATTERN + 1];
     if (!arrow) {
         (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\" is not a rule of the form REGEX=>REPLACEMENT",
                    rule);
@@ -77,10 +103,8 @@ static ckpt_status compile(struct expression *x, const char *rule, ckpt_error *e
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the repetitions of \"%s\" multiply to more than %u",
                     pattern, MAX_REPEATS);
     int code = regcomp(&x->re, pattern, REG_EXTENDED);
-    if (code) {
-        (void)regerror(code, &x->re, why, sizeof why);
-        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, why);
-    }
+    if (code)
+        return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%s\": %s", pattern, describe_malformed(code));
     x->repl = arrow + 2;
     ckpt_status st = check_replacement(x->repl, x->re.re_nsub, err);
     if (st != CKPT_OK)

@@ -62,22 +62,27 @@ find_emulator()
     printf 'int main(void) { return 0; }\n' >"$tmp/try.c"
     # shellcheck disable=SC2086
     $command -static -o "$tmp/try" "$tmp/try.c" || return 1
-    "$tmp/try" 2>/dev/null && emulator= && return
+    if "$tmp/try" 2>/dev/null; then
+        emulator=
+        # By itself means by the loader and the libraries of the target's own root.
+        [ "$arch" != i386 ] || command="$command -Wl,--dynamic-linker=$dir/root/lib/ld-linux.so.2 \
+            -Wl,--disable-new-dtags -Wl,-rpath,$dir/root/lib/i386-linux-gnu:$dir/root/usr/lib/i386-linux-gnu"
+        return
+    fi
     for name in "$emulator-static" "$emulator"; do
         command -v "$name" >/dev/null 2>&1 && emulator=$name && return
     done
     return 1
 }
 
-# runner PROGRAM - a script in DIR that runs PROGRAM of the target
+# runner PROGRAM - DIR gets what runs PROGRAM of the target: a link to it, or a script that begins the emulator
 runner()
 {
-    run=$emulator
-    [ -z "$emulator" ] || run="$emulator -L $dir/root"
-    # The loader of the target's own root, which needs no emulator.
-    [ "$1" != i386 ] || [ "$emulator" ] || run="$dir/root/lib/ld-linux.so.2 --library-path $search"
-    printf '#!/bin/sh\nexec %s "%s" "$@"\n' "$run" "$dir/out/$2" >"$dir/${2##*/}"
-    chmod +x "$dir/${2##*/}"
+    launcher=$dir/${1##*/}
+    rm -f "$launcher"
+    [ "$emulator" ] || { ln -s "$dir/out/$1" "$launcher"; return; }
+    printf '#!/bin/sh\nexec %s -L "%s" "%s" "$@"\n' "$emulator" "$dir/root" "$dir/out/$1" >"$launcher"
+    chmod +x "$launcher"
 }
 
 build()
@@ -85,7 +90,7 @@ build()
     "$MAKE" -j"$(nproc)" --no-print-directory B="$dir/out" CC="$command" all "$dir/out/unit" \
         "$dir/out/tests/truth" >"$tmp/made" 2>&1
     status=$?
-    grep -aE -A6 'warning:|error' "$tmp/made"
+    grep -aE -A6 'warning:|error:' "$tmp/made"
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
@@ -97,7 +102,7 @@ far_beyond()
     header='{"t":{"dtype":"U8","shape":[5000000000],"data_offsets":[0,5000000000]}}'
     { printf '\107\0\0\0\0\0\0\0%s' "$header"; } >"$tmp/far.safetensors"
     truncate -s 5000000078 "$tmp/far.safetensors" && printf '\7' >>"$tmp/far.safetensors"
-    "$1" show "$tmp/far.safetensors" 't[4999999998:5000000000]' | grep -q '\[0, 7\]'
+    "$1" show "$tmp/far.safetensors" 't[4999999998:5000000000]' | grep -qx '  0  7'
     status=$?
     rm -f "$tmp/far.safetensors"
     return $status
@@ -118,8 +123,8 @@ one()
         return
     fi
     find_emulator || { skip "$1: no $emulator"; return; }
-    search=$dir/root/lib/i386-linux-gnu:$dir/root/usr/lib/i386-linux-gnu
-    for program in ckpt unit tests/truth; do runner "$1" $program; done
+    for program in ckpt unit tests/truth; do runner $program; done
+    ln -sfn "$top/man" "$dir/man" # next to the folder of the program, as at home
     check "$1: builds, without a warning" build
     check "$1: make install" installs
     check "$1: truth" "$dir/truth" tests/corpus

@@ -14,11 +14,11 @@ for package in "$dir"/apt/archives/*.deb; do
     dpkg -x "$package" "$dir/root" || exit 1
 done
 rm -rf "$dir/apt"
-# Absolute links mean the root that they are in.
+# Absolute links mean the root that they are in; relative ones stay right where it is moved.
 find "$dir/root" -type l | while read -r link; do
     to=$(readlink "$link")
     case $to in
-    /*) ln -sfn "$dir/root$to" "$link" ;;
+    /*) ln -sfnr "$dir/root$to" "$link" ;;
     esac
 done
 : >"$dir/root/complete"

@@ -489,12 +489,12 @@ static void pieces(buf *b, uint64_t old_size, uint64_t new_size, size_t n, const
         uint64_t left = at[i][0] < old_size ? old_size - at[i][0] : 0;
         buf_u64le(b, at[i][0]);
         buf_u64le(b, at[i][1]);
-        buf_put(b, before, left < at[i][1] ? left : at[i][1]);
+        buf_put(b, before, (size_t)(left < at[i][1] ? left : at[i][1]));
         for (size_t k = 0; k < (left && left < at[i][1] ? 2 : 1); k++)
             buf_u32le(b, 0);
     }
     for (size_t i = 0; i < 8; i++)
-        b->data[40 + i] = (unsigned char)((b->len + 4) >> 8 * i);
+        b->data[40 + i] = (unsigned char)((uint64_t)(b->len + 4) >> 8 * i);
     buf_u32le(b, 0);
     seal(b);
 }

@@ -4,6 +4,7 @@
 # The rest: a save that failed, mobile models that are no pickles, a set that mixes archives and safetensors.
 for dir in corpus/torch/t[0-9]* corpus/torch/dist26 corpus/torch/misc2; do
     ckpt scan --json "$dir/" 2>/dev/null | awk -v dir="$dir" '
+        /\/dcp_zstd\/__/ { next } # libarchive.sh has those
         { n++ }
         /"exit":0}$/ { fine++; next }
         {

@@ -27,3 +27,4 @@ echo $?
 case ${CORPUS_PUBLIC:-} in /*) at=$CORPUS_PUBLIC ;; *) at=$TESTS/../../${CORPUS_PUBLIC:-../shared/corpus/public} ;; esac
 seven=$at/pickle/tests/data/malicious1.7z
 [ ! -e "$seven" ] || ckpt scan "$seven" | grep -q 'PKL002.*data.pkl byte 0x30  REDUCE  builtins.eval' || echo "$seven"
+ckpt scan corpus/torch/t215/dist/dcp_zstd/*
