@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/store.h"
 #include "core/convert.h"
 #include "core/number.h"
 #include "unit.h"
@@ -35,6 +36,8 @@ static unsigned rounded(ckpt_dtype to, double d, uint64_t *over)
     float f = (float)d;
     memcpy(d8, &d, 8);
     memcpy(f4, &f, 4);
+    unit_host(d8, 1, 8);
+    unit_host(f4, 1, 4);
     *over = convert1(CKPT_DT_F32, to, f4, b);
     unsigned r = b[0] | (unsigned)b[1] << 8;
     unsigned char again[2] = {0, 0};
@@ -103,18 +106,22 @@ static void doubles(void)
     unsigned char in[8], out[8];
     double d = 1 + 0x1p-8 + 0x1p-40;
     memcpy(in, &d, 8);
+    unit_host(in, 1, 8);
     CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 0);
     CU_ASSERT_EQUAL(out[0] | out[1] << 8, 0x3f80);
     d = -1e300;
     memcpy(in, &d, 8);
+    unit_host(in, 1, 8);
     CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_BF16, in, out), 1);
     CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F32, in, out), 1);
     CU_ASSERT_EQUAL(convert1(CKPT_DT_F64, CKPT_DT_F8_E4M3, in, out), 1);
     CU_ASSERT_EQUAL(out[0], 0xfe);
     int64_t i = (INT64_C(1) << 53) + 3;
     memcpy(in, &i, 8);
+    unit_host(in, 1, 8);
     CU_ASSERT_EQUAL(convert1(CKPT_DT_I64, CKPT_DT_F64, in, out), 0);
     memcpy(&d, out, 8);
+    unit_host(&d, 1, 8);
     CU_ASSERT_EQUAL(d, 0x1p53 + 4);
 }
 
@@ -133,8 +140,10 @@ static void widening(void)
             float f;
             convert1(from[k], CKPT_DT_F32, in, out);
             memcpy(&f, out, 4);
+            unit_host(&f, 1, 4);
             convert1(from[k], CKPT_DT_F64, in, out);
             memcpy(&d, out, 8);
+            unit_host(&d, 1, 8);
             wrong += isnan(want) ? !isnan(f) || !isnan(d) || !signbit(f) != !signbit(d)
                                  : (double)f != want || d != want || !signbit(f) != !signbit(want);
         }
@@ -193,7 +202,7 @@ static int same_widen(size_t n, const unsigned char *from)
     return wrong == 0 && memcmp(a, b + 1, n * 4) == 0;
 }
 
-static void put32(size_t i, uint32_t v) { memcpy(in + 4 * i, &v, 4); }
+static void put32(size_t i, uint32_t v) { store_u32le(in + 4 * i, v); }
 
 /* 2^24 floats: each of the 2^16 upper halves with 256 lower ones, ties among them. */
 static void many_floats(void)
@@ -221,7 +230,7 @@ static void many_small(void)
         for (unsigned i = 0; i < SOME; i++) {
             r = r * 6364136223846793005u + 1442695040888963407u;
             uint64_t d = pass & 1 ? r : (r & 0x800fffffffffffffu) | ((uint64_t)(890 + i % 270) << 52);
-            memcpy(in + 8 * i, &d, 8);
+            store_u64le(in + 8 * i, d);
         }
         CU_ASSERT_TRUE(same_widen(SOME, in));
     }

@@ -33,10 +33,7 @@ static int is(size_t i, ckpt_diff_what what, const char *name)
 /* A file of one tensor "w" of DTYPE with N elements, SIZE bytes at DATA. */
 static ckpt_file *one(const char *dtype, size_t n, const void *data, size_t size)
 {
-    char header[128];
-    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
-             dtype, n, size);
-    return flat_open(header, data, size);
+    return flat_numbers("w", dtype, n, data, size);
 }
 
 static const ckpt_diff_event *pair(const char *da, const void *a, size_t na, const char *db, const void *b,

@@ -10,12 +10,9 @@
 /* One tensor "t" of N elements of DT over BYTES, which stay the caller's. */
 static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t size)
 {
-    char header[200];
     const uint32_t row = 0;
     ckpt_stats s = {0};
-    snprintf(header, sizeof header, "{\"t\":{\"dtype\":\"%s\",\"shape\":[%zu],\"data_offsets\":[0,%zu]}}",
-             dt, n, size);
-    ckpt_file *f = flat_open(header, bytes, size);
+    ckpt_file *f = flat_numbers("t", dt, n, bytes, size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &s, NULL), CKPT_OK);
     flat_close();

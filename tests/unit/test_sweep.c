@@ -27,10 +27,9 @@ static float *numbers(void)
 
 static ckpt_file *file_of(const float *x)
 {
-    char header[128];
-    snprintf(header, sizeof header, "{\"w\":{\"dtype\":\"F32\",\"shape\":[%u],\"data_offsets\":[0,%u]}}", N,
-             4 * N);
-    return flat_rows(header, x, (size_t)4 * N);
+    ckpt_file *f = flat_numbers("w", "F32", N, x, (size_t)4 * N);
+    CU_ASSERT_EQUAL_FATAL(file_expand(f, NULL), CKPT_OK);
+    return f;
 }
 
 static void statistics(void)
