@@ -280,9 +280,10 @@ struct made made_archive(const struct record *r, size_t n, const ckpt_limits *li
 
 struct made made_zip_of(const char *text, bool big_endian, const ckpt_limits *limits)
 {
-    static const float four[] = {1, 2, 3, 4};
+    float four[] = {1, 2, 3, 4};
     const char *data = (const char *)four;
     buf b;
+    unit_host(four, 4, 4);
     buf_init(&b, 1 << 20);
     pickled(&b, text);
     struct record r[] = {{"data.pkl", (char *)b.data, b.len},
