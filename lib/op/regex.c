@@ -57,8 +57,8 @@ static ckpt_status check_replacement(const char *repl, size_t groups, ckpt_error
     return CKPT_OK;
 }
 
-/* describe_malformed - why regcomp() refuses an expression, in words that no C library changes (regerror() of each has
- * its own). */
+/* describe_malformed - why regcomp() refuses an expression, in words that no C library changes:
+ * regerror() of each has its own. */
 static const char *describe_malformed(int code)
 {
     static const struct {
