@@ -1,6 +1,7 @@
 #include <stdlib.h>
 
 #include "files.h"
+#include "find.h"
 #include "hash_bytes.h"
 #include "json.h"
 #include "progress.h"
@@ -13,6 +14,7 @@ static struct list globs;
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
+    UI_IGNORE_CASE,
     UI_ROOT,
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "XXH3-128 instead of SHA-256: faster, no proof against forgery"},
     {'t', "total", NULL, OPT_FLAG, &total, "only the digest of the whole"},
@@ -110,14 +112,15 @@ static int hash(const char *path)
     j.f = open_input(path, ignore_crc);
     if (!j.f)
         return TROUBLE;
+    if (globs.n && !rows_match(j.f, globs.at, globs.n)) {
+        notice_no_match(j.f, globs.at, globs.n);
+        close_input(j.f);
+        return NO;
+    }
+    ckpt_file_ignore_case(j.f, ui.ignore_case);
     if (globs.n && ckpt_file_narrow(j.f, NULL, globs.at, globs.n, &err) != CKPT_OK) {
         close_input(j.f);
         return trouble(&err, path);
-    }
-    if (globs.n && !ckpt_tensor_count(j.f)) {
-        notice(path, "no tensor matches");
-        close_input(j.f);
-        return NO;
     }
     j.digests = mem_new(ckpt_tensor_count(j.f), CKPT_DIGEST_MAX);
     int status = digest_all(&j, &err) == CKPT_OK ? YES : trouble(&err, path);

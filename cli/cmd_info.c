@@ -3,6 +3,7 @@
 
 #include "files.h"
 #include "json.h"
+#include "metadata.h"
 #include "number.h"
 
 static int run(int n, char **operand);
@@ -35,6 +36,24 @@ static bool below(ckpt_str name, ckpt_str root)
     return name.len > root.len && memcmp(name.ptr, root.ptr, root.len) == 0 && name.ptr[root.len] == '.';
 }
 
+/* is_main - is mapping W the weights, or a network inside them? Not an averaged copy. */
+static bool is_main(const struct facts *x, const ckpt_weights *w)
+{
+    return x->info.has_weights && !w->averaged &&
+           (below(w->name, x->info.weights_root) || same_name(w->name, x->info.weights_root));
+}
+
+/* is_other - is NAME below the optimizer's state or an averaged copy, which may stand next to the weights? */
+static bool is_other(const struct facts *x, ckpt_str name)
+{
+    bool other = x->info.optimizer_path.len && below(name, x->info.optimizer_path);
+    for (size_t i = 0; i < x->info.nweights && !other; i++) {
+        const ckpt_weights *w = &x->info.weights[i];
+        other = w->averaged && w->name.len && below(name, w->name);
+    }
+    return other;
+}
+
 static void count(struct facts *x)
 {
     ckpt_tensor it, *t = &it;
@@ -42,7 +61,7 @@ static void count(struct facts *x)
         totals_add(&x->all, t);
         if (t->dtype < CKPT_DT_COUNT)
             totals_add(&x->by_dtype[t->dtype], t);
-        if (x->info.has_weights && below(t->name, x->info.weights_root))
+        if (x->info.has_weights && below(t->name, x->info.weights_root) && !is_other(x, t->name))
             totals_add(&x->weights, t);
     }
 }
@@ -109,8 +128,7 @@ static void print_more_weights(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
         const ckpt_weights *w = &x->info.weights[i];
-        if (!w->averaged && (x->info.nweights == 1 || below(w->name, x->info.weights_root) ||
-                             same_name(w->name, x->info.weights_root)))
+        if (is_main(x, w))
             continue;
         label(out, w->averaged ? "averaged" : "");
         if (w->name.len) {
@@ -366,6 +384,24 @@ static void print_values(const struct facts *x, struct text *out)
         line_put(out);
 }
 
+static void print_metadata(const struct facts *x, struct text *out)
+{
+    struct some s = {.out = out};
+    ckpt_leaf pair;
+    label(out, "metadata");
+    for (size_t i = 0; metadata_next(x->f, &i, &pair);) {
+        if (!room_for_one(&s))
+            continue;
+        text_name(out, pair.path[1].str);
+        text_add(out, " = ");
+        text_value(out, pair.value, 6);
+    }
+    if (s.more)
+        text_addf(out, " and %zu more: ckpt meta", s.more);
+    if (s.shown)
+        line_put(out);
+}
+
 static int by_elements(const void *a, const void *b)
 {
     const struct totals *x = *(const struct totals *const *)a, *y = *(const struct totals *const *)b;
@@ -431,6 +467,7 @@ static void print_text(const struct facts *x)
     print_prefixes(x, &out);
     print_optimizer(x, &out);
     print_values(x, &out);
+    print_metadata(x, &out);
     print_dtypes(x, &out);
     print_rest(x, &out);
     text_free(&out);
@@ -536,6 +573,7 @@ static void print_json(const struct facts *x)
     json_totals(j, "total", x->all.tensors, x->all.elements, x->all.bytes);
     optimizer_json(j, info);
     values_json(j, x);
+    metadata_json(j, x->f);
     aliases_json(j, x->f);
     json_u64(j, "unreferenced_bytes", info->unreferenced);
     json_bool(j, "executes_code", info->executes_code);

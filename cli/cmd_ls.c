@@ -4,6 +4,7 @@
 #include "files.h"
 #include "find.h"
 #include "json.h"
+#include "metadata.h"
 #include "progress.h"
 #include "tree.h"
 
@@ -187,22 +188,28 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
     text_free(&out);
 }
 
-static size_t print_values(const ckpt_file *f)
+static bool print_value(const ckpt_leaf *leaf)
 {
     struct text out = {0};
+    if (!globs_pass(leaf->name, globs.at, globs.n))
+        return false;
+    text_name(&out, leaf->name);
+    text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
+    text_value(&out, leaf->value, 100);
+    line_put(&out);
+    text_free(&out);
+    return true;
+}
+
+static size_t print_values(const ckpt_file *f)
+{
     size_t n = 0;
     const ckpt_leaf *leaf;
-    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++) {
-        if (!globs_pass(leaf->name, globs.at, globs.n))
-            continue;
-        text_clear(&out);
-        text_name(&out, leaf->name);
-        text_add(&out, as_tsv ? "\tvalue\t\t" : " = ");
-        text_value(&out, leaf->value, 100);
-        line_put(&out);
-        n++;
-    }
-    text_free(&out);
+    ckpt_leaf pair;
+    for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
+        n += print_value(leaf);
+    for (size_t i = 0; metadata_next(f, &i, &pair);)
+        n += print_value(&pair);
     return n;
 }
 
@@ -296,6 +303,10 @@ static void print_json(const ckpt_file *f, const uint32_t *rows, size_t n)
         for (size_t i = 0; (leaf = ckpt_leaf_at(f, i)); i++)
             if (globs_pass(leaf->name, globs.at, globs.n))
                 json_leaf(json_add_object(list, NULL), leaf);
+        ckpt_leaf pair;
+        for (size_t i = 0; metadata_next(f, &i, &pair);)
+            if (globs_pass(pair.name, globs.at, globs.n))
+                json_leaf(json_add_object(list, NULL), &pair);
     }
     json_end(tail, stdout);
 }

@@ -4,14 +4,19 @@
 #include "cmd.h"
 #include "find.h"
 #include "json.h"
+#include "metadata.h"
 #include "number.h"
 #include "preview.h"
 
 static int run(int n, char **operand);
 
 static bool full, exact;
+static struct list globs;
 
 static const struct opt options[] = {
+    {'g', "glob", "GLOB", OPT_LIST, &globs, "show all whose names match; '!GLOB' excludes; repeatable"},
+    UI_IGNORE_CASE,
+    UI_ROOT,
     {0, "full", NULL, OPT_FLAG, &full, "all elements, not only the edges of a large tensor"},
     {0, "exact", NULL, OPT_FLAG, &exact, "enough digits to tell any two numbers apart, not four decimals"},
     UI_JSON,
@@ -20,8 +25,8 @@ static const struct opt options[] = {
 };
 
 const struct cmd cmd_show = {"show",
-                             "FILE [PATH[slice]]",
-                             "show one value: numbers of a tensor, an option, a container",
+                             "FILE [PATH|GLOB[slice]]",
+                             "show values: numbers of tensors, options, containers",
                              options,
                              1,
                              2,
@@ -119,7 +124,8 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
         return YES;
     }
     if (!number_bytes((ckpt_dtype)t->dtype)) {
-        describe(t, NULL);
+        if (!ui.json)
+            describe(t, NULL);
         return trouble_text(CKPT_EUNSUPPORTED, path, NULL, "elements of this type are not shown");
     }
     const uint64_t *shape = preview_shape(t, &ndim);
@@ -139,30 +145,42 @@ static int show_tensor(ckpt_file *f, uint32_t row, const char *slice)
 
 /* ------------------------------------------------------------------- values */
 
+static void tensor_cells(struct table *w, const ckpt_file *f, uint32_t row)
+{
+    const ckpt_tensor t = tensor_at(f, row);
+    text_dtype(&w->text, &t);
+    table_cell(w);
+    text_shape(&w->text, &t);
+    table_cell(w);
+}
+
 static void item_cells(struct table *w, const ckpt_file *f, const ckpt_value *v)
 {
     char type[256];
     uint32_t row = ckpt_value_tensor(v);
     if (row != CKPT_NO_TENSOR) {
-        const ckpt_tensor it = tensor_at(f, row), *t = &it;
-        text_dtype(&w->text, t);
-        table_cell(w);
-        text_shape(&w->text, t);
-    } else {
-        text_add(&w->text, ckpt_value_type_name(v, type, sizeof type));
-        table_cell(w);
-        text_value(&w->text, v, 8);
+        tensor_cells(w, f, row);
+        return;
     }
+    text_add(&w->text, ckpt_value_type_name(v, type, sizeof type));
     table_cell(w);
+    text_value(&w->text, v, 8);
+    table_cell(w);
+}
+
+static void items_begin(struct table *w)
+{
+    *w = (struct table){.columns = 3};
+    table_row(w, PLAIN); /* the header that is not printed */
+    for (int i = 0; i < 3; i++)
+        table_cell(w);
 }
 
 static void print_items(const ckpt_file *f, const ckpt_value *v)
 {
-    struct table w = {.columns = 3};
+    struct table w;
     const ckpt_value *key, *val;
-    table_row(&w, PLAIN); /* the header that is not printed */
-    for (int i = 0; i < 3; i++)
-        table_cell(&w);
+    items_begin(&w);
     for (size_t i = 0; ckpt_value_item(v, i, &key, &val); i++) {
         table_row(&w, PLAIN);
         if (key)
@@ -191,6 +209,14 @@ static void value_head(const char *title, const ckpt_value *v, size_t n)
     text_free(&out);
 }
 
+static void tensor_json(json *to, const ckpt_file *f, uint32_t row)
+{
+    char type[256];
+    const ckpt_tensor t = tensor_at(f, row);
+    json_text(to, "type", ckpt_value_type_name(t.value, type, sizeof type));
+    json_tensor(json_add_object(to, "tensor"), &t);
+}
+
 static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_value *v, size_t i)
 {
     char type[256];
@@ -200,11 +226,12 @@ static json *item_json(const ckpt_file *f, const ckpt_value *key, const ckpt_val
         json_value(j, "key", key);
     else
         json_u64(j, "key", i);
+    if (row != CKPT_NO_TENSOR) {
+        tensor_json(j, f, row);
+        return j;
+    }
     json_text(j, "type", ckpt_value_type_name(v, type, sizeof type));
-    const ckpt_tensor it = tensor_at(f, row);
-    if (row != CKPT_NO_TENSOR)
-        json_tensor(json_add_object(j, "tensor"), &it);
-    else if (ckpt_value_count(v))
+    if (ckpt_value_count(v))
         json_u64(j, "length", ckpt_value_count(v));
     else
         json_value(j, "value", v);
@@ -272,7 +299,7 @@ static int show_sliced(ckpt_file *f, const char *name, const ckpt_value *v, cons
     return status;
 }
 
-/* ---------------------------------------------------------------------- run */
+/* -------------------------------------------------------------------- names */
 
 static int not_found(const ckpt_file *f, const char *path)
 {
@@ -295,53 +322,225 @@ static int not_found(const ckpt_file *f, const char *path)
     return status;
 }
 
-static int show(ckpt_file *f, char *path)
+/* cut_slice - takes "[slice]" off the end of PATH; NULL: there is none. */
+static char *cut_slice(char *path)
 {
-    struct found at;
-    char *slice = NULL;
     size_t n = strlen(path);
-    bool hit = find_path(f, str_of(path), &at);
-    if (!hit && n && path[n - 1] == ']' && (slice = strrchr(path, '['))) {
-        path[n - 1] = '\0';
-        *slice++ = '\0';
-        hit = find_path(f, str_of(path), &at);
-    }
-    if (!hit)
-        return not_found(f, path);
-    if (at.row != CKPT_NO_TENSOR)
-        return show_tensor(f, at.row, slice);
-    return slice ? show_sliced(f, path, at.value, slice) : show_value(f, path, at.value);
+    char *slice = n && path[n - 1] == ']' ? strrchr(path, '[') : NULL;
+    if (!slice)
+        return NULL;
+    path[n - 1] = '\0';
+    *slice = '\0';
+    return slice + 1;
 }
 
-/* A file without a graph: its tensors are what is at the top. */
+static int show_found(ckpt_file *f, const char *name, const struct found *at, const char *slice)
+{
+    if (at->row != CKPT_NO_TENSOR)
+        return show_tensor(f, at->row, slice);
+    return slice ? show_sliced(f, name, at->value, slice) : show_value(f, name, at->value);
+}
+
+/* What is shown because its name matches, one after the other. */
+struct matches {
+    ckpt_file *f;
+    const char *const *globs;
+    size_t nglobs;
+    const char *slice;
+    size_t shown;
+    int status;
+};
+
+static void show_match(struct matches *m, ckpt_str name, const struct found *at)
+{
+    struct text t = {0};
+    if (!globs_pass(name, m->globs, m->nglobs))
+        return;
+    text_name(&t, name);
+    if (!ui.json)
+        printf("%s%s%s%s\n", m->shown ? "\n" : "", style_on(BOLD), t.ptr, style_off(BOLD));
+    m->shown++;
+    text_clear(&t);
+    text_bytes(&t, name.ptr, name.len);
+    int status = show_found(m->f, t.ptr, at, m->slice);
+    m->status = status == YES ? m->status : status;
+    text_free(&t);
+}
+
+/* show_matches - every tensor and value whose name passes M's globs; false: there is none. */
+static bool show_matches(struct matches *m)
+{
+    size_t n;
+    const ckpt_leaf *leaf;
+    ckpt_leaf pair;
+    uint32_t *rows = rows_sorted(m->f, m->globs, m->nglobs, ORDER_NATURAL, &n);
+    for (size_t i = 0; i < n; i++)
+        show_match(m, ckpt_tensor_name(m->f, rows[i]), &(struct found){rows[i], NULL});
+    free(rows);
+    for (size_t i = 0; (leaf = ckpt_leaf_at(m->f, i)); i++)
+        show_match(m, leaf->name, &(struct found){CKPT_NO_TENSOR, leaf->value});
+    for (size_t i = 0; metadata_next(m->f, &i, &pair);)
+        show_match(m, pair.name, &(struct found){CKPT_NO_TENSOR, pair.value});
+    return m->shown != 0;
+}
+
+/* show_pattern - what the pattern PATH names, or PATH without the slice at its end. */
+static int show_pattern(ckpt_file *f, char *path)
+{
+    const char *glob = path;
+    struct text asked = {0};
+    struct matches m = {.f = f, .globs = &glob, .nglobs = 1, .status = YES};
+    text_add(&asked, path);
+    if (!show_matches(&m) && (!(m.slice = cut_slice(path)) || !show_matches(&m))) {
+        glob = asked.ptr;
+        notice_no_match(f, &glob, 1);
+        m.status = NO;
+    }
+    text_free(&asked);
+    return m.status;
+}
+
+static int show_globs(ckpt_file *f)
+{
+    struct matches m = {.f = f, .globs = globs.at, .nglobs = globs.n, .status = YES};
+    if (show_matches(&m))
+        return m.status;
+    notice_no_match(f, globs.at, globs.n);
+    return NO;
+}
+
+/* row_below - the name of ROW after PREFIX and a dot; empty: it does not begin so, or is a part. */
+static ckpt_str row_below(const ckpt_file *f, uint32_t row, const char *prefix)
+{
+    const ckpt_tensor t = tensor_at(f, row);
+    size_t n = strlen(prefix);
+    bool below = t.part_of == CKPT_NO_TENSOR && t.name.len > n + 1 && memcmp(t.name.ptr, prefix, n) == 0 &&
+                 t.name.ptr[n] == '.';
+    if (!below)
+        return (ckpt_str){NULL, 0};
+    return (ckpt_str){t.name.ptr + n + 1, t.name.len - n - 1};
+}
+
+static void below_json(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
+{
+    json *j = json_schema("ckpt.show.v1");
+    json_text(j, "file", ckpt_file_path(f));
+    json_text(j, "name", prefix);
+    json_begin(j, "items", stdout);
+    for (size_t i = 0; i < n; i++) {
+        json *one = json_object();
+        json_str(one, "key", row_below(f, rows[i], prefix));
+        tensor_json(one, f, rows[i]);
+        json_row(one, stdout);
+    }
+    json_end(NULL, stdout);
+}
+
+static void print_below(const ckpt_file *f, const char *prefix, const uint32_t *rows, size_t n)
+{
+    struct table w;
+    items_begin(&w);
+    for (size_t i = 0; i < n; i++) {
+        table_row(&w, PLAIN);
+        text_name(&w.text, row_below(f, rows[i], prefix));
+        table_cell(&w);
+        tensor_cells(&w, f, rows[i]);
+    }
+    table_print(&w, stdout, false);
+    table_free(&w);
+}
+
+/* show_below - the tensors whose names go on after PREFIX, which is no container; false: there is none. */
+static bool show_below(const ckpt_file *f, const char *prefix)
+{
+    size_t n, kept = 0;
+    uint32_t *rows = rows_sorted(f, NULL, 0, ORDER_NATURAL, &n);
+    for (size_t i = 0; i < n; i++)
+        if (row_below(f, rows[i], prefix).len)
+            rows[kept++] = rows[i];
+    if (kept)
+        (ui.json ? below_json : print_below)(f, prefix, rows, kept);
+    free(rows);
+    return kept != 0;
+}
+
+/* A file without a graph, or the root a common prefix of names: its tensors are what is at the top. */
 static int show_names(const ckpt_file *f)
 {
     struct text out = {0};
     size_t n;
-    uint32_t *rows = rows_sorted(f, NULL, 0, false, &n);
+    uint32_t *rows = rows_sorted(f, NULL, 0, ORDER_NATURAL, &n);
     for (size_t i = 0; i < n; i++) {
         text_clear(&out);
         text_name(&out, ckpt_tensor_name(f, rows[i]));
-        puts(out.ptr ? out.ptr : "");
+        line_put(&out);
     }
     free(rows);
     text_free(&out);
     return YES;
 }
 
+static int show(ckpt_file *f, ckpt_str root, char *path)
+{
+    struct found at;
+    char *slice = NULL, *end = path + strlen(path);
+    bool hit = find_path(f, root, str_of(path), &at);
+    if (!hit && show_below(f, path))
+        return YES;
+    if (!hit && (ui.ignore_case || strpbrk(path, "*?")))
+        return show_pattern(f, path);
+    if (!hit && (slice = cut_slice(path))) {
+        hit = find_path(f, root, str_of(path), &at);
+        if (!hit) /* what was asked for, again */
+            path[strlen(path)] = '[', end[-1] = ']';
+    }
+    return hit ? show_found(f, path, &at, slice) : not_found(f, path);
+}
+
+static int show_top(ckpt_file *f, ckpt_str root)
+{
+    const ckpt_value *top = ckpt_file_root(f);
+    struct found at = {top ? ckpt_value_tensor(top) : CKPT_NO_TENSOR, top};
+    if (root.len && !find_path(f, root, (ckpt_str){NULL, 0}, &at))
+        at.value = NULL;
+    if (at.row != CKPT_NO_TENSOR)
+        return show_tensor(f, at.row, NULL);
+    return at.value ? show_value(f, NULL, at.value) : show_names(f);
+}
+
+/* ---------------------------------------------------------------------- run */
+
+/* open_narrowed - PATH with only what is below --root; *ROOT is that, as a path. NULL: reported. */
+static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
+{
+    const char *asked = ui.root;
+    ckpt_info info = {0};
+    ckpt_error err;
+    ui.root = NULL;
+    ckpt_file *f = open_input(path, false);
+    ui.root = asked;
+    if (!f || !asked)
+        return f;
+    ckpt_status st = strcmp(asked, "auto") == 0 ? ckpt_inspect(f, &info, &err) : CKPT_OK;
+    *root = strcmp(asked, "auto") == 0 ? info.weights_root : str_of(asked);
+    if (st == CKPT_OK)
+        st = ckpt_file_narrow(f, asked, NULL, 0, &err);
+    if (st == CKPT_OK)
+        return f;
+    trouble(&err, path);
+    close_input(f);
+    return NULL;
+}
+
 static int run(int n, char **operand)
 {
-    ckpt_file *f = open_input(operand[0], false);
+    ckpt_str root = {0};
+    if (n > 1 && globs.n)
+        return usage_error("show", "either a path or --glob; --root says below what to look");
+    ckpt_file *f = open_narrowed(operand[0], &root);
     if (!f)
         return TROUBLE;
-    const ckpt_value *root = ckpt_file_root(f);
-    int status;
-    if (n > 1)
-        status = show(f, operand[1]);
-    else if (root && ckpt_value_tensor(root) != CKPT_NO_TENSOR)
-        status = show_tensor(f, ckpt_value_tensor(root), NULL);
-    else
-        status = root ? show_value(f, NULL, root) : show_names(f);
+    int status = globs.n ? show_globs(f) : n > 1 ? show(f, root, operand[1]) : show_top(f, root);
     close_input(f);
     return status;
 }

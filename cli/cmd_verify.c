@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include "files.h"
+#include "find.h"
 #include "json.h"
 #include "progress.h"
 
@@ -19,6 +20,7 @@ static const struct opt options[] = {
     {'f', "force", NULL, OPT_FLAG, &force, "… over an existing file"},
     {0, "xxh3", NULL, OPT_FLAG, &xxh3, "… with XXH3-128 instead of SHA-256"},
     {'g', "glob", "GLOB", OPT_LIST, &globs, "check only the data of tensors that match; '!GLOB' excludes"},
+    UI_IGNORE_CASE,
     {0, "root", "PATH", OPT_TEXT, &root, "only what is below PATH, without it; auto: the weights"},
     FILES_RECURSIVE,
     UI_EXPANDED,
@@ -111,6 +113,25 @@ static void summary(const struct job *j, const ckpt_verify_result *r)
     text_free(&t);
 }
 
+/* report_failure - ERR, of a file that could not be checked; where no tensor of it matches the globs,
+ * which of them, and what is nearest. */
+static int report_failure(const char *path, const ckpt_error *err)
+{
+    struct text t = {0};
+    ckpt_file *f = NULL;
+    ckpt_error again;
+    if (err->status == CKPT_ENOTFOUND && globs.n && strcmp(path, "-") != 0 &&
+        ckpt_open(path, &ui.limits, &f, &again) == CKPT_OK) {
+        bool narrowed = !root || ckpt_file_narrow(f, root, NULL, 0, &again) == CKPT_OK;
+        if (narrowed && !rows_match(f, globs.at, globs.n))
+            text_no_match(&t, f, globs.at, globs.n);
+    }
+    ckpt_close(f);
+    int status = t.len ? trouble_text(CKPT_ENOTFOUND, path, NULL, "%s", t.ptr) : trouble(err, path);
+    text_free(&t);
+    return status;
+}
+
 static int verify(const char *path)
 {
     struct job j = {.path = path};
@@ -121,6 +142,7 @@ static int verify(const char *path)
                              .root = root,
                              .globs = globs.at,
                              .nglobs = globs.n,
+                             .ignore_case = ui.ignore_case,
                              .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
                              .how = {ui_jobs(), progress_step, NULL},
                              .limits = ui.limits};
@@ -137,7 +159,7 @@ static int verify(const char *path)
     if (st != CKPT_OK) {
         json_free(j.head);
         text_free(&j.hint);
-        return trouble(&err, path);
+        return report_failure(path, &err);
     }
     if (!r.findings && !r.checksums && r.tensors && !manifest && !write_manifest)
         notice(path,

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "guess.h"
+#include "metadata.h"
 #include "out.h"
 
 /* Looking is bounded: a hostile graph may offer very many ways to spell a name. */
@@ -65,10 +66,23 @@ static bool descend(struct search *s, const ckpt_value *v, ckpt_str rest, unsign
     return hit;
 }
 
-bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
+/* find_node - NAME in the graph of F, or below ROOT in it. */
+static bool find_node(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
 {
     struct search s = {0, out};
-    const ckpt_value *root = ckpt_file_root(f); /* first: rows have no nodes before */
+    struct text full = {0};
+    const ckpt_value *top = ckpt_file_root(f);
+    text_bytes(&full, root.ptr, root.len);
+    text_add(&full, root.len && name.len ? "." : "");
+    text_bytes(&full, name.ptr, name.len);
+    bool hit = top && full.len && descend(&s, top, (ckpt_str){full.ptr, full.len}, 0);
+    text_free(&full);
+    return hit;
+}
+
+bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *out)
+{
+    (void)ckpt_file_root(f); /* first: rows have no nodes before */
     uint32_t row = ckpt_tensor_find(f, name);
     ckpt_tensor t;
     if (ckpt_tensor_at(f, row, &t)) {
@@ -82,7 +96,10 @@ bool find_path(const ckpt_file *f, ckpt_str name, struct found *out)
             return true;
         }
     }
-    return root && descend(&s, root, name, 0);
+    if (find_node(f, root, name, out))
+        return true;
+    *out = (struct found){CKPT_NO_TENSOR, metadata_find(f, name)};
+    return out->value != NULL;
 }
 
 /* The end of NAME that has as many words as there are DOTS and one. */
@@ -148,11 +165,10 @@ static bool contains(ckpt_str name, ckpt_str word)
     return false;
 }
 
-/* rows_match - does any tensor match GLOB by itself? */
-static bool rows_match(const ckpt_file *f, const char *glob)
+bool rows_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
 {
     for (uint32_t row = 0; row < ckpt_tensor_count(f); row++)
-        if (globs_pass(ckpt_tensor_name(f, row), &glob, 1))
+        if (globs_pass(ckpt_tensor_name(f, row), globs, nglobs))
             return true;
     return false;
 }
@@ -231,7 +247,7 @@ static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
     }
     if (found) {
         text_addf(&pattern, "*%.*s*", (int)word.len, word.ptr);
-        bool other_case = !rows_match(f, pattern.ptr);
+        bool other_case = !rows_match(f, (const char *const *)&pattern.ptr, 1);
         text_add(to, other_case ? "; did you mean -i -g " : "; did you mean -g ");
         text_shell(to, pattern.ptr);
         text_addf(to, " (%s)?", names.ptr);
@@ -240,25 +256,30 @@ static void add_nearest(struct text *to, const ckpt_file *f, const char *glob)
     text_free(&pattern);
 }
 
-void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
+void text_no_match(struct text *to, const ckpt_file *f, const char *const *globs, size_t nglobs)
 {
-    struct text t = {0};
     const char *failed = NULL;
     bool excludes = false;
     for (size_t i = 0; i < nglobs; i++) {
         excludes = excludes || globs[i][0] == '!';
-        if (!failed && globs[i][0] != '!' && !rows_match(f, globs[i]))
+        if (!failed && globs[i][0] != '!' && !rows_match(f, &globs[i], 1))
             failed = globs[i];
     }
     if (failed) {
-        text_add(&t, "no tensor matches '");
-        text_name(&t, str_of(failed));
-        text_add(&t, "'");
-        add_nearest(&t, f, failed);
+        text_add(to, "no tensor matches '");
+        text_name(to, str_of(failed));
+        text_add(to, "'");
+        add_nearest(to, f, failed);
     } else {
-        text_add(&t, "no tensor matches");
-        text_add(&t, excludes ? ": patterns that begin with ! exclude all that is left" : "");
+        text_add(to, "no tensor matches");
+        text_add(to, excludes ? ": patterns that begin with ! exclude all that is left" : "");
     }
+}
+
+void notice_no_match(const ckpt_file *f, const char *const *globs, size_t nglobs)
+{
+    struct text t = {0};
+    text_no_match(&t, f, globs, nglobs);
     notice(ckpt_file_path(f), "%s", t.ptr);
     text_free(&t);
 }

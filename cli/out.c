@@ -422,23 +422,10 @@ void table_free(struct table *t)
 
 /* -------------------------------------------------------------------- rows */
 
-/* lower - S with ASCII letters in lower case, into T. */
-static ckpt_str lower(struct text *t, ckpt_str s)
-{
-    text_clear(t);
-    text_bytes(t, s.ptr, s.len);
-    for (size_t i = 0; i < t->len; i++)
-        if (t->ptr[i] >= 'A' && t->ptr[i] <= 'Z')
-            t->ptr[i] = (char)(t->ptr[i] - 'A' + 'a');
-    return (ckpt_str){t->ptr, t->len};
-}
-
 static bool glob_match(const char *glob, ckpt_str name)
 {
-    static struct text lower_glob, lower_name;
     ckpt_str g = str_of(glob);
-    return ui.ignore_case ? ckpt_glob_match(lower(&lower_glob, g), lower(&lower_name, name))
-                          : ckpt_glob_match(g, name);
+    return ui.ignore_case ? ckpt_glob_match_any_case(g, name) : ckpt_glob_match(g, name);
 }
 
 bool globs_pass(ckpt_str name, const char *const *globs, size_t nglobs)

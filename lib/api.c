@@ -176,6 +176,10 @@ ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 
 void ckpt_file_ignore_crc(ckpt_file *f, bool ignore) { f->ignore_crc = ignore; }
 
+void ckpt_file_ignore_case(ckpt_file *f, bool ignore) { f->ignore_case = ignore; }
+
+const ckpt_value *ckpt_file_metadata(const ckpt_file *f) { return f->metadata; }
+
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
     return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
@@ -515,6 +519,8 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     c.user = user;
     if (st == CKPT_OK)
         st = format_verify(path, &c, &f, err);
+    if (st == CKPT_OK && f)
+        f->ignore_case = o.ignore_case;
     if (st == CKPT_OK && f && (o.root || o.nglobs))
         st = ckpt_file_narrow(f, o.root, o.globs, o.nglobs, err);
     if (st == CKPT_OK && f && o.nglobs && !f->table.nrows)

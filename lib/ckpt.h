@@ -67,6 +67,8 @@ CKPT_API int ckpt_natural_compare(ckpt_str a, ckpt_str b);
  * `[a-z]` a set, `[!..]` its complement, `\` quotes. The whole name must match;
  * `.` is not special. */
 CKPT_API bool ckpt_glob_match(ckpt_str glob, ckpt_str name);
+/* ckpt_glob_match_any_case - the same, ASCII letters of either case alike. */
+CKPT_API bool ckpt_glob_match_any_case(ckpt_str glob, ckpt_str name);
 
 /* ----------------------------------------------------------------- errors */
 
@@ -353,6 +355,9 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_locate(ckpt_file *file, ckpt_erro
 /* ckpt_file_ignore_crc - continue when a record's CRC-32 is wrong; a notice says so. */
 CKPT_API void ckpt_file_ignore_crc(ckpt_file *file, bool ignore);
 
+/* ckpt_file_ignore_case - ckpt_file_narrow lets its globs match ASCII letters of either case alike. */
+CKPT_API void ckpt_file_ignore_case(ckpt_file *file, bool ignore);
+
 /* ckpt_tensor_read - COUNT elements from FIRST of row I in row-major order into
  * OUT, contiguous, little-endian, conj and neg applied. OUT holds at least
  * COUNT elements (ckpt_dtype_bits()/8 bytes each; packed sub-byte types count
@@ -624,6 +629,9 @@ typedef struct { ckpt_str key, text; bool tie; } ckpt_metadata;
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
 /* ckpt_metadata_at - false: there is none. */
 CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_metadata *out);
+/* ckpt_file_metadata - all of them as one mapping; NULL: the file has none. It is no part of what
+ * ckpt_file_root gives, and none of the leaves. */
+CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
 /* ckpt_metadata_write - gives FILE, of safetensors, the N texts of PAIRS instead of its own, whatever
  * their tie; nothing else of it changes. PATH NULL: in the file itself, as ckpt_plan_write_in_place does
  * it, where they fit into its header. BYTES (may be NULL) is how long the header is. Of OPTS, force,
@@ -840,6 +848,7 @@ typedef struct {
     ckpt_limits limits;
     const char *const *globs;   /* … and of those what matches; the structure is checked all the same */
     size_t nglobs;
+    bool ignore_case;           /* of ASCII letters, where globs are matched */
 } ckpt_verify_options;
 
 typedef struct {

@@ -59,6 +59,7 @@ struct ckpt_file {
     ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */
     uint32_t nties;       /* the last rows of the table: so many names that METADATA record for others */
     bool ignore_crc;
+    bool ignore_case;     /* of ASCII letters, where ckpt_file_narrow matches names */
     ckpt_file **parts; /* shards, checkpoints inside it: opened, closed with the file */
     size_t nparts, cap_parts;
     map *names;          /* joined name -> row, made on first use */

@@ -202,7 +202,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     struct plan_pair *list = arena_array(p->a, count, sizeof *list);
     bool ok = list && (!p->file->nties || (entry_of && file_index_names(p->file)));
     for (uint32_t i = 0; ok && i < count; i++) {
-        struct plan_pair x = {0};
+        struct plan_pair x = {.value = pairs[i].val};
         if (value_text(pairs[i].key, &x.key) && value_text(pairs[i].val, &x.text) &&
             follow_tie(p, entry_of, &x))
             list[(*n)++] = x;

@@ -24,6 +24,7 @@ struct plan_entry {
 /* A text of the file's metadata. */
 struct plan_pair {
     ckpt_str key, text;
+    const ckpt_value *value; /* that TEXT was in the file */
     bool tie; /* KEY is a row as well, a second name of the tensor TEXT */
 };
 

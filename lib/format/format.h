@@ -28,6 +28,7 @@ struct write_job {
     const ckpt_write_options *opts;
     ckpt_write_result *result;
     struct sink_batch *batch; /* NULL; or where the output waits for others */
+    bool has_index;           /* one file of a set, whose index has the metadata */
     bool layout_only;         /* all that can be refused without reading the data; nothing is written */
 };
 

@@ -42,8 +42,8 @@ bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_metadata *out)
     *out = (ckpt_metadata){0};
     if (i >= n || !value_text(pairs[i].key, &out->key) || !value_text(pairs[i].val, &out->text))
         return false;
-    uint32_t row = f->nties ? map_get(f->names, out->key) : MAP_NONE;
-    out->tie = row != MAP_NONE && file_records_tie(f, row);
+    uint32_t row = f->nties ? file_find((ckpt_file *)(uintptr_t)f, out->key) : CKPT_NO_TENSOR;
+    out->tie = row != CKPT_NO_TENSOR && file_records_tie(f, row);
     return true;
 }
 

@@ -272,7 +272,7 @@ static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
     CKPT_TRY(ties_metadata(p, w->aliases, &w->meta, &w->nmeta, &added, err));
     CKPT_TRY(note_accidents(w, added, err));
     if ((w->nmeta || !p->file->flat || p->file->torch_load) && !has_key(w, STR_LIT("format")))
-        w->meta[w->nmeta++] = (struct plan_pair){STR_LIT("format"), STR_LIT("pt"), false};
+        w->meta[w->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
     if (w->nmeta > added)
         qsort(w->meta + added, w->nmeta - added, sizeof *w->meta, ties_by_key);
     return CKPT_OK;

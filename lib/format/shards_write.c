@@ -333,7 +333,8 @@ static ckpt_status write_shard(struct set *s, uint32_t k, ckpt_error *err)
 {
     ckpt_write_options opts = *s->job->opts;
     ckpt_write_result result = {0};
-    struct write_job job = {.path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch};
+    struct write_job job = {
+        .path = s->paths[k], .opts = &opts, .result = &result, .batch = &s->batch, .has_index = true};
     size_t dropped = s->p->ndropped;
     opts.max_shard = 0;
     opts.ties = CKPT_TIES_COPY;

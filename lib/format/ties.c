@@ -324,7 +324,8 @@ static ckpt_status record(struct recording *r, size_t *added, ckpt_error *err)
     *added = r->npairs;
     for (size_t i = 0; i < r->n; i++)
         if (!r->recorded[i])
-            r->pairs[r->npairs++] = (struct plan_pair){r->noted[i].name, r->noted[i].of, true};
+            r->pairs[r->npairs++] =
+                (struct plan_pair){.key = r->noted[i].name, .text = r->noted[i].of, .tie = true};
     qsort(r->pairs + *added, r->npairs - *added, sizeof *r->pairs, ties_by_key);
     return CKPT_OK;
 }

@@ -484,6 +484,33 @@ static ckpt_status approve(const struct torch_writer *w, ckpt_error *err)
     return st;
 }
 
+/* drop_metadata - a torch file has no place for the texts of a safetensors header or an index: all but
+ * "format", which is about that format, and ties, which it has as such. */
+static ckpt_status drop_metadata(ckpt_plan *p, bool strict, ckpt_error *err)
+{
+    struct plan_pair *pairs;
+    size_t n, before = p->ndropped;
+    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
+    for (size_t i = 0; i < n; i++) {
+        if (pairs[i].tie || str_is(pairs[i].key, "format"))
+            continue;
+        const ckpt_path_elem path[] = {{.str = STR_LIT("__metadata__")}, {.str = pairs[i].key}};
+        ckpt_str name = arena_printf(p->a, "__metadata__.%.*s", STR_ARG(pairs[i].key));
+        CKPT_TRY(name.ptr ? CKPT_OK : fail_memory(err));
+        ckpt_leaf leaf = {.path = path, .npath = 2, .name = name, .value = pairs[i].value};
+        CKPT_TRY(plan_dropped(p, &leaf, "metadata: a torch file has no place for it", err));
+    }
+    if (p->ndropped == before || !strict)
+        return CKPT_OK;
+    char more[48] = "";
+    if (p->ndropped - before > 1)
+        (void)snprintf(more, sizeof more, " and %zu more", p->ndropped - before - 1);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "a torch file has no place for metadata: \"%.*s\"%s",
+               STR_ARG(p->dropped[before].name), more);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
 /* forget_nodes - what only the pickle needed, before the items are copied. */
 static void forget_nodes(struct torch_writer *w)
 {
@@ -506,6 +533,8 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     buf_init(&w.pickle, MAX_PICKLE);
     bool ok = w.storage_of && w.items && w.cast_of && w.rewritten && w.left_out;
     ckpt_status st = ok ? check_not_empty(p, tensors, err) : fail_memory(err);
+    if (st == CKPT_OK && p->file->metadata && !job->has_index)
+        st = drop_metadata(p, job->opts->strict, err);
     arena_trim(p->a);
     if (st == CKPT_OK)
         st = torch_zip_pickle(&w, err);

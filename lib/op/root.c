@@ -28,11 +28,19 @@ ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error 
 
 /* ---- a file of which only a part is read */
 
-static bool globs_take(const char *const *globs, size_t n, ckpt_str name)
+struct narrowing {
+    ckpt_file *f;
+    ckpt_str root;
+    const char *const *globs;
+    size_t nglobs;
+};
+
+static bool globs_take(const struct narrowing *x, ckpt_str name)
 {
+    bool (*matches)(ckpt_str, ckpt_str) = x->f->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
     bool any = false, hit = false;
-    for (size_t i = 0; i < n; i++) {
-        bool never = globs[i][0] == '!', match = ckpt_glob_match(str_c(globs[i] + never), name);
+    for (size_t i = 0; i < x->nglobs; i++) {
+        bool never = x->globs[i][0] == '!', match = matches(str_c(x->globs[i] + never), name);
         if (never && match)
             return false;
         hit |= match && !never;
@@ -63,13 +71,6 @@ static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t 
     return true;
 }
 
-struct narrowing {
-    ckpt_file *f;
-    ckpt_str root;
-    const char *const *globs;
-    size_t nglobs;
-};
-
 /* shorten - NAME and its path as they are below the root; *TAKEN: they are, and wanted. False: no memory. */
 static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path, uint32_t *n,
                     bool *taken)
@@ -82,13 +83,22 @@ static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_e
         if (!cut_path(x->f->a, path, n, x->root.len + 1))
             return false;
     }
-    *taken = globs_take(x->globs, x->nglobs, *name);
+    *taken = globs_take(x, *name);
     return true;
+}
+
+/* renumber_node - row I, which shows NODE, is row TO now, or CKPT_NO_TENSOR. */
+static void renumber_node(const ckpt_value *node, size_t i, uint32_t to)
+{
+    ckpt_value *v = (ckpt_value *)(uintptr_t)node;
+    if (v && (v->row == i || v->row == CKPT_NO_TENSOR))
+        v->row = to;
 }
 
 static bool narrow_rows(const struct narrowing *x)
 {
     struct table *t = &x->f->table;
+    uint32_t nties = 0;
     uint32_t *moved = arena_array(x->f->a, t->nrows, sizeof *moved); /* by old row: the new one */
     size_t kept = 0;
     if (!moved)
@@ -101,8 +111,10 @@ static bool narrow_rows(const struct narrowing *x)
             return false;
         moved[i] = CKPT_NO_TENSOR;
         taken |= whole != CKPT_NO_TENSOR && moved[whole] != CKPT_NO_TENSOR;
+        renumber_node(r.t.value, i, taken ? (uint32_t)kept : CKPT_NO_TENSOR);
         if (!taken)
             continue;
+        nties += file_records_tie(x->f, (uint32_t)i); /* they are the last, and stay so */
         r.t.npath = npath;
         r.steps = NULL;
         r.t.part_of = whole == CKPT_NO_TENSOR ? whole : moved[whole];
@@ -113,6 +125,7 @@ static bool narrow_rows(const struct narrowing *x)
         t->rows[kept++] = r;
     }
     t->nrows = kept;
+    x->f->nties = nties;
     return true;
 }
 

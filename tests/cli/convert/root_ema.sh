@@ -1,0 +1,9 @@
+# --root takes averaged copies as it takes weights: by their path, whatever they are next to.
+flat() { printf "\\$(printf %o ${#1})\\0\\0\\0\\0\\0\\0\\0%s%s" "$1" "$2"; } # flat HEADER DATA
+flat '{"w":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"ema.w":{"dtype":"U8","shape":[1],"data_offsets":[1,2]},"ema.b":{"dtype":"U8","shape":[1],"data_offsets":[2,3]}}' abc >flat.safetensors
+ckpt convert --root ema flat.safetensors ema.pt; ckpt ls ema.pt; ckpt show ema.pt w
+ckpt convert --root ema flat.safetensors ema.safetensors; ckpt ls ema.safetensors
+ckpt diff --root-a ema flat.safetensors ema.pt; ckpt diff ema.pt ema.safetensors
+# A container is taken whole, one without tensors is none to write.
+ckpt convert --root scheduler --strict data/train.pt no.pt; echo $?
+ckpt convert --root optimizer.state data/train.pt state.pt; ckpt ls state.pt | head -n 2
