@@ -34,6 +34,8 @@ static void values(struct text *out, const ckpt_diff_event *e)
 {
     if (e->within_tolerance)
         text_add(out, "same within tolerance");
+    else if (!e->compared)
+        text_add(out, "other contents");
     else
         text_addf(out, "%llu of %llu differ", (unsigned long long)e->differing,
                   (unsigned long long)e->elements);

@@ -34,6 +34,42 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     return true;
 }
 
+/* from_numpy - function NAME of numpy's, in whichever module it has lived. */
+static bool from_numpy(const ckpt_value *global, const char *name)
+{
+    static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray",
+                                          "numpy.core.numeric", "numpy._core.numeric"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (value_is_global(global, modules[i], name))
+            return true;
+    return false;
+}
+
+static bool is_true(const ckpt_value *v)
+{
+    int64_t i;
+    return value_integer(v, &i) && i != 0;
+}
+
+bool numpy_array_of(const ckpt_value *v, struct numpy_array *out)
+{
+    if (v->type != CKPT_V_CALL)
+        return false;
+    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
+    ckpt_str order;
+    if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
+        *out = (struct numpy_array){value_item(state, 1), value_item(state, 2), value_item(state, 4),
+                                    is_true(value_item(state, 3))};
+    else if (from_numpy(fn, "_frombuffer") && value_nargs(v) >= 4)
+        *out = (struct numpy_array){value_arg(v, 2), value_arg(v, 1), value_arg(v, 0),
+                                    value_text(value_arg(v, 3), &order) && str_is(order, "F")};
+    else if (from_numpy(fn, "scalar") && value_nargs(v) >= 2)
+        *out = (struct numpy_array){NULL, value_arg(v, 0), value_arg(v, 1), false};
+    else
+        return false;
+    return true;
+}
+
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out)
 {
     return (value_calls(v, "numpy.core.multiarray", "scalar", 2) ||

@@ -13,6 +13,15 @@ struct numpy_dtype {
 
 /* numpy_dtype_of - is V the pickled form of a numpy.dtype, and which? */
 bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out);
+/* What numpy's pickles make an array or a scalar of. */
+struct numpy_array {
+    const ckpt_value *shape; /* NULL: a scalar */
+    const ckpt_value *dtype, *data;
+    bool fortran;
+};
+
+/* numpy_array_of - is V a numpy array or scalar, by the function that makes it, and of what? */
+bool numpy_array_of(const ckpt_value *v, struct numpy_array *out);
 /* numpy_scalar_of - is V a numpy scalar? Its bytes are value_arg(v, 1). */
 bool numpy_scalar_of(const ckpt_value *v, struct numpy_dtype *out);
 /* numpy_name - "float64", "str_" …; what is not known: "generic". */

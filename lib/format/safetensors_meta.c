@@ -219,17 +219,21 @@ static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
     return st;
 }
 
+/* unchanged - asked again under the lock: another edit may have ended since the header was read. */
+static ckpt_status unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+
 static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_write_options *o,
                                   ckpt_error *err)
 {
-    const struct journal_options jo = {
-        .follow_links = o->follow_links, .no_sync = o->no_sync, .dry_run = o->dry_run};
+    const struct journal_options jo = {.follow_links = o->follow_links,
+                                       .no_sync = o->no_sync,
+                                       .dry_run = o->dry_run,
+                                       .judge = {.user = f, .unchanged = unchanged}};
     struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
     if (strcmp(f->path, "-") == 0)
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
     if (!patches_add(&list, 8, buf_view(header)))
         return fail_memory(err);
-    CKPT_TRY(file_unchanged(f, err));
     return journal_apply(f->path, &list, &jo, err);
 }
 

@@ -15,17 +15,6 @@
 #include "core/numpy.h"
 #include "format/torch_parts.h"
 
-/* from_numpy - function NAME of numpy's, in whichever module it has lived. */
-static bool from_numpy(const ckpt_value *global, const char *name)
-{
-    static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray",
-                                          "numpy.core.numeric", "numpy._core.numeric"};
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-        if (value_is_global(global, modules[i], name))
-            return true;
-    return false;
-}
-
 /* dense_strides - of a row-major or column-major array, whose size fits 64 bits. */
 static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool fortran)
 {
@@ -79,16 +68,16 @@ static ckpt_status array_storage_once(struct graph *g, const ckpt_value *v, cons
     return map_set_num(f->node_storages, map_ptr(v), t->storage) ? CKPT_OK : fail_memory(g->err);
 }
 
-static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value *shape,
-                         const ckpt_value *dtype, bool fortran, const ckpt_value *data, struct meaning *m)
+static ckpt_status array(struct graph *g, const ckpt_value *v, const struct numpy_array *made,
+                         struct meaning *m)
 {
     struct numpy_dtype d;
     const uint64_t *sizes;
     ckpt_tensor *t = &m->row.t;
-    if (!numpy_dtype_of(dtype, &d))
+    if (!numpy_dtype_of(made->dtype, &d))
         return graph_unlike(g, v, "a numpy array's dtype is not understood; it must be", "one of numpy's",
-                            dtype);
-    CKPT_TRY(uint_tuple(g, shape, "shape", &t->ndim, &sizes));
+                            made->dtype);
+    CKPT_TRY(uint_tuple(g, made->shape, "shape", &t->ndim, &sizes));
     m->is_tensor = t->has_shape = true;
     t->kind = CKPT_NDARRAY;
     t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NP : numpy_torch_dtype(&d));
@@ -102,32 +91,15 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const ckpt_value 
         return t->note.ptr ? CKPT_OK : fail_memory(g->err);
     }
     /* Without elements no stride is ever taken, and those of the other sizes may fit nowhere. */
-    if (t->elements && !(t->stride = dense_strides(g->f->a, sizes, t->ndim, fortran)))
+    if (t->elements && !(t->stride = dense_strides(g->f->a, sizes, t->ndim, made->fortran)))
         return fail_memory(g->err);
-    return array_storage_once(g, v, data, &d, t);
-}
-
-static bool is_true(const ckpt_value *v)
-{
-    int64_t i;
-    return value_integer(v, &i) && i != 0;
+    return array_storage_once(g, v, made->data, &d, t);
 }
 
 ckpt_status numpy_meaning(struct graph *g, const ckpt_value *v, struct meaning *m)
 {
-    if (v->type != CKPT_V_CALL)
-        return CKPT_OK;
-    const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
-    ckpt_str order;
-    if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
-        return array(g, v, value_item(state, 1), value_item(state, 2), is_true(value_item(state, 3)),
-                     value_item(state, 4), m);
-    if (from_numpy(fn, "_frombuffer") && value_nargs(v) >= 4)
-        return array(g, v, value_arg(v, 2), value_arg(v, 1),
-                     value_text(value_arg(v, 3), &order) && str_is(order, "F"), value_arg(v, 0), m);
-    if (from_numpy(fn, "scalar") && value_nargs(v) >= 2)
-        return array(g, v, NULL, value_arg(v, 0), false, value_arg(v, 1), m);
-    return CKPT_OK;
+    struct numpy_array made;
+    return numpy_array_of(v, &made) ? array(g, v, &made, m) : CKPT_OK;
 }
 
 static ckpt_status memory_source(struct graph *g, ckpt_str bytes, source **out)

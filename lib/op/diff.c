@@ -6,6 +6,7 @@
 #include "core/sweep.h"
 #include "op/compare.h"
 #include "op/diff_names.h"
+#include "op/value_equal.h"
 
 /* One line of the result; a row of either side, or of both. */
 struct pair {
@@ -13,6 +14,7 @@ struct pair {
     uint32_t a, b;
     uint32_t twin; /* of a row only in A: the pair of the row only in B that has its bytes */
     uint32_t item; /* of the sweep that compares its values; CKPT_NO_TENSOR: they are not compared */
+    bool array_differs; /* two arrays without comparable bytes, by what their pickles hold */
 };
 
 struct diff {
@@ -261,7 +263,7 @@ static void both(struct diff *d, const struct pair *p, ckpt_diff_event *e)
     e->shape_differs = !names_only && !same_shape(a, b);
     if (!d->o->keys_only) {
         bool numbers = a->has_data && b->has_data && a->kind != CKPT_QUANTIZED && b->kind != CKPT_QUANTIZED;
-        e->values_differ = !numbers && !same_form(a, b);
+        e->values_differ = !numbers && (!same_form(a, b) || p->array_differs);
         if (p->item != CKPT_NO_TENSOR)
             values(d, p, e);
         else if (!e->shape_differs && a->has_data && b->has_data)
@@ -357,6 +359,26 @@ static bool add_items(struct diff *d, map *seen)
     return true;
 }
 
+/* compare_arrays - those of text, dates, records and objects, which the sweep passes over. */
+static ckpt_status compare_arrays(struct diff *d, ckpt_error *err)
+{
+    struct value_equal equal = {0};
+    ckpt_status st = CKPT_OK;
+    for (size_t i = 0; st == CKPT_OK && i < d->npairs && !d->o->keys_only; i++) {
+        struct pair *p = &d->pairs[i];
+        bool same = true;
+        if (p->a == CKPT_NO_TENSOR || p->b == CKPT_NO_TENSOR || row_a(d, p)->kind != CKPT_NDARRAY ||
+            row_a(d, p)->has_data || row_b(d, p)->has_data)
+            continue;
+        st = array_equal(&equal, row_a(d, p)->value, row_b(d, p)->value, &same, err);
+        if (st != CKPT_OK)
+            fail_where(err, "%.*s", STR_ARG(p->name));
+        p->array_differs = !same;
+    }
+    value_equal_free(&equal);
+    return st;
+}
+
 static ckpt_status list_items(struct diff *d, ckpt_error *err)
 {
     bool tied = aliases(d->a) && aliases(d->b);
@@ -379,6 +401,7 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
                       .user = d,
                       .progress_user = d->o->user};
     CKPT_TRY(list_items(d, err));
+    CKPT_TRY(compare_arrays(d, err));
     s.items = d->items;
     s.n = d->nitems;
     CKPT_TRY(sweep_run(&s, err));

@@ -383,14 +383,11 @@ static ckpt_status step(struct value_equal *e, const ckpt_value *a, const ckpt_v
     }
 }
 
-ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
-                        ckpt_error *err)
+/* compare_waiting - all pairs that were pushed, and what is in them. */
+static ckpt_status compare_waiting(struct value_equal *e, bool *same, ckpt_error *err)
 {
-    *same = true;
-    e->n = 0;
-    e->nparents = 0;
-    CKPT_TRY(push_both(e, a, b, same, err));
     ckpt_status st = CKPT_OK;
+    e->nparents = 0;
     while (st == CKPT_OK && *same && e->n) {
         struct value_two next = e->waiting[--e->n];
         if (++e->work > MAX_WORK)
@@ -402,6 +399,52 @@ ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_v
     map_free(e->numbers); /* numbers of other nodes */
     e->numbers = NULL;
     return st;
+}
+
+ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                        ckpt_error *err)
+{
+    *same = true;
+    e->n = 0;
+    CKPT_TRY(push_both(e, a, b, same, err));
+    return compare_waiting(e, same, err);
+}
+
+/* push_dtypes - what counts of two dtypes: their code and their state, not how they were asked for. */
+static ckpt_status push_dtypes(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                               ckpt_error *err)
+{
+    struct numpy_dtype unused;
+    if (!numpy_dtype_of(a, &unused) || !numpy_dtype_of(b, &unused))
+        return push_both(e, a, b, same, err);
+    CKPT_TRY(push_both(e, value_arg(a, 0), value_arg(b, 0), same, err));
+    return push_both(e, value_state(a), value_state(b), same, err);
+}
+
+/* is_bytes - of either kind: protocol 5 has a bytearray where the array may be written to. */
+static bool is_bytes(const ckpt_value *v)
+{
+    enum form form = v ? form_of(v) : OBJECT;
+    return form == BYTES || form == BYTEARRAY;
+}
+
+ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                        ckpt_error *err)
+{
+    struct numpy_array in_a, in_b;
+    *same = true;
+    e->n = 0;
+    e->no_attributes = false;
+    if (!a || !b || !numpy_array_of(a, &in_a) || !numpy_array_of(b, &in_b))
+        return CKPT_OK;
+    *same = in_a.fortran == in_b.fortran || value_count(in_a.shape) < 2;
+    CKPT_TRY(push_dtypes(e, in_a.dtype, in_b.dtype, same, err));
+    if (!is_bytes(in_a.data) || !is_bytes(in_b.data))
+        CKPT_TRY(push_both(e, in_a.data, in_b.data, same, err));
+    CKPT_TRY(compare_waiting(e, same, err));
+    if (*same && is_bytes(in_a.data) && is_bytes(in_b.data))
+        return same_bytes(in_a.data, in_b.data, same, err);
+    return CKPT_OK;
 }
 
 void value_equal_free(struct value_equal *e)

@@ -29,6 +29,11 @@ struct value_equal {
  * take too much. */
 ckpt_status value_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err);
+/* array_equal - *SAME: do A and B, two rows, hold the same, as far as they are arrays or scalars of numpy
+ * without comparable bytes (text, dates, records, objects)? By dtype, order and elements; their shapes are
+ * the caller's. Whatever else they are counts as equal. */
+ckpt_status array_equal(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
+                        ckpt_error *err);
 void value_equal_free(struct value_equal *e);
 
 #endif

@@ -2,10 +2,23 @@
  * gets half of each. */
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/syscall.h>
 
 #include "core/check.h"
 #include "format/format.h"
 #include "edited.h"
+
+static void (*before_lock)(void);
+
+/* flock - of the C library, which a test can have something happen before, once. */
+int flock(int fd, int operation)
+{
+    void (*happen)(void) = before_lock;
+    before_lock = NULL;
+    if (happen)
+        happen();
+    return (int)syscall(SYS_flock, fd, operation);
+}
 
 static ckpt_status has_changed(void *user, ckpt_error *err)
 {
@@ -84,6 +97,36 @@ static void readers_see_edits(void)
     end();
 }
 
+#define META(key, name) "{\"__metadata__\":{\"" key "\":\"1\"}," ROW(name, "0", "4") "}"
+
+static const char plain_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "a") "AAAA",
+                  renamed_header[] = "\x4e\0\0\0\0\0\0\0" META("k", "b") "AAAA";
+
+static void another_edit(void)
+{
+    usleep(20000);
+    put_file(path, renamed_header, sizeof renamed_header - 1);
+}
+
+/* What another edit did between reading and locking is not undone by metadata made from what was read. */
+static void metadata_of_another_header(void)
+{
+    const ckpt_metadata pair = {str_of("k", 1), str_of("2", 1), false};
+    const ckpt_write_options o = {.no_sync = true};
+    ckpt_file *f;
+    begin();
+    for (int late = 0; late < 2; late++) {
+        put_file(path, plain_header, sizeof plain_header - 1);
+        CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, NULL), CKPT_OK);
+        before_lock = late ? another_edit : NULL;
+        CU_ASSERT_EQUAL(ckpt_metadata_write(f, &pair, 1, NULL, &o, NULL, NULL),
+                        late ? CKPT_ECHANGED : CKPT_OK);
+        ckpt_close(f);
+    }
+    CU_ASSERT(holds(path, renamed_header, sizeof renamed_header - 1));
+    end();
+}
+
 static int nothing_told(void *user, const ckpt_finding *f)
 {
     (void)user;
@@ -119,5 +162,6 @@ void suite_concurrent(void)
     UNIT(looks_again_when_locked);
     UNIT(edits_show);
     UNIT(readers_see_edits);
+    UNIT(metadata_of_another_header);
     UNIT(verify_sees_edits);
 }
