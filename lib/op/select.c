@@ -258,10 +258,10 @@ struct dropping {
     ckpt_plan *p;
     const char *glob;
     struct walk w;
-    bool any;        /* a container or a value was left out */
-    bool *gone;      /* by place: left out, or in what is */
-    size_t emptied;  /* mappings that hold nothing any more … */
-    ckpt_str first;  /* … and the first of them */
+    bool any;       /* a container or a value was left out */
+    bool *gone;     /* by place: left out, or in what is */
+    size_t emptied; /* mappings that hold nothing any more … */
+    ckpt_str first; /* … and the first of them */
 };
 
 static bool is_dropped(const ckpt_plan *p, const struct edit_at *at)
@@ -343,14 +343,37 @@ static void note_emptied(const struct dropping *d)
                     d->emptied, STR_ARG(d->first));
 }
 
+/* note_shared - rows that were entries of P, no glob took, and that are gone with a mapping that has several
+ * names. BEFORE by row. */
+static ckpt_status note_shared(ckpt_plan *p, bool *before, ckpt_error *err)
+{
+    uint32_t first = CKPT_NO_TENSOR;
+    size_t n = 0;
+    CKPT_TRY(plan_entries(p, err));
+    for (size_t i = 0; i < p->nentries; i++)
+        before[p->entries[i].row] = false;
+    for (size_t i = p->file->table.nrows; i-- > 0;)
+        if (before[i] && p->keep[i]) {
+            first = (uint32_t)i;
+            n++;
+        }
+    if (n)
+        plan_notice(p,
+                    "%zu tensor%s go%s too, such as \"%.*s\": the mapping is in the file under several names",
+                    n, n == 1 ? "" : "s", n == 1 ? "es" : "", STR_ARG(p->file->table.rows[first].t.name));
+    return CKPT_OK;
+}
+
 ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
     struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;
-    bool any, *hit = arena_array(plan->a, n, sizeof *hit);
-    if (!hit)
+    bool any, *hit = arena_array(plan->a, n, sizeof *hit), *before = arena_array(plan->a, n, sizeof *before);
+    if (!hit || !before)
         return fail_memory(err);
     CKPT_TRY(match_rows(plan, glob, hit, &any, err));
+    for (size_t i = 0; i < plan->nentries; i++)
+        before[plan->entries[i].row] = true;
     for (size_t i = 0; i < n; i++)
         plan->keep[i] &= !hit[i];
     plan->entries_stale = true;
@@ -361,5 +384,6 @@ ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
     if (st == CKPT_OK && !any && !d.any)
         return no_match(plan, glob, err);
     note_emptied(&d);
-    return st;
+    plan->entries_stale = true;
+    return st == CKPT_OK ? note_shared(plan, before, err) : st;
 }

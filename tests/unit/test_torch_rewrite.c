@@ -25,7 +25,7 @@
 
 struct how {
     ckpt_dtype to; /* NONE: no cast */
-    const char *glob, *drop;
+    const char *glob, *root, *drop;
     bool strict, sanitize, stop;
     bool flat; /* safetensors */
     ckpt_ties ties;
@@ -47,6 +47,8 @@ static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, con
     ckpt_write_result r;
     bool told = !notice;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
+    if (how.root)
+        CU_ASSERT_EQUAL(ckpt_plan_root(p, how.root, err), CKPT_OK);
     if (how.drop)
         CU_ASSERT_EQUAL(ckpt_plan_drop(p, how.drop, err), CKPT_OK);
     if (how.sanitize)
@@ -540,8 +542,25 @@ static void parts_are_cast_too(void)
     made_close(&in);
 }
 
+#define TWO_NAMES "{'m':#1={'v':" W ",'w':" W "},'s':#1}"
+
+/* One dict under two names: what is left out under one stays for the other, and the report says so; what is
+ * outside of the root counts for nothing. */
+static void mappings_with_two_names(void)
+{
+    becomes(TWO_NAMES, (struct how){.root = "m", .drop = "w"}, "v dense float32[4]@0+0;", NULL);
+    becomes(TWO_NAMES, (struct how){.root = "m", .drop = "v"}, "w dense float32[4]@0+0;", NULL);
+    becomes(TWO_NAMES, (struct how){.drop = "m.w"},
+            "m.v dense float32[4]@0+0;m.w dense float32[4]@0+0;s.v dense float32[4]@0+0;s.w dense "
+            "float32[4]@0+0;",
+            "1 tensor that was to be left out stays");
+    becomes("{'m':{'s':#1={'v':{'x':" W "}}},'n':{'s':#1},'w':" W "}", (struct how){.drop = "m.s.*"},
+            "w dense float32[4]@0+0;", "1 tensor goes too, such as \"n.s.v.x\"");
+}
+
 void suite_torch_rewrite(void)
 {
+    UNIT(mappings_with_two_names);
     UNIT(storages_are_cast_whole);
     UNIT(views_that_disagree_are_refused);
     UNIT(arrays_stay_as_they_are);
