@@ -190,7 +190,8 @@ static void roots_prefixes_and_globs(void)
 #define TEXT_TYPE               TYPE("U1", "<", "None,None,None,4,4,8")
 #define OBJECTS                 TYPE("O8", "|", "None,None,None,-1,-1,63")
 #define RECORD(field)                                                                                        \
-    TYPE("V4", "|", "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
+    TYPE("V4", "|",                                                                                          \
+         "None,('" field "',),{'" field "':(" TYPE("i4", "<", "None,None,None,-1,-1,0") ",0)},4,1,16")
 
 /* Rows that torch has no dtype for have no bytes to compare; what their pickles hold is compared instead. */
 static void arrays_without_numbers(void)
