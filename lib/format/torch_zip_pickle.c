@@ -168,46 +168,27 @@ static bool none_instead(const ckpt_file *f, const struct row *row)
     return f->lost_row && !pairs && row->t.value && file_replacement(f, row->t.value)->type == CKPT_V_NONE;
 }
 
-/* keep_shared - what is left out, but is also an entry that is written under another name, stays. */
-static ckpt_status keep_shared(struct torch_writer *w, ckpt_error *err)
-{
-    ckpt_plan *p = w->p;
-    const struct plan_entry *first = NULL;
-    size_t n = 0;
-    CKPT_TRY(plan_entries(p, err));
-    for (size_t i = 0; i < p->nentries; i++) {
-        const struct step *s = last_step(&p->file->table.rows[p->entries[i].row]);
-        uint32_t at = s ? map_get_num(w->left_out, map_ptr(s->node)) : MAP_NONE;
-        if (at == MAP_NONE || s->index >= w->masks[at].n || !w->masks[at].out[s->index])
-            continue;
-        w->masks[at].out[s->index] = false;
-        if (n++ == 0)
-            first = &p->entries[i];
-    }
-    if (n)
-        plan_notice(
-            p,
-            "%zu tensor%s that %s to be left out stay%s: the mapping that has \"%.*s\" is in the file "
-            "under several names",
-            n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "", STR_ARG(first->name));
-    return CKPT_OK;
-}
-
-/* leave_out - rows that the plan does not keep take their entries with them. */
+/* leave_out - the entries of rows that are not kept, unless a row that is written is the same entry. */
 static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
 {
     ckpt_plan *p = w->p;
-    for (size_t i = 0; i < p->file->table.nrows; i++) {
-        const struct step *s = last_step(&p->file->table.rows[i]);
-        if (!s || p->keep[i] || none_instead(p->file, &p->file->table.rows[i]))
-            continue;
-        struct torch_mask *mask = mask_of(w, s->node);
-        if (!mask)
-            return fail_memory(err);
-        if (s->index < mask->n)
-            mask->out[s->index] = true;
-    }
-    return w->nmasks ? keep_shared(w, err) : CKPT_OK;
+    size_t stay = 0;
+    CKPT_TRY(plan_entries(p, err));
+    for (int kept = 0; kept < 2; kept++)
+        for (size_t i = 0; i < (kept ? p->nentries : p->file->table.nrows); i++) {
+            const struct row *row = &p->file->table.rows[kept ? p->entries[i].row : i];
+            const struct step *s = last_step(row);
+            if (!s || (!kept && p->keep[i]) || none_instead(p->file, row) ||
+                (kept && map_get_num(w->left_out, map_ptr(s->node)) == MAP_NONE))
+                continue;
+            struct torch_mask *mask = mask_of(w, s->node);
+            if (!mask)
+                return fail_memory(err);
+            stay += kept && s->index < mask->n && mask->out[s->index];
+            if (s->index < mask->n)
+                mask->out[s->index] = !kept;
+        }
+    return plan_note_shared(p, stay);
 }
 
 static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)
