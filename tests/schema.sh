@@ -31,6 +31,9 @@ everything()
     ckpt diff "$train" bare.pt
     ckpt show "$train" state_dict
     ckpt scan --sha256 "$train"
+    ckpt convert "$top/tests/corpus/torch/t26/tied.pt" tied.safetensors
+    ckpt meta tied.safetensors a=b -o noted.safetensors
+    ckpt info noted.safetensors
     head -c 20000 "$train" >cut.pt
     ckpt ls cut.pt
     printf '\200\004\225\003\0\0\0\0\0\0\0cos\nsystem\n(S"%02000d"\ntR.' 0 >long.pkl
