@@ -306,7 +306,8 @@ static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
 ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
-        machine_bad(m, CKPT_EFORMAT, "empty module or name in GLOBAL: {module '%.*s', name '%.*s'}",
+        machine_bad(m, CKPT_EFORMAT,
+                    "empty module or name in GLOBAL: {module '%.*s', name '%.*s'}, expected {=both}",
                     STR_ARG(module), STR_ARG(name));
         return NULL;
     }

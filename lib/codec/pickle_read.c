@@ -403,7 +403,7 @@ static bool refused(struct machine *m)
 {
     if (m->op == PICKLE_NEXT_BUFFER || m->op == PICKLE_READONLY_BUFFER)
         return machine_bad(m, CKPT_EUNSUPPORTED,
-                           "uses {out-of-band buffers (protocol 5)}, which are not in the file");
+                           "uses {out-of-band buffers (protocol 5)}, which are not {=in the file}");
     if (m->op == PICKLE_EXT1 || m->op == PICKLE_EXT2 || m->op == PICKLE_EXT4)
         return machine_bad(
             m, CKPT_EUNSUPPORTED,
