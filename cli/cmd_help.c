@@ -48,7 +48,7 @@ static bool own_folder(struct text *to)
     return true;
 }
 
-/* find_page - the page as it lies next to the program, installed or in the tree that it was built in. */
+/* find_page - the page as it stands next to the program, installed or in the tree that it was built in. */
 static bool find_page(struct text *to, const char *section, const char *page)
 {
     static const struct {

@@ -156,7 +156,7 @@ static void list_json(const struct changes *c, json *j)
             json *one = json_add_object(list, NULL);
             json_str(one, "key", c->at[i].key);
             json_str(one, "value", c->at[i].to);
-            if (same(c->at[i].from, c->at[i].to)) /* else the output tells */
+            if (same(c->at[i].from, c->at[i].to)) /* else the output shows it */
                 json_bool(one, "tie", c->at[i].tie);
         }
 }

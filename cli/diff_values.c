@@ -17,7 +17,7 @@ static enum style style_of(const ckpt_diff_value *e)
     return e->what == CKPT_DIFF_ONLY_A ? RED : e->what == CKPT_DIFF_ONLY_B ? GREEN : YELLOW;
 }
 
-/* The values of E as A and B hold them; where they look the same, with what tells them apart. */
+/* The values of E as A and B hold them; where they look the same, with what differs. */
 static void both_shown(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];

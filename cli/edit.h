@@ -47,7 +47,7 @@ ckpt_status edit_select(ckpt_plan *p, ckpt_error *err);
  * what it is about, NULL where the report must find out. */
 int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan *p, ckpt_error *err),
              const char *prefix);
-/* edit_recover - from an edit of INPUT in place that was cut short; false: told why not. */
+/* edit_recover - from an edit of INPUT in place that was cut short; false: the error was reported. */
 bool edit_recover(const char *input, ckpt_recovered *what);
 /* edit_write - writes P to PATH, tells what was dropped, aliased or noticed.
  * Returns YES or TROUBLE. */

@@ -5,7 +5,7 @@
  * those … the elements; where the dtype holds objects, instead of both a pickle of the whole array … the
  * pickle goes on pickle.load knows nothing of that and takes the same bytes for opcodes: readers choose.
  *
- * What the dtype is (core/trace_dtype.c) tells how many bytes an element has, and whether there are objects.
+ * What the dtype is (core/trace_dtype.c) gives the bytes of an element, and whether there are objects.
  * What is spelled in any other way than joblib does might be read in any other way, and is not passed over.
  */
 #include "codec/trace_joblib.h"
@@ -135,7 +135,7 @@ static bool objects(struct tracer *t)
     return t->status == CKPT_OK;
 }
 
-/* alone - tells of the bytes from here on, which whoever takes the array for one of objects reads as a
+/* alone - reports the bytes from here on, which whoever takes the array for one of objects reads as a
  * pickle. */
 static bool alone(struct tracer *t)
 {
