@@ -53,7 +53,7 @@ SANITIZE  = -fno-sanitize-recover=all -fno-omit-frame-pointer -fsanitize=address
 VERSION  := $(shell sed -n 's/^\#define CKPT_VERSION "\(.*\)"/\1/p' lib/ckpt.h)
 SONAME    = libckpt.so.0
 
-LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c))
+LIB_SRC  := $(sort $(wildcard lib/*.c lib/*/*.c lib/*/*/*.c))
 CLI_SRC  := $(sort $(wildcard cli/*.c))
 UNIT_SRC := $(sort $(wildcard tests/unit/*.c))
 LIB_OBJ  := $(LIB_SRC:%.c=$(B)/obj/%.o)

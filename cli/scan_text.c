@@ -1,4 +1,4 @@
-/* scan_text.c - findings as lines for people: what is the same is said once and counted. */
+/* scan/text.c - findings as lines for people: what is the same is said once and counted. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -10,18 +10,20 @@
 #include "codec/unpack_archive.h"
 #include "format/doctor.h"
 #include "format/format.h"
+#include "format/hub/shards.h"
 #include "format/names.h"
-#include "format/scan.h"
-#include "format/shards.h"
 #include "format/verify.h"
 #include "io/journal.h"
 #include "io/sink.h"
+#include "op/digest.h"
 #include "op/doctor.h"
+#include "op/known_names.h"
 #include "op/rename.h"
 #include "op/sanitize.h"
-#include "op/scan.h"
 #include "op/select.h"
 #include "op/verify.h"
+#include "scan/judge.h"
+#include "scan/scan.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
 
@@ -455,13 +457,13 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
 bool ckpt_scan_ready(void)
 {
     uint8_t sum[CKPT_DIGEST_MAX];
-    bool lists = scan_lists_sha256(sum, NULL) == CKPT_OK, archives = unpack_archive_ready();
+    bool lists = names_sha256(sum, NULL) == CKPT_OK, archives = unpack_archive_ready();
     return lists && archives;
 }
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
-    return scan_lists_sha256(out, err);
+    return names_sha256(out, err);
 }
 
 ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
@@ -487,7 +489,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     if (st == CKPT_OK)
         st = format_scan(path, src, &s, err);
     if (st == CKPT_OK && o.sha256)
-        st = scan_sha256(src, result->sha256, err);
+        st = digest_source(src, result->sha256, err);
     if (st == CKPT_OK)
         st = source_file_changed(src, err);
     if (st == CKPT_OK && half != CKPT_OK) { /* what was told holds for the file as it stands */

@@ -15,7 +15,7 @@ enum value_flag {
     VALUE_BUILT = 4,  /* BUILD hit something that is no CALL, or ADDITEMS a CALL; cannot be rewritten */
     VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4 whose name is looked up dot by dot */
     VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that Python 3 may import another (core/python2.h) */
-    VALUE_OPEN = 16,  /* on the way from the root to where torch_graph.c is walking */
+    VALUE_OPEN = 16,  /* on the way from the root to where torch/graph.c is walking */
     VALUE_ROW = 32    /* TENSOR made for a plan: row is one of the plan's own file */
 };
 

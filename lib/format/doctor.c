@@ -6,7 +6,7 @@
 
 #include "base/cursor.h"
 #include "format/recognize.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "io/reader.h"
 
 /* ------------------------------------------------------------- no checkpoint */

@@ -55,7 +55,7 @@ const struct format *format_by_suffix(const char *path); /* that can write */
 /* foreign_detect - names what is no checkpoint of ours (foreign.def). */
 ckpt_status foreign_detect(const struct probe *p, ckpt_error *err);
 /* shards_write - PLAN as files of at most opts->max_shard tensor bytes, each
- * written by FORMAT, and their index (shards_write.c). */
+ * written by FORMAT, and their index (hub/write.c). */
 ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct write_job *job,
                          ckpt_error *err);
 /* format_open - opens SRC (taken over) or the directory PATH as one checkpoint, of

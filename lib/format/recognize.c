@@ -1,7 +1,7 @@
 /*
  * recognize.c - see recognize.h. Most formats begin with bytes of their own, which signatures.def lists; the
  * tests here are for those that do not:
- *   safetensors  the length of its header (safetensors.c), zeros above 32 bits, then JSON
+ *   safetensors  the length of its header (safetensors/read.c), zeros above 32 bits, then JSON
  *   zlib, LZMA   a header of 2 or 13 bytes without a magic number (RFC 1950; the LZMA SDK's lzma.txt)
  *   protobuf     a message has no beginning of its own: its fields are walked to the last byte of the file,
  * and all                of them must be fields of ONNX's ModelProto (onnx.proto), Core ML's Model
@@ -15,8 +15,8 @@
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
-#include "core/scan.h"
-#include "format/safetensors.h"
+#include "core/findings.h"
+#include "format/safetensors/safetensors.h"
 #include "io/reader.h"
 
 #define MOST_FIELDS 65536u

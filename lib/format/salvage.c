@@ -2,7 +2,7 @@
  * tensors is lost with any of them, and takes them with it. So is an object with what it holds. */
 #include "format/salvage.h"
 
-#include "format/torch_graph.h"
+#include "format/torch/graph.h"
 
 static const struct storage *storage_of(const ckpt_file *f, size_t row)
 {

@@ -272,3 +272,24 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
         fail_file(err, file->path);
     return st;
 }
+
+#define SOURCE_CHUNK 65536u
+
+ckpt_status digest_source(source *src, uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
+{
+    struct hash h;
+    unsigned char *chunk = malloc(SOURCE_CHUNK);
+    ckpt_status st = chunk ? hash_begin(&h, CKPT_SHA256, err) : fail_memory(err);
+    if (st != CKPT_OK) {
+        free(chunk);
+        return st;
+    }
+    for (uint64_t at = 0, n; st == CKPT_OK && at < src->size; at += n) { /* bounded: n is left, at most */
+        n = src->size - at < SOURCE_CHUNK ? src->size - at : SOURCE_CHUNK;
+        st = source_read(src, at, chunk, (size_t)n, err);
+        if (st == CKPT_OK)
+            hash_put(&h, chunk, (size_t)n);
+    }
+    free(chunk);
+    return hash_end(&h, st, out, err);
+}

@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "base/text.h"
-#include "op/scan.h"
+#include "core/python2.h"
+#include "op/known_names.h"
 #include "op/weights_only.h"
 
 /* -------------------------------------------------------------------- damage */
@@ -215,8 +216,9 @@ static ckpt_status runs_code(struct doctor *d, ckpt_file *f, ckpt_error *err)
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
             const ckpt_value *g = f->pickles[i]->globals[k];
-            ckpt_str module = value_module(g), name = value_name(g);
-            if (scan_name_verdict(module, name) != CKPT_SCAN_KNOWN_EXEC)
+            ckpt_str module = value_module(g), name = value_name(g), module3 = module, name3 = name;
+            (void)python2_translate(&module3, &name3);
+            if (name_verdict(module3, name3) != CKPT_SCAN_KNOWN_EXEC)
                 continue;
             d->hint = "do not load it; ckpt scan lists what it would do";
             return doctor_tell(d, "runs-code", true, NULL, NULL, err,

@@ -21,10 +21,10 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "base/map.h"
-#include "format/scan.h"
 #include "io/sink.h"
 #include "io/source.h"
 #include "oom.h"
+#include "scan/scan.h"
 #include "sets.h"
 
 #define CASE_SECONDS 20

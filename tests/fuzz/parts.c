@@ -18,8 +18,8 @@
 #include "codec/zip_write.h"
 #include "core/repr.h"
 #include "format/format.h"
-#include "format/scan.h"
-#include "op/scan.h"
+#include "scan/judge.h"
+#include "scan/scan.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -1,7 +1,7 @@
 # arith.sh - numbers that come from a file meet + and * only in base/checked.h. In codec/ and format/ a name that such
 # numbers bear may not stand beside a raw +, * or <<, unless the line, or the one above, says why it cannot wrap:
 #     /* bounded: both are below the record's size */
-for file in $(find lib/codec lib/format -name '*.[ch]'); do
+for file in $(find lib/codec lib/format lib/scan -name '*.[ch]'); do
     awk -f "$LINT/strip.awk" "$file" | paste - "$file" | awk -F '\t' -v file="$file" '
     BEGIN {
         word = "(size|csize|usize|len|length|count|total|offset|off|at|begin|end|nbytes|bytes|numel|elements|stride|" \

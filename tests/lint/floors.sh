@@ -6,6 +6,7 @@ may() # may FROM-FLOOR TO-FLOOR
     "$1:$1" | *:public) return 0 ;;
     io:base | core:io | core:base | codec:core | codec:io | codec:base) return 0 ;;
     format:codec | format:core | format:io | format:base | op:core | op:io | op:base | api:*) return 0 ;;
+    scan:format | scan:op | scan:codec | scan:core | scan:io | scan:base) return 0 ;;
     esac
     return 1
 }
@@ -26,7 +27,7 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         floor_of_file "$file"
         case $name in
         ckpt.h) to=public ;;
-        base/* | io/* | core/* | codec/* | format/* | op/*) to=${name%%/*} ;;
+        base/* | io/* | core/* | codec/* | format/* | op/* | scan/*) to=${name%%/*} ;;
         *.def) to=$floor ;;
         */*) to=unknown ;;
         *) [ "$floor" = cli ] && to=cli || to=unknown ;;

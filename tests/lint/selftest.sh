@@ -26,7 +26,9 @@ clean()
     put lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x = "atoi(1)";\n'
     put lib/op/o.c '#include "base/b.h"\nint o(void) { return fail(e, g("a"), "is {%s}, not {=%s}", "{", "}"); }\n'
     put lib/format/f.c '#include "codec/c.h"\nint f(int size) { return size - 1; }\n'
-    put lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n| `format/f` |\n'
+    put lib/scan/s.c '#include "op/o.h"\nint s(void) { return 0; }\n'
+    put lib/README.md '| `ckpt.h` |\n| `api.c` |\n| `base/b` |\n| `codec/c` |\n| `op/o.c` |\n'
+    printf '| `format/f` |\n| `scan/s.c` |\n' >>"$tree/lib/README.md"
     put cli/cmd_ls.c '#include "ckpt.h"\n#include "out.h"\n'
     put man/ckpt-ls.1 '.It Fl l\n.It Fl -json\n'
     put man/libckpt.3 'ckpt_one\n'
@@ -65,6 +67,7 @@ done
 
 plant floors lib/op/o.c '#include "format/format.h"\n'
 plant floors lib/format/f.c '#include "op/op.h"\n'
+plant floors lib/format/f.c '#include "scan/scan.h"\n'
 plant floors lib/base/b.h '#include "io/source.h"\n'
 plant floors lib/codec/c.c '#include "buf.h"\n'
 plant floors cli/cmd_ls.c '#include "base/buf.h"\n'

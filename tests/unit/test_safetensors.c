@@ -9,7 +9,7 @@
 #include "base/store.h"
 #include "core/plan.h"
 #include "flat.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "io/journal.h"
 #include "unit.h"
 

@@ -6,7 +6,7 @@
 #include "core/file.h"
 #include "core/plan.h"
 #include "flat.h"
-#include "format/safetensors.h"
+#include "format/safetensors/safetensors.h"
 #include "io/journal.h"
 #include "unit.h"
 

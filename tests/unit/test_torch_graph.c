@@ -1,6 +1,6 @@
 /* What a torch pickle means: containers, modules and objects in hand-made ones, and what is refused. */
 #include "core/file.h"
-#include "format/torch_archive.h"
+#include "format/torch/archive.h"
 #include "pickled.h"
 
 #define OD "collections.OrderedDict()"

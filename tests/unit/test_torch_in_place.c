@@ -6,8 +6,8 @@
 #include "codec/pickle_shorten.h"
 #include "codec/zip_patch.h"
 #include "core/plan.h"
-#include "format/torch_archive.h"
-#include "format/torch_zip.h"
+#include "format/torch/archive.h"
+#include "format/torch/zip.h"
 #include "pickled.h"
 
 struct edited {

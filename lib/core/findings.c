@@ -1,0 +1,100 @@
+/* findings.c - see core/findings.h. */
+#include "core/findings.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/text.h"
+
+static const ckpt_scan_rule rules[] = {
+#define RULE(id, level, verdict, name, text) {#id, name, text, CKPT_SCAN_##level, CKPT_SCAN_##verdict},
+#include "core/finding_rules.def"
+#undef RULE
+};
+
+const ckpt_scan_rule *scan_rule(enum scan_rule rule) { return &rules[rule]; }
+
+bool scan_failed(struct scan *s, ckpt_status st, const ckpt_error *why)
+{
+    if (st != CKPT_ENOMEM && st != CKPT_EIO)
+        return false;
+    if (s->failed.status == CKPT_OK && why)
+        s->failed = *why;
+    else if (s->failed.status == CKPT_OK)
+        (void)fail_memory(&s->failed);
+    return true;
+}
+
+bool scan_read(struct scan *s, source *src, uint64_t off, void *to, size_t n)
+{
+    ckpt_error why;
+    ckpt_status st = source_read(src, off, to, n, &why);
+    if (st != CKPT_OK && s->failed.status == CKPT_OK)
+        s->failed = why;
+    return st == CKPT_OK;
+}
+
+bool scan_torch_stream(const unsigned char *head, size_t n)
+{
+    static const char magic[] = "\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19.";
+    const size_t m = sizeof magic - 1; /* behind the protocol, and the frame of protocol 4 on */
+    return n >= 2 + m && head[0] == 0x80 &&
+           (memcmp(head + 2, magic, m) == 0 || (n >= 11 + m && memcmp(head + 11, magic, m) == 0));
+}
+
+const ckpt_scan_rule *ckpt_scan_rule_at(size_t i)
+{
+    return i < sizeof rules / sizeof *rules ? &rules[i] : NULL;
+}
+
+const char *ckpt_scan_verdict_name(ckpt_scan_verdict v)
+{
+    static const char *const names[] = {"DATA-ONLY", "ALLOW-LISTED", "UNKNOWN-CALLABLE", "UNRESOLVED",
+                                        "KNOWN-EXEC"};
+    return (unsigned)v < sizeof names / sizeof *names ? names[v] : "";
+}
+
+const char *ckpt_scan_level_name(ckpt_scan_level l)
+{
+    static const char *const names[] = {"none", "note", "incomplete", "warning", "error"};
+    return (unsigned)l < sizeof names / sizeof *names ? names[l] : "";
+}
+
+bool scan_record(struct scan *s, ckpt_scan_record *r)
+{
+    ckpt_scan_result *out = s->result;
+    r->result_used = r->what == CKPT_SCAN_CALL ? r->result_used : -1;
+    if (r->rule) {
+        r->level = r->rule->level;
+        r->verdict = r->verdict > r->rule->verdict ? r->verdict : r->rule->verdict;
+        out->found[r->level]++;
+    }
+    if (r->verdict > out->verdict)
+        out->verdict = r->verdict;
+    if (!s->cancelled && s->tell && s->tell(s->user, r) != 0)
+        s->cancelled = true;
+    return !s->cancelled;
+}
+
+bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
+                const char *fmt, ...)
+{
+    char raw[512], safe[1024];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(raw, sizeof raw, fmt, ap);
+    va_end(ap);
+    text_fit(str_c(raw), safe, sizeof safe);
+    ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
+                          .rule = &rules[rule],
+                          .where = where,
+                          .offset = offset,
+                          .file_offset = src && offset != CKPT_NO_OFFSET ? source_pos(src, offset)
+                                                                         : CKPT_NO_OFFSET,
+                          .error_offset = CKPT_NO_OFFSET,
+                          .weights_only = -1,
+                          .text = str_c(safe)};
+    return scan_record(s, &r);
+}

@@ -1,0 +1,330 @@
+/*
+ * shards.c - Hugging Face's sharded checkpoints: an index that says which file
+ * holds which tensor, or the folder it lies in.
+ *
+ * NAME.index.json: {"metadata": {"total_size": bytes, …}, "weight_map": {"tensor": "file", …}}
+ * with files like model-00001-of-00005.safetensors or pytorch_model-00001-of-00005.bin
+ * beside it. A folder with one model.safetensors (or pytorch_model.bin …) and
+ * no index is that file; where both are, what transformers loads. Sources:
+ * huggingface_hub serialization/_base.py and _torch.py, transformers
+ * modeling_utils.py (_get_resolved_checkpoint_files).
+ *
+ * The shards become one file: the pairs of their mappings in the order of
+ * weight_map, each row beside its pair, storages under the name of the shard
+ * they lie in.
+ *
+ * Refused: file names that leave the folder, shards that are missing or are an
+ * index themselves, a tensor that its shard lacks, a tensor in two shards. A
+ * tensor that no map names is read all the same, as transformers does, and a
+ * notice says so; so does another total_size.
+ */
+#include <dirent.h>
+#include <stdlib.h>
+
+#include "format/folder.h"
+#include "format/hub/shards.h"
+
+#define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
+
+/* ----------------------------------------------------------------- probe */
+
+static bool begins_object(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && json_space(p[i]))
+        i++;
+    return i < n && p[i] == '{';
+}
+
+/* Without memory the answer is yes: reading will say what is wrong. */
+static bool has_weight_map(const char *text, size_t n)
+{
+    json_scan j;
+    arena *a = arena_new(n);
+    enum json_event e = JSON_ERROR;
+    bool found = false;
+    json_init(&j, str_of(text, n), 0, a, NULL);
+    if (a && json_next(&j) == JSON_OBJECT)
+        while (!found && (e = json_next(&j)) == JSON_KEY) {
+            found = str_is(j.str, "weight_map");
+            e = json_next(&j);
+            found = found && e == JSON_OBJECT;
+            if (!found && !json_skip(&j, e))
+                break;
+        }
+    arena_free(a);
+    return found || !a;
+}
+
+bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
+{
+    if (!begins_object(head, nhead) || src->size > MAX_INDEX_PROBE)
+        return false;
+    char *text = malloc((size_t)src->size);
+    bool yes = !text || (source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
+                         has_weight_map(text, (size_t)src->size));
+    free(text);
+    return yes;
+}
+
+/* ---------------------------------------------------------------- folders */
+
+static bool probe(const struct probe *p)
+{
+    if (!p->directory)
+        return shards_is_index(p->src, p->head, p->nhead);
+    struct folder d;
+    folder_scan(p->path, &d);
+    return d.nindex || d.nwhole;
+}
+
+/* The checkpoint that is file NAME in folder F becomes F itself. */
+static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
+{
+    ckpt_file *one, swap;
+    source *src;
+    char *path = shards_join(str_c(f->path), str_c(name));
+    if (!path)
+        return fail_memory(err);
+    ckpt_status st = shards_open(path, &src, err);
+    if (st == CKPT_OK)
+        st = format_part(f, path, src, &one, err);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    free(path);
+    CKPT_TRY(st);
+    if (!one) /* told */
+        return err->status;
+    swap = *f;
+    *f = *one;
+    *one = swap;
+    f->probe = one->probe;
+    map_index_of(f->storage_keys, f);
+    map_index_of(f->names, f);
+    file_free(one);
+    return CKPT_OK;
+}
+
+/* whole_first - where a set and one file of transformers' names are, does it load the file? */
+static bool whole_first(const struct folder *d)
+{
+    ckpt_str index = str_c(d->index), whole = str_c(d->whole);
+    bool bin = str_is(index, "pytorch_model.bin.index.json");
+    return (str_is(whole, "model.safetensors") && (bin || str_is(index, "model.safetensors.index.json"))) ||
+           (str_is(whole, "pytorch_model.bin") && bin);
+}
+
+/* take_folder - F becomes what D stands for, file NAME; a notice where the folder holds more. */
+static ckpt_status take_folder(ckpt_file *f, const struct folder *d, const char *name, ckpt_error *err)
+{
+    char *other = d->nothers ? shards_join(str_c(f->path), str_c(d->other)) : NULL;
+    ckpt_status st = become(f, name, err);
+    if (st == CKPT_OK && d->nindex + d->nwhole > 1)
+        file_notice(f, "the folder holds more than one copy of the weights; this is %s", name);
+    else if (st == CKPT_OK && other && !shards_hold(f, other)) /* no shard that the index names */
+        file_notice(f, "the folder holds other checkpoints, too; this is %s", name);
+    free(other);
+    return st;
+}
+
+static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
+{
+    struct folder d;
+    folder_scan(f->path, &d);
+    bool safe = str_find(str_c(d.index), STR_LIT(".safetensors."), 0) != SIZE_MAX;
+    if (d.safetensors_indexes > 1 || (!safe && d.nindex > 1)) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "folder with %u indexes of shards, each a checkpoint of its own", d.nindex);
+        fail_hint(err, "name one of them, such as %s", d.index);
+        return CKPT_EUSAGE;
+    }
+    if (d.nothers && !d.nindex) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                   "folder with %u checkpoints: it is not clear which of them is meant",
+                   d.nothers + d.nwhole);
+        folder_hint(f->path, err);
+        return CKPT_EUSAGE;
+    }
+    const char *name = d.nindex && !whole_first(&d) ? d.index : d.whole;
+    return take_folder(f, &d, name, err);
+}
+
+/* ------------------------------------------------------------------ index */
+
+static bool climbs(ckpt_str name)
+{
+    ckpt_str rest = name;
+    while (rest.len) {
+        size_t n = str_find(rest, STR_LIT("/"), 0);
+        ckpt_str part = str_of(rest.ptr, n < rest.len ? n : rest.len);
+        if (str_is(part, ".."))
+            return true;
+        rest = str_skip(rest, part.len + 1); /* bounded: part lies in rest */
+    }
+    return name.len && name.ptr[0] == '/';
+}
+
+/* name_fault - why NAME is no file of the index's own folder or below; NULL: it may be one. */
+static const char *name_fault(ckpt_str name)
+{
+    if (name.len == 0)
+        return "is empty";
+    if (memchr(name.ptr, 0, name.len))
+        return "goes on after a NUL, where a file name ends";
+    if (memchr(name.ptr, '\\', name.len))
+        return "has a backslash, which separates folders on some systems";
+    return climbs(name) ? "leaves the folder of the index" : NULL;
+}
+
+static ckpt_status find_shard(struct index *x, ckpt_str name, uint32_t *out)
+{
+    const char *fault = name_fault(name);
+    if (fault) {
+        (void)json_fail(&x->j, "shard name {\"%.*s\"} %s; {=a plain name} is meant", STR_ARG(name), fault);
+        fail_hint(x->err, "no library writes this: the index is made by hand, and not with good intent");
+        return CKPT_EFORMAT;
+    }
+    if (!map_put(x->names, name, (uint32_t)x->nshards, out))
+        return fail_memory(x->err);
+    if (*out != MAP_NONE)
+        return CKPT_OK;
+    if (x->nshards == MAX_SHARDS)
+        return fail(x->err, CKPT_ELIMIT, x->j.at, "{more} than {=%u shards}", MAX_SHARDS);
+    struct shard *grown = arena_grow(x->f->a, x->shards, x->nshards, &x->cap_shards, x->nshards + 1,
+                                     sizeof *grown);
+    if (!grown)
+        return fail_memory(x->err);
+    x->shards = grown;
+    *out = (uint32_t)x->nshards;
+    grown[x->nshards++] = (struct shard){.name = name, .at = x->j.at};
+    return CKPT_OK;
+}
+
+static ckpt_status read_weight(struct index *x, ckpt_str key)
+{
+    uint64_t at = x->j.at;
+    enum json_event e = json_next(&x->j);
+    uint32_t before;
+    if (e != JSON_STRING)
+        return json_unexpected(&x->j, e, "a value of \"weight_map\"", "the name of a file");
+    struct weight *grown = arena_grow(x->f->a, x->weights, x->n, &x->cap, x->n + 1, sizeof *grown);
+    if (!grown || !map_put(x->keys, key, (uint32_t)x->n, &before))
+        return fail_memory(x->err);
+    x->weights = grown;
+    if (before != MAP_NONE)
+        return json_fail(&x->j, "weight_map lists \"%.*s\" {twice}, {=once} is allowed", STR_ARG(key));
+    grown[x->n] = (struct weight){.key = key, .at = at};
+    return find_shard(x, x->j.str, &grown[x->n++].shard);
+}
+
+static ckpt_status read_map(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (x->has_map && e != JSON_ERROR)
+        return json_fail(&x->j, "{a second} \"weight_map\", where {=one} is allowed");
+    if (e != JSON_OBJECT)
+        return json_unexpected(&x->j, e, "\"weight_map\"", "an object");
+    x->has_map = true;
+    while ((e = json_next(&x->j)) == JSON_KEY)
+        CKPT_TRY(read_weight(x, x->j.str));
+    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+}
+
+/* Texts beside total_size are aliases, as huggingface_hub notes dropped ties;
+ * they go where a single file has them. */
+static ckpt_status read_note(struct index *x, ckpt_str key, enum json_event e)
+{
+    if (str_is(key, "total_size")) {
+        x->total_at = x->j.at;
+        x->has_size = (e == JSON_NUMBER || e == JSON_STRING) && json_uint(&x->j, &x->total_size);
+        return CKPT_OK;
+    }
+    if (e != JSON_STRING || str_is(key, "total_parameters"))
+        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+    ckpt_str name = arena_str(x->f->a, key); /* a row of that name needs its NUL */
+    ckpt_value *k = name.ptr ? value_str(x->f->a, name) : NULL, *v = value_str(x->f->a, x->j.str);
+    return k && v ? shards_note(x, k, v) : fail_memory(x->err);
+}
+
+static ckpt_status read_notes(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (e != JSON_OBJECT)
+        return json_skip(&x->j, e) ? CKPT_OK : x->err->status;
+    while ((e = json_next(&x->j)) == JSON_KEY) {
+        ckpt_str key = x->j.str;
+        CKPT_TRY(read_note(x, key, json_next(&x->j)));
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : x->err->status;
+}
+
+static ckpt_status read_index(struct index *x)
+{
+    enum json_event e = json_next(&x->j);
+    if (e != JSON_OBJECT)
+        return json_unexpected(&x->j, e, "an index", "a JSON object");
+    while ((e = json_next(&x->j)) == JSON_KEY) {
+        if (str_is(x->j.str, "weight_map"))
+            CKPT_TRY(read_map(x));
+        else if (str_is(x->j.str, "metadata"))
+            CKPT_TRY(read_notes(x));
+        else if (!json_skip(&x->j, json_next(&x->j)))
+            return x->err->status;
+    }
+    if (e == JSON_OBJECT_END)
+        e = json_next(&x->j);
+    return e == JSON_END ? CKPT_OK : x->err->status;
+}
+
+/* ------------------------------------------------------------------- read */
+
+static ckpt_status read_whole(struct index *x, source *src)
+{
+    ckpt_file *f = x->f;
+    if (src->size > f->limits.max_header)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "an index of {%llu bytes}; the limit is {=%llu}",
+                    (unsigned long long)src->size, (unsigned long long)f->limits.max_header);
+    file_budget(f, src->size);
+    char *text = arena_alloc(f->a, (size_t)src->size);
+    x->keys = map_new((size_t)src->size / 128);
+    x->names = map_new(16);
+    x->notes = map_new(16);
+    if (!text || !x->keys || !x->names || !x->notes)
+        return fail_memory(x->err);
+    CKPT_TRY(source_read(src, 0, text, (size_t)src->size, x->err));
+    json_init(&x->j, str_of(text, (size_t)src->size), 0, f->a, x->err);
+    ckpt_status st = read_index(x);
+    if (st == CKPT_OK)
+        return shards_merge(x);
+    if (x->f->salvage)
+        fail_hint(x->err, "without its index a set has no names: salvage each shard by itself");
+    fail_near(x->err, 0, STR_LIT("index"));
+    return st;
+}
+
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
+{
+    struct index x = {.f = f, .err = err};
+    if (!f->src)
+        return read_folder(f, err);
+    f->flat = true;
+    ckpt_status st = read_whole(&x, f->src), later = source_file_changed(f->src, err);
+    if (later != CKPT_OK) /* a set that was replaced since */
+        st = later;
+    for (size_t i = 0; i < x.nshards; i++) {
+        map_free(x.shards[i].pair_of);
+        map_free(x.shards[i].note_of);
+    }
+    map_free(x.keys);
+    map_free(x.names);
+    map_free(x.notes);
+    return st;
+}
+
+const struct format format_shards = {
+    .name = "hf-shards",
+    .title = "Hugging Face shards",
+    .suffixes = NULL,
+    .probe = probe,
+    .read = read_file,
+    .write = shards_write_as_read,
+};

@@ -1,0 +1,95 @@
+/*
+ * in_place.c - new names in a header of the old length, filled up with
+ * the spaces that the format allows behind its JSON. The data stay where they are,
+ * and __metadata__ stays but for the names in what records ties (plan_metadata).
+ */
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "base/utf8.h"
+#include "codec/json_scan.h"
+#include "format/safetensors/safetensors.h"
+
+static ckpt_status put_metadata(ckpt_plan *p, buf *out, ckpt_error *err)
+{
+    struct plan_pair *pairs;
+    size_t n;
+    CKPT_TRY(plan_metadata(p, &pairs, &n, err));
+    safetensors_metadata(out, pairs, n);
+    return CKPT_OK;
+}
+
+static ckpt_status check_name(ckpt_str name, map *seen, uint32_t i, ckpt_error *err)
+{
+    uint32_t before;
+    if (str_is(name, "__metadata__") || !utf8_check(name, false, NULL))
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" is not a name that safetensors can hold",
+                    STR_ARG(name));
+    if (!map_put(seen, name, i, &before))
+        return fail_memory(err);
+    return before == MAP_NONE ? CKPT_OK
+                              : fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would be called \"%.*s\"",
+                                     STR_ARG(name));
+}
+
+static ckpt_status put_header(ckpt_plan *p, uint64_t data, map *seen, buf *out, ckpt_error *err)
+{
+    const struct table *t = &p->file->table;
+    bool meta = p->file->metadata != NULL;
+    buf_byte(out, '{');
+    if (meta)
+        CKPT_TRY(put_metadata(p, out, err));
+    for (size_t i = 0; i < p->nentries; i++) {
+        const ckpt_tensor *x = &t->rows[p->entries[i].row].t;
+        CKPT_TRY(check_name(p->entries[i].name, seen, (uint32_t)i, err));
+        if (file_records_tie(p->file, p->entries[i].row))
+            continue; /* it is in the metadata */
+        if (i || meta)
+            buf_byte(out, ',');
+        /* bounded: the reader saw each storage behind the header, and its end */
+        uint64_t begin = t->storages[x->storage].off - data, end = begin + x->nbytes;
+        safetensors_entry(out, p->entries[i].name, x, (ckpt_dtype)x->dtype, begin, end);
+    }
+    buf_byte(out, '}');
+    return CKPT_OK;
+}
+
+static ckpt_status pad(buf *b, uint64_t room, ckpt_error *err)
+{
+    if (buf_ok(b) && b->len > room)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
+                    (unsigned long long)room);
+    while (b->len < room && buf_ok(b))
+        buf_byte(b, ' ');
+    return buf_ok(b) ? CKPT_OK : fail_memory(err);
+}
+
+/* What is put back is the header, as long as its length, which stays, makes it: no byte of a tensor. */
+bool safetensors_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo)
+{
+    unsigned char length[8];
+    return undo->n == 1 && undo->at[0].at == 8 && undo->new_size == undo->old_size &&
+           source_read(now, 0, length, sizeof length, NULL) == CKPT_OK &&
+           undo->at[0].bytes.len == load_u64le(length) &&
+           (!is || table_same_places(&was->table, &is->table)); /* no half of a header shows other places */
+}
+
+ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err)
+{
+    unsigned char length[8];
+    buf b;
+    CKPT_TRY(source_read(p->file->src, 0, length, sizeof length, err));
+    uint64_t room = load_u64le(length);
+    map *seen = map_new(p->nentries);
+    buf_init(&b, SAFETENSORS_MAX_HEADER * 2u);
+    /* bounded: the reader saw the header inside the file */
+    ckpt_status st = seen ? put_header(p, room + 8, seen, &b, err) : fail_memory(err);
+    map_free(seen);
+    if (st == CKPT_OK)
+        st = pad(&b, room, err);
+    ckpt_str bytes = st == CKPT_OK ? arena_str(p->a, buf_view(&b)) : str_of(NULL, 0);
+    buf_free(&b);
+    CKPT_TRY(st);
+    out->old_size = out->new_size = p->file->src->size;
+    return bytes.ptr && patches_add(out, 8, bytes) ? CKPT_OK : fail_memory(err);
+}

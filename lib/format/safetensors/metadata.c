@@ -1,0 +1,268 @@
+/*
+ * metadata.c - other __metadata__ in a header, and nothing else changed: the text of the header
+ * before and after them, and the data, are those of the input.
+ *
+ * {"__metadata__":{…},"tensor":{…}}      from, to: of the value of __metadata__
+ *
+ * In place they have to fit with the spaces behind the JSON; a copy has as long a header where they fit,
+ * else one of the next multiple of eight.
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/map.h"
+#include "base/utf8.h"
+#include "codec/json_scan.h"
+#include "core/plan.h"
+#include "format/safetensors/safetensors.h"
+#include "io/journal.h"
+#include "io/sink.h"
+
+#define COPY_CHUNK (256u << 10)
+
+/* A header as it was read, and where in it __metadata__ are. */
+struct old_header {
+    char *text;
+    uint64_t len;    /* with the spaces behind it */
+    size_t from, to; /* both 0: it has none */
+    size_t first;    /* behind its { */
+    size_t end;      /* behind its } */
+    bool empty;      /* nothing else is in it */
+};
+
+static bool has_metadata(const ckpt_file *f) { return f->format->write == safetensors_write && f->src; }
+
+size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(f->metadata); }
+
+bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_metadata *out)
+{
+    uint32_t n = 0;
+    const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
+    *out = (ckpt_metadata){0};
+    if (i >= n || !value_text(pairs[i].key, &out->key) || !value_text(pairs[i].val, &out->text))
+        return false;
+    uint32_t row = f->nties ? file_find((ckpt_file *)(uintptr_t)f, out->key) : CKPT_NO_TENSOR;
+    out->tie = row != CKPT_NO_TENSOR && file_records_tie(f, row);
+    return true;
+}
+
+/* ------------------------------------------------------------- the header */
+
+static ckpt_status changed(ckpt_error *err)
+{
+    return fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "the header changed since it was read");
+}
+
+static ckpt_status find_metadata(struct old_header *h, json_scan *j, ckpt_error *err)
+{
+    size_t keys = 0;
+    enum json_event e = json_next(j);
+    h->first = j->pos;
+    while ((e = json_next(j)) == JSON_KEY) {
+        bool here = str_is(j->str, "__metadata__");
+        e = json_next(j);
+        keys += !here;
+        if (here)
+            h->from = j->at;
+        if (!json_skip(j, e))
+            break;
+        if (here)
+            h->to = j->pos;
+    }
+    h->end = j->pos;
+    h->empty = keys == 0;
+    return e == JSON_OBJECT_END ? CKPT_OK : changed(err);
+}
+
+static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *err)
+{
+    unsigned char length[8];
+    CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
+    h->len = load_u64le(length);
+    if (h->len > SAFETENSORS_MAX_HEADER)
+        return changed(err);
+    h->text = malloc((size_t)h->len + 1); /* bounded: by the format */
+    arena *a = arena_new(h->len + COPY_CHUNK); /* bounded: by the format */
+    ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        json_scan j;
+        json_init(&j, str_of(h->text, (size_t)h->len), 8, a, err);
+        st = find_metadata(h, &j, err);
+    }
+    arena_free(a);
+    return st;
+}
+
+static ckpt_status check_pairs(const ckpt_metadata *pairs, size_t n, ckpt_error *err)
+{
+    map *seen = map_new(n);
+    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < n; i++) {
+        uint32_t before = MAP_NONE;
+        if (!utf8_check(pairs[i].key, false, NULL) || !utf8_check(pairs[i].text, false, NULL))
+            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "the text of \"%.*s\" is not UTF-8, as metadata are",
+                      STR_ARG(pairs[i].key));
+        else if (!map_put(seen, pairs[i].key, (uint32_t)i, &before))
+            st = fail_memory(err);
+        else if (before != MAP_NONE)
+            st = fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "\"%.*s\" is given twice", STR_ARG(pairs[i].key));
+    }
+    map_free(seen);
+    return st;
+}
+
+static void put_object(buf *b, const ckpt_metadata *pairs, size_t n)
+{
+    buf_byte(b, '{');
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_byte(b, ',');
+        json_quote(b, pairs[i].key);
+        buf_byte(b, ':');
+        json_quote(b, pairs[i].text);
+    }
+    buf_byte(b, '}');
+}
+
+/* put_header - the JSON of H with those PAIRS instead of its own. */
+static void put_header(buf *b, const struct old_header *h, const ckpt_metadata *pairs, size_t n)
+{
+    size_t from = h->to ? h->from : h->first, to = h->to ? h->to : h->first;
+    buf_put(b, h->text, from);
+    if (!h->to)
+        buf_text(b, "\"__metadata__\":");
+    put_object(b, pairs, n);
+    if (!h->to && !h->empty)
+        buf_byte(b, ',');
+    buf_put(b, h->text + to, h->end - to); /* bounded: the scan saw them in this order */
+}
+
+/* pad - spaces up to the room of the old header; of the next multiple of eight, where ALL data may move. */
+static ckpt_status pad(buf *b, uint64_t room, bool all, ckpt_error *err)
+{
+    if (buf_ok(b) && b->len > room && !all)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+                    "the new header has %zu bytes, the old one %llu: all data would have to move", b->len,
+                    (unsigned long long)room);
+    while (buf_ok(b) && (b->len < room || (b->len > room && b->len % 8)))
+        buf_byte(b, ' ');
+    if (b->no_memory)
+        return fail_memory(err);
+    return buf_ok(b) ? CKPT_OK
+                     : fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                            "the header would have more than the %u bytes that the format allows",
+                            SAFETENSORS_MAX_HEADER);
+}
+
+static ckpt_status make_header(ckpt_file *f, const ckpt_metadata *pairs, size_t n, bool all, buf *b,
+                               ckpt_error *err)
+{
+    struct old_header h = {0};
+    CKPT_TRY(check_pairs(pairs, n, err));
+    ckpt_status st = read_header(f, &h, err);
+    if (st == CKPT_OK) {
+        put_header(b, &h, pairs, n);
+        st = pad(b, h.len, all, err);
+    }
+    free(h.text);
+    return st;
+}
+
+/* -------------------------------------------------------------- written */
+
+static ckpt_status copy_data(ckpt_file *f, sink *out, uint64_t from, ckpt_error *err)
+{
+    unsigned char *chunk = malloc(COPY_CHUNK);
+    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
+    while (st == CKPT_OK && from < f->src->size) {
+        size_t n = f->src->size - from < COPY_CHUNK ? (size_t)(f->src->size - from) : COPY_CHUNK;
+        st = source_read(f->src, from, chunk, n, err);
+        if (st == CKPT_OK)
+            st = sink_write(out, chunk, n, err);
+        from += n; /* bounded: by the file's size */
+    }
+    free(chunk);
+    return st;
+}
+
+static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, ckpt_error *err)
+{
+    unsigned char length[8];
+    uint64_t old, size;
+    CKPT_TRY(source_read(f->src, 0, length, sizeof length, err));
+    old = 8 + load_u64le(length); /* bounded: make_header saw it in the file */
+    for (size_t i = 0; i < sizeof length; i++)
+        length[i] = (unsigned char)((uint64_t)header->len >> 8 * i);
+    CKPT_TRY(checked_add(8 + (uint64_t)header->len, f->src->size - old, &size)
+                 ? sink_reserve(out, size, err)
+                 : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
+    CKPT_TRY(sink_write(out, length, sizeof length, err));
+    CKPT_TRY(sink_write(out, header->data, header->len, err));
+    CKPT_TRY(copy_data(f, out, old, err));
+    return file_unchanged(f, err);
+}
+
+static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,
+                              ckpt_error *err)
+{
+    const struct sink_options so = {
+        .force = o->force, .no_sync = o->no_sync, .notice = notices_say, .user = &f->notices};
+    sink *out;
+    if (o->dry_run)
+        return CKPT_OK;
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_all(f, header, out, err);
+    if (st == CKPT_OK)
+        return sink_commit(out, err);
+    sink_abort(out);
+    return st;
+}
+
+/* unchanged - asked again under the lock: another edit may have ended since the header was read. */
+static ckpt_status unchanged(void *user, ckpt_error *err) { return file_unchanged(user, err); }
+
+static ckpt_status write_in_place(ckpt_file *f, const buf *header, const ckpt_write_options *o,
+                                  ckpt_error *err)
+{
+    const struct journal_options jo = {.follow_links = o->follow_links,
+                                       .no_sync = o->no_sync,
+                                       .dry_run = o->dry_run,
+                                       .judge = {.user = f, .unchanged = unchanged}};
+    struct patches list = {.old_size = f->src->size, .new_size = f->src->size};
+    if (strcmp(f->path, "-") == 0)
+        return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "only a single file on disk is edited in place");
+    if (!patches_add(&list, 8, buf_view(header)))
+        return fail_memory(err);
+    return journal_apply(f->path, &list, &jo, err);
+}
+
+static ckpt_status refuse(const ckpt_file *f, ckpt_error *err)
+{
+    bool set = f->nparts != 0;
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
+               set ? "a set of shards has metadata in its index and in each of its files"
+                   : "a %s file has no metadata that could be edited; safetensors has",
+               f->format->title);
+    fail_hint(err, set ? "name one of its .safetensors files; the index is JSON, for any editor"
+                       : "`ckpt convert FILE OUT.safetensors` writes a file that has");
+    return CKPT_EUNSUPPORTED;
+}
+
+ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_metadata *pairs, size_t n, const char *path,
+                                const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
+{
+    static const ckpt_write_options plain;
+    const ckpt_write_options *o = opts ? opts : &plain;
+    buf b;
+    buf_init(&b, SAFETENSORS_MAX_HEADER);
+    ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err) : refuse(f, err);
+    if (st == CKPT_OK)
+        st = path ? write_copy(f, &b, path, o, err) : write_in_place(f, &b, o, err);
+    if (bytes)
+        *bytes = st == CKPT_OK ? b.len : 0;
+    buf_free(&b);
+    if (st != CKPT_OK)
+        fail_file(err, f->path);
+    return st;
+}

@@ -1,0 +1,579 @@
+/*
+ * read.c - reading the format of Hugging Face models.
+ *
+ * OFFSET  SIZE  DESCRIPTION
+ * 0       8     N, little-endian: length of the header
+ * 8       N     header: one JSON object in UTF-8, white space allowed around it
+ * 8+N     rest  the data: tensors back to back, row-major, little-endian
+ *
+ * Header: "name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]} for
+ * every tensor, offsets counted from 8+N; beside them an optional
+ * "__metadata__": {"key": "text"} (or null). An entry may also be the array
+ * [dtype, shape, data_offsets]. Source: the safetensors README and the
+ * acceptance of its Rust reader (Metadata::validate in tensor.rs).
+ *
+ * Refused: anything in the data that belongs to no tensor or to two, sizes that
+ * disagree with dtype and shape, header or data cut off, unknown dtypes, a
+ * field given twice, __metadata__ given twice or with values that are no text.
+ * A tensor given twice is legal for the Rust reader, and the last one counts;
+ * a notice says so.
+ *
+ * A pair of the metadata whose value is the name of a tensor, and whose key is
+ * none, records a tie, as save_model of the official library writes it: the key
+ * is a row, too, after those of the header (ties.c).
+ */
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "base/map.h"
+#include "codec/json_scan.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/recognize.h"
+#include "format/safetensors/safetensors.h"
+#include "format/ties.h"
+
+#define DTYPES      "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
+#define FIRST_SIZES 16u
+
+struct header {
+    ckpt_file *f;
+    json_scan j;
+    struct compact *p; /* what was read so far: records where the header was, in front of what follows */
+    size_t kept;       /* so much of its beginning are records, and texts with a NUL each, that stay */
+    uint64_t ndata;    /* how many bytes the data are */
+    uint64_t wanted;   /* as many as the entries describe */
+    ckpt_str name;     /* of the one that is being read */
+    map *names;
+    ckpt_str last_dtype; /* as the format spells it: what it stands for is */
+    ckpt_dtype dtype;
+    bool has_metadata;
+    bool halved; /* a type that torch counts otherwise */
+    bool lost;   /* an entry was told to be bad: where its data are is not known */
+    ckpt_error *err;
+};
+
+/* ------------------------------------------------------------- the header */
+
+static ckpt_status read_dtype(struct header *h, struct compact_row *x)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_STRING)
+        return json_unexpected(&h->j, e, "dtype", "a text");
+    if (!str_eq(h->j.str, h->last_dtype)) { /* most tensors have the type of the one before */
+        h->dtype = dtype_by_safetensors(h->j.str);
+        h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
+    }
+    x->dtype = (uint16_t)h->dtype;
+    h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
+    if (x->dtype == CKPT_DT_NONE)
+        return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
+                         STR_ARG(x->name), STR_ARG(h->j.str));
+    return CKPT_OK;
+}
+
+static ckpt_status read_size(struct header *h, struct compact_row *x)
+{
+    struct compact *p = h->p;
+    uint64_t *grown = arena_grow(h->f->a, p->sizes, p->nsizes, &p->cap_sizes, p->nsizes + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(h->err);
+    p->sizes = grown;
+    if (!json_uint(&h->j, &grown[p->nsizes]))
+        return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
+                         STR_ARG(x->name), STR_ARG(h->j.str));
+    p->nsizes++;
+    x->ndim++; /* bounded: by the header's length */
+    return CKPT_OK;
+}
+
+static ckpt_status read_shape(struct header *h, struct compact_row *x)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_ARRAY)
+        return json_unexpected(&h->j, e, "shape", "an array");
+    x->shape = (uint32_t)h->p->nsizes;
+    while ((e = json_next(&h->j)) == JSON_NUMBER)
+        CKPT_TRY(read_size(h, x));
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&h->j, e, "shape", "an array of numbers");
+}
+
+static ckpt_status read_offsets(struct header *h, struct compact_row *x)
+{
+    enum json_event e = json_next(&h->j);
+    uint64_t *to[2] = {&x->begin, &x->end};
+    size_t n = 0;
+    if (e != JSON_ARRAY)
+        return json_unexpected(&h->j, e, "data_offsets", "an array");
+    while ((e = json_next(&h->j)) == JSON_NUMBER && n < 2)
+        if (!json_uint(&h->j, to[n++]))
+            return json_fail(
+                &h->j, "tensor \"%.*s\" has data offset {%.*s}; offsets are {=whole numbers below 2^64}",
+                STR_ARG(x->name), STR_ARG(h->j.str));
+    return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : json_unexpected(&h->j, e, "data_offsets", "two numbers");
+}
+
+static ckpt_status (*const read_field[3])(struct header *, struct compact_row *) = {read_dtype, read_shape,
+                                                                                    read_offsets};
+static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
+
+static size_t field_of(ckpt_str key)
+{
+    if (key.len == 5 && memcmp(key.ptr, "dtype", 5) == 0)
+        return 0;
+    if (key.len == 5 && memcmp(key.ptr, "shape", 5) == 0)
+        return 1;
+    return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : 3;
+}
+
+static ckpt_status read_object(struct header *h, struct compact_row *x)
+{
+    bool have[3] = {false};
+    enum json_event e;
+    while ((e = json_next(&h->j)) == JSON_KEY) {
+        size_t k = field_of(h->j.str);
+        if (k == 3) { /* a field we do not know is no harm */
+            if (!json_skip(&h->j, json_next(&h->j)))
+                return h->err->status;
+            continue;
+        }
+        if (have[k])
+            return json_fail(&h->j, "tensor \"%.*s\" has {two} fields \"%s\", {=one} is allowed",
+                             STR_ARG(x->name), field_name[k]);
+        have[k] = true;
+        CKPT_TRY(read_field[k](h, x));
+    }
+    if (e != JSON_OBJECT_END)
+        return h->err->status;
+    for (size_t k = 0; k < 3; k++)
+        if (!have[k])
+            return json_fail(&h->j, "tensor \"%.*s\" has {no} field {=\"%s\"}", STR_ARG(x->name),
+                             field_name[k]);
+    return CKPT_OK;
+}
+
+static ckpt_status read_array(struct header *h, struct compact_row *x)
+{
+    for (size_t k = 0; k < 3; k++)
+        CKPT_TRY(read_field[k](h, x));
+    enum json_event e = json_next(&h->j);
+    return e == JSON_ARRAY_END ? CKPT_OK
+                               : json_unexpected(&h->j, e, "a tensor's array",
+                                                 "[dtype, shape, data_offsets]");
+}
+
+/* Where the event at hand is in the file. */
+static uint64_t header_pos(const struct header *h)
+{
+    return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
+}
+
+/* keep - the text at hand, at the beginning of the header, which has been read: the quotes
+ * around it make room for a NUL. A header of very many names takes half of itself then. */
+static ckpt_str keep(struct header *h)
+{
+    char *at = (char *)h->p->bytes + h->kept; /* bounded: in front of what is read next */
+    size_t n = h->j.str.len;
+    if (n)
+        memmove(at, h->j.str.ptr, n);
+    at[n] = '\0';
+    h->kept += n + 1;
+    return str_of(at, n);
+}
+
+static ckpt_str name_of(const void *user, uint32_t i)
+{
+    const struct header *h = user;
+    return i < h->p->n ? compact_name(h->p, i) : h->name;
+}
+
+/* go_on - after a fault in an entry that began at DEPTH, when the file is being checked. */
+static ckpt_status go_on(struct header *h, struct compact_row *x, unsigned depth, ckpt_status st)
+{
+    if (st == CKPT_OK || !h->f->check || !json_forgive(&h->j))
+        return st;
+    CKPT_TRY(file_fault(h->f, st, h->err));
+    x->bad = h->lost = true;
+    while (h->j.depth > depth)
+        if (json_next(&h->j) == JSON_ERROR)
+            return h->err->status;
+    return CKPT_OK;
+}
+
+static ckpt_status read_entry(struct header *h, struct compact_row *x)
+{
+    unsigned depth = h->j.depth;
+    enum json_event e = json_next(&h->j);
+    if (e == JSON_ERROR)
+        return h->err->status;
+    if (e == JSON_OBJECT)
+        return go_on(h, x, depth, read_object(h, x));
+    if (e == JSON_ARRAY)
+        return go_on(h, x, depth, read_array(h, x));
+    return go_on(h, x, depth,
+                 json_unexpected(&h->j, e, "a tensor's entry",
+                                 "an object with dtype, shape and data_offsets"));
+}
+
+static ckpt_status given_twice(struct header *h, const struct compact_row *x)
+{
+    file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
+    if (!h->f->check)
+        return CKPT_OK;
+    (void)fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+               "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
+               STR_ARG(x->name));
+    return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
+}
+
+/* The records stand where the header was that they were read from, which is longer: "name":["U8",[],[b,e]],
+ * has 17 characters beside the name, b and e; the record twelve, or up to fifteen with a name from 128 bytes
+ * on, and for dimensions and digits no more than the header. A bad one, "name":x, of five: two to five. */
+static ckpt_status read_tensor(struct header *h)
+{
+    struct compact *p = h->p;
+    if (p->n >= h->f->limits.max_tensors)
+        return fail(h->err, CKPT_ELIMIT, header_pos(h), "{more} than {=%llu tensors}",
+                    (unsigned long long)h->f->limits.max_tensors);
+    struct compact_row x = {.name = h->j.str, .at = (uint32_t)h->j.at};
+    uint32_t before, *grown = arena_grow(h->f->a, p->at, p->n, &p->cap, p->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(h->err);
+    p->at = grown;
+    h->name = x.name;
+    if (!map_put(h->names, x.name, (uint32_t)p->n, &before))
+        return fail_memory(h->err);
+    if (before != MAP_NONE) /* it stands for the last of its name */
+        CKPT_TRY(given_twice(h, &x));
+    CKPT_TRY(read_entry(h, &x));
+    p->at[before != MAP_NONE ? before : p->n++] = (uint32_t)h->kept;
+    h->kept = compact_put(p->bytes, h->kept, &x);
+    return CKPT_OK;
+}
+
+static ckpt_status put_metadata(struct header *h, map *seen, ckpt_str key, ckpt_str text)
+{
+    ckpt_value *meta = h->f->metadata, *k = value_str(h->f->a, key), *v = value_str(h->f->a, text);
+    uint32_t before;
+    if (!k || !v || !map_put(seen, key, value_count(meta), &before))
+        return fail_memory(h->err);
+    if (before != MAP_NONE) {
+        meta->u.dict.pairs[before].val = v;
+        return CKPT_OK;
+    }
+    return value_put(h->f->a, meta, k, v) ? CKPT_OK : fail_memory(h->err);
+}
+
+static ckpt_status read_pairs(struct header *h, map *seen)
+{
+    enum json_event e;
+    while ((e = json_next(&h->j)) == JSON_KEY) {
+        ckpt_str key = keep(h);
+        if ((e = json_next(&h->j)) != JSON_STRING)
+            return json_unexpected(&h->j, e, "a value of __metadata__", "a text");
+        CKPT_TRY(put_metadata(h, seen, key, keep(h)));
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
+}
+
+static ckpt_status read_metadata(struct header *h)
+{
+    if (h->has_metadata)
+        return json_fail(&h->j, "the header has {two} \"__metadata__\", {=one} is allowed");
+    h->has_metadata = true;
+    enum json_event e = json_next(&h->j);
+    if (e == JSON_NULL)
+        return CKPT_OK;
+    if (e != JSON_OBJECT)
+        return json_unexpected(&h->j, e, "__metadata__", "an object of texts");
+    map *seen = map_new(16);
+    h->f->metadata = value_new(h->f->a, CKPT_V_DICT, 0);
+    ckpt_status st = seen && h->f->metadata ? read_pairs(h, seen) : fail_memory(h->err);
+    map_free(seen);
+    return st;
+}
+
+/* count_ties - pairs of the metadata that record a second name of a tensor; safetensors/rows.c makes
+ * rows of them. */
+static void count_ties(const struct header *h)
+{
+    uint32_t n = 0;
+    ckpt_str key, of;
+    const value_pair *pairs = h->f->metadata ? value_pairs(h->f->metadata, &n) : NULL;
+    for (uint32_t i = 0; i < n; i++)
+        if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_name(key) &&
+            map_get(h->names, of) != MAP_NONE && map_get(h->names, key) == MAP_NONE)
+            h->f->nties++; /* bounded: by the header's length */
+}
+
+static ckpt_status read_header(struct header *h)
+{
+    enum json_event e = json_next(&h->j);
+    if (e != JSON_OBJECT)
+        return json_unexpected(&h->j, e, "the header", "a JSON object");
+    while ((e = json_next(&h->j)) == JSON_KEY)
+        CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
+    if (e == JSON_OBJECT_END)
+        e = json_next(&h->j);
+    count_ties(h);
+    return e == JSON_END ? CKPT_OK : h->err->status;
+}
+
+/* --------------------------------------------------------------- the data */
+
+struct order {
+    uint64_t begin, end;
+    uint32_t i, at; /* number and place of its record */
+};
+
+static int by_offset(const void *pa, const void *pb)
+{
+    const struct order *a = pa, *b = pb;
+    if (a->begin != b->begin)
+        return a->begin < b->begin ? -1 : 1;
+    if (a->end != b->end)
+        return a->end < b->end ? -1 : 1;
+    return (a->i > b->i) - (a->i < b->i);
+}
+
+static ckpt_status sort_records(struct compact *p, ckpt_error *err)
+{
+    struct compact_row x;
+    struct order *order = calloc(p->n, sizeof *order);
+    for (uint32_t i = 0; order && i < p->n; i++) {
+        compact_get(p, i, &x);
+        order[i] = (struct order){x.begin, x.end, i, p->at[i]};
+    }
+    if (!order)
+        return fail_memory(err);
+    qsort(order, p->n, sizeof *order, by_offset);
+    for (size_t i = 0; i < p->n; i++)
+        p->at[i] = order[i].at;
+    free(order);
+    return CKPT_OK;
+}
+
+/* in_order - puts the records in the order of their data, and finds where those end. */
+static ckpt_status in_order(struct header *h)
+{
+    bool sorted = true;
+    uint64_t begin = 0, end = 0;
+    for (size_t i = 0; i < h->p->n; i++) {
+        struct compact_row x;
+        compact_get(h->p, i, &x);
+        sorted = sorted && (x.begin > begin || (x.begin == begin && x.end >= end));
+        begin = x.begin;
+        end = x.end;
+        h->wanted = x.end > h->wanted && !x.bad ? x.end : h->wanted;
+    }
+    return sorted ? CKPT_OK : sort_records(h->p, h->err);
+}
+
+#define LL(n) ((unsigned long long)(n))
+
+static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
+{
+    uint64_t want = h->wanted;
+    (void)fail(h->err, CKPT_ETRUNCATED, safetensors_place(h->f, x),
+               "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
+               LL(x->begin), LL(x->end), LL(h->ndata));
+    if (checked_add(want, h->p->data, &want))
+        fail_hint(
+            h->err,
+            "the download stopped early: the header describes %llu bytes, this file has %llu; get it again",
+            LL(want), LL(h->f->nbytes));
+    return CKPT_ETRUNCATED;
+}
+
+/* bits = product of the sizes, left to right as the reference does it, times
+ * the width; whole bytes only. */
+static ckpt_status check_size(const struct header *h, const struct compact_row *x)
+{
+    uint64_t bits = 1;
+    bool ok = true;
+    for (uint32_t k = 0; ok && k < x->ndim; k++)
+        ok = checked_mul(bits, h->p->sizes[x->shape + k], &bits); /* bounded: it has so many */
+    unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
+    if (!ok || !checked_mul(bits, width, &bits))
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+                    "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
+    if (bits % 8)
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+                    "tensor \"%.*s\" has {%llu bits}, which is not {=a whole number of bytes}",
+                    STR_ARG(x->name), LL(bits));
+    if (bits / 8 != x->end - x->begin)
+        return fail(
+            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+            "tensor \"%.*s\" needs {=%llu bytes} for its shape, its data_offsets %llu..%llu hold {%llu}",
+            STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
+    return CKPT_OK;
+}
+
+/* check_begin - X begins where what is in front of it ends, at START. */
+static ckpt_status check_begin(const struct header *h, const struct compact_row *x, ckpt_str prev,
+                               uint64_t start)
+{
+    if (x->begin < start)
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+                    "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" uses them {=up to %llu}",
+                    STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
+    if (x->begin > start && !h->lost)
+        return fail(
+            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+            "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
+            STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
+    return CKPT_OK;
+}
+
+static ckpt_status check_end(const struct header *h, const struct compact_row *x)
+{
+    if (x->end < x->begin)
+        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+                    "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
+                    LL(x->end), LL(x->begin));
+    return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
+}
+
+/* check_entry - all that can be wrong with X; *PREV is called what uses the data up to START. */
+static ckpt_status check_entry(const struct header *h, struct compact_row *x, ckpt_str *prev, uint64_t *start)
+{
+    ckpt_file *f = h->f;
+    ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
+    CKPT_TRY(file_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
+    st = check_end(h, x);
+    x->bad = st != CKPT_OK;
+    CKPT_TRY(file_fault(f, st, h->err));
+    if (x->end >= x->begin) {
+        st = check_size(h, x);
+        x->bad |= st != CKPT_OK;
+        CKPT_TRY(file_fault(f, st, h->err));
+    }
+    if (x->end >= *start) {
+        *prev = x->name;
+        *start = x->end;
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status check_entries(struct header *h)
+{
+    ckpt_str prev = {0};
+    uint64_t end = 0;
+    for (size_t i = 0; i < h->p->n; i++) {
+        struct compact_row x;
+        compact_get(h->p, i, &x);
+        if (x.bad)
+            continue;
+        CKPT_TRY(check_entry(h, &x, &prev, &end));
+        if (x.bad)
+            compact_spoil(h->p, i);
+    }
+    if (end >= h->ndata || h->lost || h->f->salvage)
+        return CKPT_OK;
+    /* bounded: end < ndata */
+    uint64_t at = h->f->check ? source_pos(h->f->src, h->p->data + end) : CKPT_NO_OFFSET;
+    (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
+               LL(h->ndata - end));
+    return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
+}
+
+/* What the metadata tell about the file as a whole. */
+static ckpt_status describe(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str framework;
+    f->producer = STR_LIT("safetensors");
+    if (!f->metadata)
+        return CKPT_OK;
+    if (value_text(value_get(f->metadata, "format"), &framework))
+        f->producer = arena_printf(f->a, "safetensors, format=%.*s", STR_ARG(framework));
+    if (value_get(f->metadata, "DCP_SHARDING_INFO"))
+        file_notice(f, "one rank's part of a distributed checkpoint: shapes are those of the parts");
+    return f->producer.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* ------------------------------------------------------------------- read */
+
+static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+{
+    unsigned char bytes[8];
+    CKPT_TRY(source_read(f->src, 0, bytes, sizeof bytes, err));
+    *n = load_u64le(bytes);
+    if (*n > SAFETENSORS_MAX_HEADER)
+        return fail(err, CKPT_EFORMAT, 0, "a header of {%llu bytes}; the format allows {=%u}", LL(*n),
+                    SAFETENSORS_MAX_HEADER);
+    if (*n > f->limits.max_header)
+        return fail(err, CKPT_ELIMIT, 0, "a header of {%llu bytes}; the limit is {=%llu}", LL(*n),
+                    LL(f->limits.max_header));
+    if (!range_within(8, *n, f->src->size)) {
+        (void)fail(err, CKPT_ETRUNCATED, 8, "it needs {=%llu bytes}, the file has {%llu} after its length",
+                   LL(*n), LL(f->src->size - 8));
+        fail_hint(err, "the download or copy stopped early: get the file again");
+        return CKPT_ETRUNCATED;
+    }
+    return CKPT_OK;
+}
+
+/* hand_over - what was read becomes the table of the file, compact where it may be. */
+static ckpt_status hand_over(const struct header *h)
+{
+    ckpt_file *f = h->f;
+    f->table.compact = h->p;
+    f->table.nrows = f->table.nstorages = h->p->n;
+    f->expand = safetensors_expand;
+    return f->may_compact && h->p->n && !h->halved && !f->nties ? CKPT_OK : safetensors_expand(f, h->err);
+}
+
+static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
+{
+    ckpt_status st = read_length(f, n, err);
+    if (st != CKPT_OK)
+        fail_near(err, 0, STR_LIT("header"));
+    return st;
+}
+
+static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
+{
+    uint64_t n;
+    struct header h = {.f = f, .p = ARENA_NEW(f->a, struct compact), .err = err};
+    CKPT_TRY(header_length(f, &n, err));
+    file_budget(f, n);
+    uint64_t *sizes = arena_array(f->a, FIRST_SIZES, sizeof *sizes);
+    char *text = arena_alloc(f->a, (size_t)n);
+    if (!h.p || !sizes || !text)
+        return fail_memory(err);
+    CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
+    *h.p = (struct compact){.bytes = (unsigned char *)text,
+                            .sizes = sizes,
+                            .cap_sizes = FIRST_SIZES,
+                            .src = f->src,
+                            .data = 8 + n};
+    f->flat = true;
+    h.ndata = f->src->size - h.p->data;
+    json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
+    h.names = map_index((size_t)n / 96, name_of, &h); /* as long as an entry mostly is */
+    ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
+    map_free(h.names);
+    arena_shrink(f->a, text, h.kept);
+    if (st == CKPT_OK)
+        st = in_order(&h);
+    if (st == CKPT_OK)
+        st = check_entries(&h);
+    if (st == CKPT_OK)
+        st = hand_over(&h);
+    if (st != CKPT_OK)
+        fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
+    return st == CKPT_OK ? describe(f, err) : st;
+}
+
+const struct format format_safetensors = {
+    .name = "safetensors",
+    .title = "safetensors",
+    .suffixes = ".safetensors",
+    .flat = true,
+    .probe = recognize_safetensors,
+    .read = read_file,
+    .write = safetensors_write,
+    .in_place = safetensors_in_place,
+    .undoes = safetensors_undoes,
+};

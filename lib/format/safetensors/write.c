@@ -1,0 +1,670 @@
+/*
+ * write.c - writing the bytes that the official library writes for
+ * the same tensors.
+ *
+ * Its order (serialize in tensor.rs): dtype by alignment, which dtype.def has
+ * as st_rank, then name by its bytes; compact JSON, __metadata__ first, fields
+ * dtype, shape, data_offsets; spaces up to a multiple of eight. Its metadata
+ * come out in the order of a hash table, so only one key can be matched byte
+ * for byte; ours keep the order of the input, and what is new is sorted.
+ *
+ * `format` goes with any other metadata: transformers refuses a file whose
+ * metadata lack it, and reads one without metadata.
+ *
+ * Refused rather than bent: tensors without plain bytes, types the format has
+ * no name for, two tensors of one joined name, a tensor named __metadata__
+ * (which the official writer accepts and its reader refuses), names that are
+ * not UTF-8.
+ */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "base/store.h"
+#include "base/text.h"
+#include "base/utf8.h"
+#include "codec/json_scan.h"
+#include "core/dtype.h"
+#include "core/pour.h"
+#include "format/safetensors/safetensors.h"
+#include "format/ties.h"
+#include "io/sink.h"
+
+struct item {
+    ckpt_str name;
+    uint32_t row;
+    uint64_t begin; /* of the data, as written */
+};
+
+struct writer {
+    ckpt_plan *p;
+    const ckpt_write_options *opts;
+    struct sink_batch *batch;
+    struct item *items;
+    size_t n;
+    struct convert_tally *tallies; /* by item; NULL where nothing is cast */
+    uint64_t data; /* bytes of all tensors */
+    struct plan_pair *meta;
+    size_t nmeta;
+    size_t aliases; /* how many the plan had before us */
+    buf header;     /* length and padding included; gone when it is written … */
+    size_t header_len; /* … and was so long */
+};
+
+static const ckpt_tensor *tensor_of(const struct writer *w, uint32_t row)
+{
+    return &w->p->file->table.rows[row].t;
+}
+
+/* bytes_of - of X as it is written; place() saw them fit 64 bits. */
+static uint64_t bytes_of(const struct writer *w, const struct item *x)
+{
+    uint64_t n = 0;
+    (void)plan_nbytes(w->p, x->row, &n);
+    return n;
+}
+
+/* ------------------------------------------------------- what can be held */
+
+/* Why a row cannot be written; NULL when it can. */
+static const char *unfit(const ckpt_tensor *t)
+{
+    const struct dtype_info *d = dtype_info((ckpt_dtype)t->dtype);
+    if (t->kind != CKPT_DENSE && t->kind != CKPT_NDARRAY)
+        return "is not a plain tensor";
+    if (!d->safetensors)
+        return "has a type that safetensors lacks";
+    if (!t->has_data || !t->has_shape)
+        return "has no bytes";
+    return d->st_last_mul > 1 && t->ndim == 0 ? "has no dimension to count its packed values in" : NULL;
+}
+
+static ckpt_status refuse_unfit(const struct writer *w, const struct plan_entry *first, size_t others,
+                                ckpt_error *err)
+{
+    const ckpt_tensor *t = tensor_of(w, first->row);
+    char more[48] = "";
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu others likewise", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "safetensors cannot hold \"%.*s\" (%s, %s): it %s%s",
+               STR_ARG(first->name), ckpt_kind_name((ckpt_kind)t->kind),
+               t->dtype ? ckpt_dtype_name((ckpt_dtype)t->dtype) : "no dtype", unfit(t), more);
+    char word[SHELL_MOST];
+    fail_hint(err, "--drop %s leaves it out; a .pth output keeps it", shell_glob(first->name, word));
+    return CKPT_ELOSSY;
+}
+
+/* A part of a composite that was itself left out goes with it, and is named. */
+static ckpt_status orphan(const struct writer *w, const struct plan_entry *e, bool *is, ckpt_error *err)
+{
+    const ckpt_tensor *t = tensor_of(w, e->row);
+    *is = t->part_of != CKPT_NO_TENSOR;
+    if (!*is || w->p->keep[t->part_of])
+        return CKPT_OK;
+    const ckpt_path_elem flat = {.str = e->name};
+    const ckpt_leaf part = {.name = e->name, .path = &flat, .npath = 1};
+    return plan_dropped(w->p, &part, "part of a tensor that is left out", err);
+}
+
+/* Entries that are to be written, in the items. A composite's parts follow it,
+ * so whatever is refused for a part was refused for its composite first. */
+static ckpt_status collect(struct writer *w, const bool *drop, ckpt_error *err)
+{
+    const struct plan_entry *first = NULL;
+    size_t others = 0;
+    for (size_t i = 0; i < w->p->nentries; i++) {
+        const struct plan_entry *e = &w->p->entries[i];
+        bool part;
+        if (drop[i])
+            continue;
+        CKPT_TRY(orphan(w, e, &part, err));
+        if (part)
+            continue;
+        if (!unfit(tensor_of(w, e->row)))
+            w->items[w->n++] = (struct item){.name = e->name, .row = e->row};
+        else if (first)
+            others++;
+        else
+            first = e;
+    }
+    return first ? refuse_unfit(w, first, others, err) : CKPT_OK;
+}
+
+static ckpt_str path_text(struct writer *w, const ckpt_tensor *t)
+{
+    buf b;
+    buf_init(&b, 4096);
+    for (uint32_t k = 0; k < t->npath; k++) {
+        buf_byte(&b, '[');
+        if (t->path[k].is_int)
+            buf_printf(&b, "%lld", (long long)t->path[k].num);
+        else
+            json_quote(&b, t->path[k].str);
+        buf_byte(&b, ']');
+    }
+    ckpt_str text = arena_str(w->p->a, buf_view(&b));
+    buf_free(&b);
+    return text.ptr ? text : str_of("", 0);
+}
+
+static ckpt_status collision(struct writer *w, const struct plan_entry *a, const struct plan_entry *b,
+                             ckpt_error *err)
+{
+    ckpt_str pa = path_text(w, tensor_of(w, a->row)), pb = path_text(w, tensor_of(w, b->row));
+    (void)fail(err, CKPT_EEXIST, CKPT_NO_OFFSET, "two tensors would both be called \"%.*s\": %.*s and %.*s",
+               STR_ARG(a->name), STR_ARG(pa), STR_ARG(pb));
+    fail_hint(err, "--root picks one of several mappings, ckpt rename changes one of the names");
+    return CKPT_EEXIST;
+}
+
+/* Asked of all entries, ties included: a name that is only recorded is taken as well. */
+static ckpt_status check_collisions(struct writer *w, ckpt_error *err)
+{
+    const ckpt_plan *p = w->p;
+    map *seen = map_new(p->nentries);
+    ckpt_status st = seen ? CKPT_OK : fail_memory(err);
+    for (size_t i = 0; st == CKPT_OK && i < p->nentries; i++) {
+        uint32_t other;
+        if (!map_put(seen, p->entries[i].name, (uint32_t)i, &other))
+            st = fail_memory(err);
+        else if (other != MAP_NONE)
+            st = collision(w, &p->entries[other], &p->entries[i], err);
+    }
+    map_free(seen);
+    return st;
+}
+
+static ckpt_status check_names(struct writer *w, ckpt_error *err)
+{
+    for (size_t i = 0; i < w->n; i++) {
+        ckpt_str name = w->items[i].name;
+        if (str_is(name, "__metadata__"))
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "a tensor is called __metadata__, which safetensors reserves");
+        if (!utf8_check(name, false, NULL))
+            return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                        "the name \"%.*s\" is not UTF-8, which safetensors demands", STR_ARG(name));
+    }
+    return CKPT_OK;
+}
+
+/* Values beside the tensors have no place in the format. */
+static ckpt_status drop_leaves(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    size_t before = p->ndropped;
+    for (size_t i = 0; i < p->file->nleaves; i++) {
+        const ckpt_leaf *leaf = &p->file->leaves[i];
+        if (leaf->npath <= p->root_depth || !plan_below_root(p, leaf->path, leaf->npath))
+            continue;
+        CKPT_TRY(plan_dropped(p, leaf, "not a tensor", err));
+    }
+    if (p->ndropped == before || !w->opts->strict)
+        return CKPT_OK;
+    const ckpt_dropped *d = &p->dropped[before];
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+               "\"%.*s\" (%.*s) is not a tensor, nor are %zu others; safetensors holds tensors only",
+               STR_ARG(d->name), STR_ARG(d->type), p->ndropped - before - 1);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
+static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
+{
+    if (w->n || (w->p->file->table.nrows == 0 && w->p->ndropped == 0 && w->p->file->root))
+        return CKPT_OK;
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
+    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
+    return CKPT_ENOTFOUND;
+}
+
+/* --------------------------------------------------------------- metadata */
+
+static bool has_key(const struct writer *w, ckpt_str key)
+{
+    for (size_t i = 0; i < w->nmeta; i++)
+        if (str_eq(w->meta[i].key, key))
+            return true;
+    return false;
+}
+
+static bool is_mere_text(const struct plan_pair *x) { return !x->tie && ties_name(x->key); }
+
+/* item_names - the number of each item by its name; NULL: no memory. */
+static map *item_names(const struct writer *w)
+{
+    map *names = map_new(w->n);
+    bool ok = names != NULL;
+    for (size_t i = 0; ok && i < w->n; i++)
+        ok = map_put(names, w->items[i].name, (uint32_t)i, NULL);
+    if (ok)
+        return names;
+    map_free(names);
+    return NULL;
+}
+
+/* note_accidents - of the N first texts, those that will be read as ties though they were none: a tensor is
+ * called so now, or their key is no tensor any more. */
+static ckpt_status note_accidents(const struct writer *w, size_t n, ckpt_error *err)
+{
+    size_t i = 0;
+    while (i < n && !is_mere_text(&w->meta[i]))
+        i++;
+    map *names = i < n ? item_names(w) : NULL;
+    if (i < n && !names)
+        return fail_memory(err);
+    for (; i < n; i++) {
+        const struct plan_pair *x = &w->meta[i];
+        if (is_mere_text(x) && map_get(names, x->text) != MAP_NONE && map_get(names, x->key) == MAP_NONE)
+            plan_notice(w->p, "the text \"%.*s\" of the metadata now reads as a second name of \"%.*s\"",
+                        STR_ARG(x->key), STR_ARG(x->text));
+    }
+    map_free(names);
+    return CKPT_OK;
+}
+
+/* What the input has, in its order; then ties that it had not recorded, and `format`. */
+static ckpt_status make_metadata(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    size_t added;
+    CKPT_TRY(plan_metadata(p, &w->meta, &w->nmeta, err));
+    CKPT_TRY(ties_metadata(p, w->aliases, &w->meta, &w->nmeta, &added, err));
+    CKPT_TRY(note_accidents(w, added, err));
+    if ((w->nmeta || !p->file->flat || p->file->torch_load) && !has_key(w, STR_LIT("format")))
+        w->meta[w->nmeta++] = (struct plan_pair){.key = STR_LIT("format"), .text = STR_LIT("pt")};
+    if (w->nmeta > added)
+        qsort(w->meta + added, w->nmeta - added, sizeof *w->meta, ties_by_key);
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------- layout */
+
+/* qsort has no argument for the table, so the rank goes with the item. */
+struct ranked {
+    struct item item;
+    uint8_t rank;
+};
+
+static int by_rank(const void *pa, const void *pb)
+{
+    const struct ranked *a = pa, *b = pb;
+    return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank)
+                              : str_compare(a->item.name, b->item.name);
+}
+
+static ckpt_status place(struct writer *w, ckpt_error *err)
+{
+    struct ranked *r = calloc(w->n + 1, sizeof *r);
+    if (!r)
+        return fail_memory(err);
+    for (size_t i = 0; i < w->n; i++)
+        r[i] = (struct ranked){w->items[i],
+                               dtype_info(plan_dtype(w->p, w->items[i].row))->st_rank};
+    qsort(r, w->n, sizeof *r, by_rank);
+    bool ok = true;
+    for (size_t i = 0; ok && i < w->n; i++) {
+        w->items[i] = r[i].item;
+        w->items[i].begin = w->data;
+        uint64_t nbytes;
+        ok = plan_nbytes(w->p, w->items[i].row, &nbytes) && checked_add(w->data, nbytes, &w->data);
+    }
+    free(r);
+    return ok ? CKPT_OK
+              : fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                     "the tensors together have {more} than {=2^64 bytes}");
+}
+
+void safetensors_entry(buf *out, ckpt_str name, const ckpt_tensor *t, ckpt_dtype dtype, uint64_t begin,
+                       uint64_t end)
+{
+    const struct dtype_info *d = dtype_info(dtype);
+    json_quote(out, name);
+    buf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", d->safetensors);
+    for (uint32_t k = 0; k < t->ndim; k++) {
+        uint64_t size = t->shape[k]; /* doubled, a packed one still fits: its bytes do */
+        if (k + 1 == t->ndim && !checked_mul(size, d->st_last_mul, &size))
+            out->failed = true;
+        buf_printf(out, k ? ",%llu" : "%llu", (unsigned long long)size);
+    }
+    buf_printf(out, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)begin, (unsigned long long)end);
+}
+
+void safetensors_metadata(buf *out, const struct plan_pair *pairs, size_t n)
+{
+    buf_text(out, "\"__metadata__\":{");
+    for (size_t i = 0; i < n; i++) {
+        if (i)
+            buf_byte(out, ',');
+        json_quote(out, pairs[i].key);
+        buf_byte(out, ':');
+        json_quote(out, pairs[i].text);
+    }
+    buf_byte(out, '}');
+}
+
+static ckpt_status make_header(struct writer *w, ckpt_error *err)
+{
+    buf *b = &w->header;
+    buf_u64le(b, 0);
+    buf_byte(b, '{');
+    if (w->nmeta)
+        safetensors_metadata(b, w->meta, w->nmeta);
+    for (size_t i = 0; i < w->n; i++) {
+        if (i || w->nmeta)
+            buf_byte(b, ',');
+        const struct item *x = &w->items[i];
+        safetensors_entry(b, x->name, tensor_of(w, x->row), plan_dtype(w->p, x->row), x->begin,
+                          x->begin + bytes_of(w, x)); /* bounded: place() added them */
+    }
+    buf_byte(b, '}');
+    while (b->len % 8 && buf_ok(b))
+        buf_byte(b, ' ');
+    if (b->no_memory)
+        return fail_memory(err);
+    if (!buf_ok(b))
+        return fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET,
+                    "the header would have more than the %u bytes that the format allows",
+                    SAFETENSORS_MAX_HEADER);
+    size_t n = b->len - 8;
+    w->header_len = b->len;
+    store_u64le(b->data, n);
+    if (n > SAFETENSORS_HUB_HEADER)
+        plan_notice(w->p, "the header has %zu bytes; the Hugging Face Hub reads headers up to %u", n,
+                    SAFETENSORS_HUB_HEADER);
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ bytes */
+
+/* The sweep that writes: its item I is w->items[picked ? picked[I] : I]. */
+struct copying {
+    struct writer *w;
+    struct pour pour;
+    uint32_t *picked; /* what a rehearsal has to read; NULL: all */
+    size_t n;
+    uint64_t data; /* where in the file the tensors begin */
+};
+
+static size_t number_of(const struct copying *g, size_t i) { return g->picked ? g->picked[i] : i; }
+static const struct item *item_of(const struct copying *g, size_t i) { return &g->w->items[number_of(g, i)]; }
+
+static struct sweep_item sweep_item(void *user, size_t i)
+{
+    struct copying *g = user;
+    return (struct sweep_item){.file = g->w->p->file, .row = item_of(g, i)->row};
+}
+
+static void overflowed(struct copying *g, size_t i, const struct convert_tally *t)
+{
+    if (g->w->tallies)
+        g->w->tallies[number_of(g, i)].overflowed += t->overflowed; /* bounded: elements */
+}
+
+/* changes - how X changes on the way; NULL: it does not. */
+static const struct conversion *changes(const struct copying *g, const struct item *x,
+                                        struct conversion *room)
+{
+    ckpt_dtype from = (ckpt_dtype)tensor_of(g->w, x->row)->dtype, to = plan_dtype(g->w->p, x->row);
+    return from != to && conversion_init(room, from, to) ? room : NULL;
+}
+
+static ckpt_status named(const struct item *x, ckpt_status st, ckpt_error *err)
+{
+    if (st != CKPT_OK)
+        fail_where(err, "%.*s", STR_ARG(x->name));
+    return st;
+}
+
+/* drain - all that S has of X goes to AT, by way of C unless that is NULL. What the output
+ * refuses is no fault of X, and does not name it. */
+static ckpt_status drain(struct copying *g, const struct item *x, stream *s, const struct conversion *c,
+                         uint64_t at, uint64_t size, struct convert_tally *tally, struct sweep_run *run,
+                         ckpt_error *err)
+{
+    struct hand *h;
+    uint64_t written = 0;
+    CKPT_TRY(pour_hand(&g->pour, run, at, &h, err));
+    for (size_t room, got, n; written <= size; written += n) { /* bounded: a chunk beyond SIZE, at most */
+        unsigned char *space;
+        CKPT_TRY(pour_room(h, c, &space, &room, err));
+        CKPT_TRY(named(x, stream_next(s, c ? h->in : space, room, &got, err), err));
+        if (!got)
+            break;
+        n = c ? got / c->in_width * c->out_width : got; /* bounded: by room */
+        if (c)
+            convert_run(c, h->in, got / c->in_width, space, tally);
+        outlet_add(&h->out, n);
+        if (!sweep_moved(run, got))
+            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
+    }
+    if (written == size)
+        return CKPT_OK;
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
+               (unsigned long long)written, (unsigned long long)size);
+    return named(x, CKPT_ECHANGED, err);
+}
+
+static ckpt_status copy_tensor(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
+{
+    struct copying *g = user;
+    const struct item *x = item_of(g, i);
+    struct stream_options o = plan_reading(g->w->p);
+    struct convert_tally tally = {0};
+    struct conversion room;
+    const struct conversion *c = changes(g, x, &room);
+    stream *s = NULL;
+    o.window = pour_window(&g->pour, run);
+    CKPT_TRY(named(x, stream_open(&g->w->p->file->table, x->row, &o, &s, err), err));
+    /* bounded: place() */
+    ckpt_status st = drain(g, x, s, c, g->data + x->begin, bytes_of(g->w, x), &tally, run, err);
+    overflowed(g, i, &tally);
+    stream_close(s);
+    return st;
+}
+
+static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
+                             ckpt_error *err)
+{
+    struct copying *g = user;
+    const struct item *x = item_of(g, i);
+    struct conversion room;
+    const struct conversion *c = changes(g, x, &room);
+    uint64_t width = dtype_info(plan_dtype(g->w->p, x->row))->block_bytes;
+    struct poured *out = p->out = calloc(1, sizeof *out);
+    stream *s = NULL;
+    if (!out)
+        return fail_memory(err);
+    CKPT_TRY(named(x, stream_open_part(&g->w->p->file->table, x->row, p->first, p->count, &s, err), err));
+    /* bounded: place() */
+    ckpt_status st = drain(g, x, s, c, g->data + x->begin + p->first * width, p->count * width, &out->tally,
+                           run, err);
+    if (st == CKPT_OK)
+        p->crc[0] = stream_crc(s);
+    stream_close(s);
+    return st;
+}
+
+static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
+{
+    struct copying *g = user;
+    const struct item *x = item_of(g, i);
+    struct sweep_item whole = sweep_item(g, i);
+    const ckpt_tensor *t = tensor_of(g->w, x->row);
+    struct storage *s = &g->w->p->file->table.storages[t->storage];
+    struct stream_options o = plan_reading(g->w->p);
+    for (size_t k = 0; k < n; k++) {
+        const struct poured *out = parts[k].out;
+        overflowed(g, i, &out->tally);
+    }
+    if (!s->has_crc || s->crc_checked)
+        return CKPT_OK;
+    return named(x, storage_crc(s, sweep_crc(&whole, parts, n, 0), &o, err), err);
+}
+
+/* pick - those that a rehearsal has to read. */
+static ckpt_status pick(struct copying *g, ckpt_error *err)
+{
+    const struct writer *w = g->w;
+    g->n = g->pour.to ? w->n : 0;
+    g->picked = g->pour.to ? NULL : calloc(w->n + 1, sizeof *g->picked);
+    if (!g->pour.to && !g->picked)
+        return fail_memory(err);
+    for (size_t i = 0; !g->pour.to && i < w->n; i++)
+        if (tensor_of(w, w->items[i].row)->dtype != plan_dtype(w->p, w->items[i].row))
+            g->picked[g->n++] = (uint32_t)i;
+    return CKPT_OK;
+}
+
+/* locate - the members of an archive that will be read, all at once; what is wrong with one is
+ * said when it is. */
+static void locate(const struct copying *g)
+{
+    struct table *t = &g->w->p->file->table;
+    if (!g->n || g->n < t->nstorages / 4)
+        return;
+    uint32_t first = tensor_of(g->w, item_of(g, 0)->row)->storage;
+    if (first != CKPT_NO_STORAGE && t->storages[first].src)
+        source_sequential(t->storages[first].src);
+    (void)table_locate(t, NULL);
+}
+
+/* copy_all - tensors to OUT, or only those that a rehearsal has to look at. */
+static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
+{
+    struct copying g = {.w = w, .data = w->header_len};
+    struct sweep s = {.threads = w->opts->threads,
+                      .item = sweep_item,
+                      .work = copy_tensor,
+                      .part = copy_part,
+                      .join = join_parts,
+                      .progress = pour_progress,
+                      .user = &g,
+                      .progress_user = &g.pour};
+    CKPT_TRY(pour_open(&g.pour, out, w->opts->threads, err));
+    g.pour.progress = w->opts->progress;
+    g.pour.user = w->opts->user;
+    g.pour.total = w->data;
+    ckpt_status st = pick(&g, err);
+    s.n = g.n;
+    if (st == CKPT_OK)
+        locate(&g);
+    if (st == CKPT_OK)
+        st = sweep_run(&s, err);
+    if (st == CKPT_OK)
+        st = pour_flush(&g.pour, err);
+    pour_close(&g.pour);
+    free(g.picked);
+    return st;
+}
+
+/* rehearse - what a dry run can find out: checksums that do not hold, values
+ * that overflow, views that show too much. */
+static ckpt_status rehearse(struct writer *w, ckpt_error *err)
+{
+    struct stream_options o = plan_reading(w->p);
+    for (size_t i = 0; i < w->n; i++) {
+        const ckpt_tensor *t = tensor_of(w, w->items[i].row);
+        ckpt_status st = stream_allowed(&w->p->file->table, t, err);
+        if (st != CKPT_OK) {
+            fail_where(err, "%.*s", STR_ARG(w->items[i].name));
+            return st;
+        }
+        if (t->dtype == plan_dtype(w->p, w->items[i].row) && t->storage != CKPT_NO_STORAGE)
+            CKPT_TRY(storage_check(&w->p->file->table, t->storage, &o, err));
+    }
+    return copy_all(w, NULL, err);
+}
+
+/* note_casts - for the report, in the order of the file. */
+static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
+{
+    size_t before = w->p->ncasts;
+    for (size_t i = 0; i < w->n; i++) {
+        const struct item *x = &w->items[i];
+        const ckpt_tensor *t = tensor_of(w, x->row);
+        if (t->dtype != plan_dtype(w->p, x->row))
+            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
+    }
+    return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
+}
+
+static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
+{
+    uint64_t size;
+    if (safetensors_is_copy(w->p))
+        return safetensors_copy(w->p, w->opts, out, err);
+    CKPT_TRY(checked_add(w->header_len, w->data, &size)
+                 ? sink_reserve(out, size, err)
+                 : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
+    CKPT_TRY(sink_write(out, w->header.data, w->header.len, err));
+    buf_free(&w->header);
+    CKPT_TRY(sink_skip(out, w->data, err));
+    CKPT_TRY(copy_all(w, out, err));
+    CKPT_TRY(note_casts(w, err));
+    return file_unchanged(w->p->file, err);
+}
+
+static ckpt_status write_file(struct writer *w, const char *path, ckpt_error *err)
+{
+    struct sink_options so = plan_writing(w->p, w->opts);
+    so.batch = w->batch;
+    sink *out;
+    CKPT_TRY(sink_file(path, &so, &out, err));
+    ckpt_status st = write_all(w, out, err);
+    if (st == CKPT_OK)
+        return sink_commit(out, err);
+    sink_abort(out);
+    return st;
+}
+
+static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
+{
+    if (!w->opts->dry_run)
+        return write_file(w, path, err);
+    CKPT_TRY(rehearse(w, err));
+    return note_casts(w, err);
+}
+
+static ckpt_status prepare(struct writer *w, ckpt_error *err)
+{
+    ckpt_plan *p = w->p;
+    bool *drop = calloc(p->nentries + 1, sizeof *drop);
+    w->items = calloc(p->nentries + 1, sizeof *w->items);
+    w->aliases = p->naliases;
+    ckpt_status st = drop && w->items ? ties_resolve(p, w->opts->ties, drop, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        st = collect(w, drop, err);
+    free(drop);
+    CKPT_TRY(st);
+    CKPT_TRY(check_collisions(w, err));
+    CKPT_TRY(check_names(w, err));
+    CKPT_TRY(drop_leaves(w, err));
+    CKPT_TRY(check_not_empty(w, err));
+    CKPT_TRY(make_metadata(w, err));
+    CKPT_TRY(place(w, err));
+    w->tallies = p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    return p->cast && !w->tallies ? fail_memory(err) : make_header(w, err);
+}
+
+ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
+{
+    struct writer w = {.p = p, .opts = job->opts, .batch = job->batch};
+    CKPT_TRY(plan_entries(p, err));
+    arena_trim(p->a);
+    buf_init(&w.header, SAFETENSORS_MAX_HEADER + 8);
+    ckpt_status st = prepare(&w, err);
+    if (st == CKPT_OK && !job->layout_only)
+        st = emit(&w, job->path, err);
+    if (st == CKPT_OK)
+        st = plan_output(p, job->path, err);
+    if (st == CKPT_OK) {
+        job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
+        /* bounded: they were written */
+        job->result->bytes += safetensors_is_copy(p) ? p->file->src->size : w.header_len + w.data;
+    }
+    buf_free(&w.header);
+    free(w.items);
+    free(w.tallies);
+    return st;
+}

@@ -1,0 +1,143 @@
+/*
+ * embedded_archive.c - torch.export keeps whole torch.save archives as records. Each
+ * is read as a file of its own, because its storage keys are its own, and its
+ * rows are then listed below the place where it stands. Only torch.save
+ * archives are opened, which hold no others: nesting cannot go on.
+ */
+#include "format/torch/embedded_archive.h"
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "format/torch/zip.h"
+
+struct graft {
+    ckpt_file *f, *part;
+    const ckpt_path_elem *prefix;
+    const struct step *steps;
+    uint32_t nprefix; /* elements of both */
+    uint32_t row0, storage0;
+    ckpt_error *err;
+};
+
+static ckpt_status take_storages(const struct graft *g)
+{
+    uint32_t index;
+    for (size_t i = 0; i < g->part->table.nstorages; i++) {
+        struct storage s = g->part->table.storages[i];
+        if (s.src)
+            (void)source_ref(s.src);
+        s.keyed = false; /* another pickle's */
+        CKPT_TRY(table_storage(&g->f->table, &s, &index, g->err));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_path_elem *longer_path(const struct graft *g, const ckpt_path_elem *path, uint32_t n)
+{
+    ckpt_path_elem *out = arena_array(g->f->a, (uint64_t)g->nprefix + n, sizeof *out);
+    for (uint32_t i = 0; out && i < g->nprefix; i++)
+        out[i] = g->prefix[i];
+    for (uint32_t i = 0; out && i < n; i++)
+        out[g->nprefix + i] = path[i];
+    return out;
+}
+
+static ckpt_status take_row(const struct graft *g, size_t i)
+{
+    struct row r = g->part->table.rows[i];
+    struct step *steps = arena_array(g->f->a, (uint64_t)g->nprefix + r.t.npath, sizeof *steps);
+    ckpt_value *v = (ckpt_value *)(uintptr_t)r.t.value;
+    bool own = v->row == i; /* the first that shows it */
+    ckpt_path_elem *path = longer_path(g, r.t.path, r.t.npath);
+    if (!steps || !path)
+        return fail_memory(g->err);
+    for (uint32_t k = 0; k < g->nprefix; k++)
+        steps[k] = g->steps[k];
+    for (uint32_t k = 0; k < r.t.npath; k++)
+        steps[g->nprefix + k] = r.steps[k];
+    r.steps = steps;
+    r.t.path = path;
+    r.t.npath += g->nprefix;
+    r.t.name = str_of(NULL, 0);
+    if (r.t.storage != CKPT_NO_STORAGE)
+        r.t.storage += g->storage0;
+    if (r.t.part_of != CKPT_NO_TENSOR)
+        r.t.part_of += g->row0;
+    uint32_t at;
+    CKPT_TRY(file_row(g->f, &r, &at, g->err));
+    if (own)
+        v->row = at;
+    return CKPT_OK;
+}
+
+static ckpt_status take_rest(const struct graft *g)
+{
+    ckpt_file *f = g->f, *part = g->part;
+    for (size_t i = 0; i < part->nleaves; i++) {
+        ckpt_path_elem *path = longer_path(g, part->leaves[i].path, part->leaves[i].npath);
+        if (!path)
+            return fail_memory(g->err);
+        CKPT_TRY(file_leaf(f, path, part->leaves[i].npath + g->nprefix, part->leaves[i].value, g->err));
+    }
+    for (size_t i = 0; i < part->npickles; i++) {
+        struct pickle_facts **grown = arena_grow(f->a, f->pickles, f->npickles, &f->cap_pickles,
+                                                 f->npickles + 1, sizeof *grown);
+        if (!grown)
+            return fail_memory(g->err);
+        f->pickles = grown;
+        grown[f->npickles++] = part->pickles[i];
+    }
+    for (size_t i = 0; i < part->notices.n; i++)
+        file_notice(f, "%s", part->notices.text[i]);
+    return checked_add(f->unaccounted, part->unaccounted, &f->unaccounted) ? CKPT_OK : fail_memory(g->err);
+}
+
+/* take - the whole of the part, whose nodes live on with it. */
+static ckpt_status take(struct graft *g)
+{
+    g->row0 = (uint32_t)g->f->table.nrows;
+    g->storage0 = (uint32_t)g->f->table.nstorages;
+    CKPT_TRY(take_storages(g));
+    for (size_t i = 0; i < g->part->table.nrows; i++)
+        CKPT_TRY(take_row(g, i));
+    return take_rest(g);
+}
+
+static ckpt_status open_part(struct torch_archive *ta, const char *record, ckpt_file **out, ckpt_error *err)
+{
+    ckpt_file *f = ta->f;
+    source *src;
+    size_t i;
+    ckpt_file **grown = arena_grow(f->a, f->parts, f->nparts, &f->cap_parts, f->nparts + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(err);
+    f->parts = grown;
+    CKPT_TRY(torch_archive_need(ta, record, &i, err));
+    CKPT_TRY(zip_data(ta->z, i, err));
+    CKPT_TRY(torch_archive_member(ta, i, &src, err));
+    CKPT_TRY(format_open(f->path, src, &f->limits, &format_torch_zip, out, err));
+    grown[f->nparts++] = *out;
+    return CKPT_OK;
+}
+
+ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                        const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                        ckpt_str key, ckpt_error *err)
+{
+    arena *a = ta->f->a;
+    ckpt_path_elem *path;
+    struct step *to;
+    ckpt_value *k = value_str(a, key);
+    if (!k || !path_below(a, mapping, prefix, steps, nprefix, key, &path, &to))
+        return fail_memory(err);
+    struct graft g = {.f = ta->f, .prefix = path, .steps = to, .nprefix = nprefix + 1, .err = err};
+    ckpt_status st = open_part(ta, record, &g.part, err);
+    if (st == CKPT_OK)
+        st = take(&g);
+    if (st != CKPT_OK) {
+        fail_where(err, "%.*s%s", STR_ARG(ta->top), record);
+        return st;
+    }
+    const ckpt_value *root = file_replacement(g.part, g.part->root);
+    return value_put(a, mapping, k, (ckpt_value *)(uintptr_t)root) ? CKPT_OK : fail_memory(err);
+}

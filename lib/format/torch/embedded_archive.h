@@ -1,0 +1,13 @@
+/* embedded_archive.h - a torch.save archive inside another archive. */
+#ifndef FORMAT_TORCH_EMBEDDED_ARCHIVE_H
+#define FORMAT_TORCH_EMBEDDED_ARCHIVE_H
+
+#include "format/torch/archive.h"
+
+/* torch_graft - opens record RECORD (without top) as a torch.save archive; what
+ * it holds becomes the entry KEY of MAPPING, whose own path is PREFIX. */
+ckpt_status torch_graft(struct torch_archive *ta, const char *record, ckpt_value *mapping,
+                        const ckpt_path_elem *prefix, const struct step *steps, uint32_t nprefix,
+                        ckpt_str key, ckpt_error *err);
+
+#endif

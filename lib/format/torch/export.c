@@ -1,0 +1,334 @@
+/*
+ * export.c - torch.export's .pt2: a traced graph, and its weights.
+ *
+ * To 2.7, a plain zip without a folder, of torch.save archives:
+ *   serialized_state_dict.pt, serialized_constants.pt,
+ *   serialized_exported_program.json, serialized_example_inputs.pt, version
+ * 2.8:
+ *   <top>/archive_format                "pt2"
+ *   <top>/data/weights/model.pt         torch.save archive of the state dict
+ *   <top>/data/constants/model.pt       of the constants
+ * From 2.9 on:
+ *   <top>/archive_format                "pt2"
+ *   <top>/data/weights/weight_<n>       one storage each
+ *   <top>/data/weights/model_weights_config.json
+ *   <top>/data/constants/tensor_<n>, model_constants_config.json
+ * where a config says, for each name, {"path_name", "is_param", "use_pickle",
+ * "tensor_meta": {"dtype": 7, "sizes": [{"as_int": 2}], "strides", "storage_offset",
+ * "requires_grad", "device"}}; with use_pickle the record is a torch.save archive.
+ * Source: torch/export/pt2_archive/_package.py, torch/_export/serde/schema.py.
+ *
+ * What is listed is the state dict and the constants, below these two words;
+ * the graph (models/model.json) is left aside, and no compiled code is loaded.
+ */
+#include "codec/json_scan.h"
+#include "format/torch/embedded_archive.h"
+#include "format/torch/tensors.h"
+
+#define OLD_STATE "serialized_state_dict.pt"
+
+/* One of the two halves. */
+struct section {
+    struct torch_archive *ta;
+    const char *name;   /* "state_dict" */
+    const char *folder; /* "data/weights/" */
+    ckpt_value *dict;
+    ckpt_path_elem path[1];
+    struct step steps[1];
+    json_scan j;
+    ckpt_error *err;
+};
+
+/* One entry of a config. */
+struct weight {
+    ckpt_tensor t;
+    ckpt_str record;
+    uint32_t nsizes, nstrides;
+    const uint64_t *strides;
+    bool pickled, has_meta;
+};
+
+static bool new_top(const zip *z, ckpt_str *top)
+{
+    size_t slash = z->n ? str_find(z->entries[0].name, STR_LIT("/"), 0) : SIZE_MAX;
+    bool format = false, data = false;
+    if (slash == SIZE_MAX)
+        return false;
+    *top = str_of(z->entries[0].name.ptr, slash + 1);
+    for (size_t i = 0; i < z->n; i++) {
+        if (!str_starts(z->entries[i].name, *top))
+            continue;
+        ckpt_str name = str_skip(z->entries[i].name, top->len);
+        format = format || str_is(name, "archive_format");
+        data = data || str_starts(name, STR_LIT("data/weights/")) || str_starts(name, STR_LIT("models/"));
+    }
+    return format && data;
+}
+
+static bool probe(const struct probe *p)
+{
+    ckpt_str top;
+    return p->z && ((zip_find(p->z, STR_LIT(OLD_STATE)) >= 0 &&
+                     zip_find(p->z, STR_LIT("serialized_exported_program.json")) >= 0) ||
+                    new_top(p->z, &top));
+}
+
+/* ------------------------------------------------------------------- config */
+
+static ckpt_status opened(struct section *s, enum json_event want, const char *what, const char *must)
+{
+    enum json_event e = json_next(&s->j);
+    return e == want ? CKPT_OK : json_unexpected(&s->j, e, what, must);
+}
+
+/* closed - E is what came after the last key: the end, or an error of the text. */
+static ckpt_status closed(struct section *s, enum json_event e)
+{
+    return e == JSON_OBJECT_END ? CKPT_OK : s->err->status;
+}
+
+/* The codes of torch/_export/serde/schema.py, ScalarType. */
+static ckpt_dtype dtype_of(uint64_t code)
+{
+    static const uint8_t types[] = {
+        [1] = CKPT_DT_U8,       [2] = CKPT_DT_I8,           [3] = CKPT_DT_I16,
+        [4] = CKPT_DT_I32,      [5] = CKPT_DT_I64,          [6] = CKPT_DT_F16,
+        [7] = CKPT_DT_F32,      [8] = CKPT_DT_F64,          [9] = CKPT_DT_C32,
+        [10] = CKPT_DT_C64,     [11] = CKPT_DT_C128,        [12] = CKPT_DT_BOOL,
+        [13] = CKPT_DT_BF16,    [28] = CKPT_DT_U16,         [29] = CKPT_DT_F8_E4M3,
+        [30] = CKPT_DT_F8_E5M2, [31] = CKPT_DT_F8_E4M3FNUZ, [32] = CKPT_DT_F8_E5M2FNUZ,
+        [33] = CKPT_DT_F8_E8M0, [34] = CKPT_DT_U32,         [35] = CKPT_DT_U64};
+    return code < sizeof types ? (ckpt_dtype)types[code] : CKPT_DT_NONE;
+}
+
+/* read_int - {"as_int": n}; symbolic sizes are not for stored tensors. */
+static ckpt_status read_int(struct section *s, enum json_event e, uint64_t *out)
+{
+    bool found = false;
+    if (e == JSON_NUMBER && json_uint(&s->j, out))
+        return CKPT_OK;
+    if (e != JSON_OBJECT)
+        return json_unexpected(&s->j, e, "a size, stride or offset", "{\"as_int\": n}");
+    while ((e = json_next(&s->j)) == JSON_KEY) {
+        bool as_int = str_is(s->j.str, "as_int");
+        e = json_next(&s->j);
+        if (as_int && (e != JSON_NUMBER || !json_uint(&s->j, out)))
+            return json_unexpected(&s->j, e, "a size, stride or offset", "a number >= 0");
+        found = found || as_int;
+        if (!as_int && !json_skip(&s->j, e))
+            return s->err->status;
+    }
+    CKPT_TRY(closed(s, e));
+    return found ? CKPT_OK
+                 : json_fail(&s->j, "a size, stride or offset must have {=\"as_int\"}, which it {lacks}");
+}
+
+static ckpt_status read_ints(struct section *s, uint32_t *n, const uint64_t **out)
+{
+    enum json_event e;
+    uint64_t *list = arena_array(s->ta->f->a, 1, sizeof *list), k;
+    size_t cap = 1;
+    *n = 0;
+    if (!list)
+        return fail_memory(s->err);
+    CKPT_TRY(opened(s, JSON_ARRAY, "sizes and strides", "arrays"));
+    while ((e = json_next(&s->j)) != JSON_ARRAY_END) {
+        CKPT_TRY(read_int(s, e, &k));
+        list = arena_grow(s->ta->f->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
+        if (!list)
+            return fail_memory(s->err);
+        list[(*n)++] = k;
+    }
+    *out = list;
+    return CKPT_OK;
+}
+
+static ckpt_status read_device(struct section *s, struct weight *w)
+{
+    enum json_event e;
+    CKPT_TRY(opened(s, JSON_OBJECT, "device", "an object"));
+    while ((e = json_next(&s->j)) == JSON_KEY) {
+        bool type = str_is(s->j.str, "type");
+        e = json_next(&s->j);
+        if (type && e == JSON_STRING)
+            w->t.location = s->j.str;
+        else if (!json_skip(&s->j, e))
+            return s->err->status;
+    }
+    return closed(s, e);
+}
+
+static ckpt_status meta_key(struct section *s, struct weight *w)
+{
+    uint64_t code = 0;
+    ckpt_str key = s->j.str;
+    if (str_is(key, "sizes"))
+        return read_ints(s, &w->nsizes, &w->t.shape);
+    if (str_is(key, "strides"))
+        return read_ints(s, &w->nstrides, &w->strides);
+    if (str_is(key, "device"))
+        return read_device(s, w);
+    enum json_event e = json_next(&s->j);
+    if (str_is(key, "storage_offset"))
+        return read_int(s, e, &w->t.storage_offset);
+    if (str_is(key, "requires_grad"))
+        w->t.requires_grad = e == JSON_TRUE;
+    if (str_is(key, "dtype")) {
+        if (e != JSON_NUMBER || !json_uint(&s->j, &code) ||
+            (w->t.dtype = (uint16_t)dtype_of(code)) == CKPT_DT_NONE)
+            return json_unexpected(&s->j, e, "dtype", "the number of a known torch.ScalarType");
+        return CKPT_OK;
+    }
+    return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
+}
+
+static ckpt_status read_meta(struct section *s, struct weight *w, enum json_event e)
+{
+    if (e == JSON_NULL)
+        return CKPT_OK;
+    if (e != JSON_OBJECT)
+        return json_unexpected(&s->j, e, "tensor_meta", "an object");
+    while ((e = json_next(&s->j)) == JSON_KEY)
+        CKPT_TRY(meta_key(s, w));
+    CKPT_TRY(closed(s, e));
+    w->has_meta = w->t.shape && w->strides && w->nsizes == w->nstrides && w->t.dtype;
+    w->t.ndim = w->nsizes;
+    w->t.stride = w->strides;
+    return w->has_meta
+               ? CKPT_OK
+               : json_fail(&s->j,
+                           "tensor_meta must have {=a dtype, sizes and as many strides}, found {%u and %u}",
+                           w->nsizes, w->nstrides);
+}
+
+static ckpt_status weight_key(struct section *s, struct weight *w)
+{
+    ckpt_str key = s->j.str;
+    enum json_event e = json_next(&s->j);
+    if (str_is(key, "tensor_meta"))
+        return read_meta(s, w, e);
+    if (str_is(key, "path_name") && e == JSON_STRING)
+        w->record = s->j.str;
+    if (str_is(key, "is_param"))
+        w->t.parameter = e == JSON_TRUE;
+    if (str_is(key, "use_pickle"))
+        w->pickled = e == JSON_TRUE;
+    return json_skip(&s->j, e) ? CKPT_OK : s->err->status;
+}
+
+static ckpt_status read_weight(struct section *s, ckpt_str name)
+{
+    enum json_event e;
+    struct weight w = {.record = {NULL, 0}};
+    CKPT_TRY(opened(s, JSON_OBJECT, "a weight", "an object"));
+    while ((e = json_next(&s->j)) == JSON_KEY)
+        CKPT_TRY(weight_key(s, &w));
+    CKPT_TRY(closed(s, e));
+    if (!w.record.ptr || !(w.has_meta || w.pickled))
+        return json_fail(&s->j, "\"%.*s\" {lacks} {=path_name or tensor_meta}", STR_ARG(name));
+    ckpt_str record = arena_printf(s->ta->f->a, "%s%.*s", s->folder, (int)w.record.len, w.record.ptr);
+    if (!record.ptr)
+        return fail_memory(s->err);
+    if (w.pickled)
+        return torch_graft(s->ta, record.ptr, s->dict, s->path, s->steps, 1, name, s->err);
+    return tensors_put(s->ta, s->dict, s->path, s->steps, 1, name, record.ptr, &w.t, s->err);
+}
+
+static ckpt_status read_config(struct section *s)
+{
+    enum json_event e;
+    CKPT_TRY(opened(s, JSON_OBJECT, "the text", "an object"));
+    while ((e = json_next(&s->j)) == JSON_KEY) {
+        if (!str_is(s->j.str, "config")) {
+            if (!json_skip(&s->j, json_next(&s->j)))
+                return s->err->status;
+            continue;
+        }
+        CKPT_TRY(opened(s, JSON_OBJECT, "config", "an object"));
+        while ((e = json_next(&s->j)) == JSON_KEY)
+            CKPT_TRY(read_weight(s, s->j.str));
+        CKPT_TRY(closed(s, e));
+    }
+    CKPT_TRY(closed(s, e));
+    return json_next(&s->j) == JSON_END ? CKPT_OK : s->err->status;
+}
+
+/* ----------------------------------------------------------------- sections */
+
+/* config_of - "data/weights/model_weights_config.json"; -1: none. */
+static int64_t config_of(const struct section *s)
+{
+    for (size_t i = 0; i < s->ta->z->n; i++) {
+        ckpt_str name = s->ta->z->entries[i].name;
+        if (str_starts(name, s->ta->top) && str_starts(str_skip(name, s->ta->top.len), str_c(s->folder)) &&
+            str_ends(name, STR_LIT("_config.json")))
+            return (int64_t)i;
+    }
+    return -1;
+}
+
+static ckpt_status from_config(struct section *s, size_t i)
+{
+    ckpt_str text;
+    ckpt_file *f = s->ta->f;
+    ckpt_value *key = value_str(f->a, str_c(s->name));
+    s->dict = value_new(f->a, CKPT_V_DICT, 0);
+    file_budget(f, s->ta->z->entries[i].usize);
+    CKPT_TRY(zip_load(s->ta->z, i, f->limits.max_header, &text, s->err));
+    s->path[0] = (ckpt_path_elem){.str = str_c(s->name)};
+    s->steps[0] = (struct step){f->root, value_count(f->root)};
+    if (!key || !s->dict || !value_put(f->a, f->root, key, s->dict))
+        return fail_memory(s->err);
+    json_init(&s->j, text, torch_archive_base(s->ta, i), f->a, s->err);
+    ckpt_status st = read_config(s);
+    if (st != CKPT_OK)
+        torch_archive_in(s->ta, i, s->err);
+    ckpt_path_elem *path = arena_array(f->a, 1, sizeof *path);
+    if (st != CKPT_OK || value_count(s->dict) || !path)
+        return st != CKPT_OK || path ? st : fail_memory(s->err);
+    path[0] = s->path[0];
+    return file_leaf(f, path, 1, s->dict, s->err); /* an empty mapping is a leaf */
+}
+
+static ckpt_status section(struct torch_archive *ta, const char *name, const char *folder, const char *record,
+                           ckpt_error *err)
+{
+    struct section s = {.ta = ta, .name = name, .folder = folder, .err = err};
+    int64_t config = config_of(&s);
+    if (config >= 0)
+        return from_config(&s, (size_t)config);
+    if (!torch_archive_has(ta, record))
+        return CKPT_OK;
+    return torch_graft(ta, record, ta->f->root, NULL, NULL, 0, str_c(name), err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str top = {"", 0};
+    struct torch_archive *ta;
+    bool old = zip_find(f->probe->z, STR_LIT(OLD_STATE)) >= 0;
+    if (!old)
+        (void)new_top(f->probe->z, &top);
+    CKPT_TRY(torch_archive_new(f, top, &ta, err));
+    CKPT_TRY(torch_archive_byteorder(ta, err));
+    f->root = value_new(f->a, CKPT_V_DICT, 0);
+    if (!f->root)
+        return fail_memory(err);
+    f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
+    CKPT_TRY(section(ta, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt", err));
+    CKPT_TRY(section(ta, "constants", "data/constants/",
+                     old ? "serialized_constants.pt" : "data/constants/model.pt", err));
+    if (value_count(f->root))
+        return CKPT_OK;
+    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");
+    fail_hint(err, "they were saved elsewhere, or it only holds compiled code");
+    return CKPT_EUNSUPPORTED;
+}
+
+const struct format format_torch_export = {
+    .name = "torch-export",
+    .title = "torch export",
+    .suffixes = NULL,
+    .probe = probe,
+    .read = read,
+};

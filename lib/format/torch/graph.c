@@ -1,0 +1,699 @@
+/*
+ * graph.c - walks what a torch pickle holds in document order and fills
+ * the table: containers are entered, tensors become rows, everything else a leaf.
+ *
+ *   dict, OrderedDict, dict subclass   one step per key, then the attributes
+ *   list, tuple, namedtuple, deque     one step per index
+ *   nn.Module                          its state_dict(): _parameters, _buffers
+ *                                      but the non-persistent ones, _modules
+ *   another object                     a leaf; its attributes are walked unless
+ *                                      its class is torch's or Python's own
+ *   set                                a leaf
+ *   tensor                             a row; its Python attributes are walked
+ *
+ * The work list is explicit and a node that is being walked is marked, so depth
+ * and loops in the file cost a check, not the stack. A container reached by two
+ * ways is listed under both.
+ */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "core/view.h"
+#include "format/torch/internal.h"
+
+struct pending {
+    const ckpt_value *v;
+    const char *name; /* of a composite's component, or NULL: */
+    struct step step; /* … where it stands, which tells its path element */
+    uint32_t depth;   /* path length including that */
+    uint32_t part_of;
+    bool keyed;   /* step counts pairs, not items */
+    bool leaving; /* V's children are done */
+    bool quiet;   /* attribute of torch's own objects: tensors only */
+    bool part;    /* component of a composite: a list of numbers is a tensor */
+};
+
+/* What torch_graph_again is told of rows. */
+struct again {
+    bool (*each)(void *user, uint32_t i, const ckpt_tensor *t);
+    void *user;
+    uint32_t n;
+    bool wrong;
+};
+
+struct walk {
+    struct graph g;
+    struct pending *pending;
+    size_t n, cap;
+    ckpt_path_elem *path;
+    struct step *steps;
+    uint32_t cap_path;
+    struct again *again; /* of torch_graph_again */
+    size_t first; /* of the node at hand's children in the list, still in their own order */
+};
+
+uint64_t graph_at(const struct graph *g, const ckpt_value *v)
+{
+    uint64_t at = g->st->stream ? source_pos(g->st->stream, v->offset) : CKPT_NO_OFFSET;
+    return at == CKPT_NO_OFFSET && g->st->packed_at ? g->st->packed_at : at;
+}
+
+ckpt_status graph_fail(struct graph *g, const ckpt_value *v, const char *fmt, ...)
+{
+    va_list args;
+    va_start(args, fmt);
+    (void)fail_v(g->err, CKPT_EFORMAT, graph_at(g, v), fmt, args);
+    va_end(args);
+    return CKPT_EFORMAT;
+}
+
+ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must, const char *these,
+                         const ckpt_value *found)
+{
+    char text[96] = "nothing";
+    if (found)
+        (void)ckpt_value_text(found, 8, text, sizeof text);
+    return graph_fail(g, v, "%s {=%s}, found {%s}", must, these, text);
+}
+
+/* ------------------------------------------------------------ small readers */
+
+/* sizes_like - A, if it has the N integers of V; else NULL. */
+static const uint64_t *sizes_like(const ckpt_value *v, uint32_t n, const uint64_t *a)
+{
+    uint32_t i = 0;
+    int64_t k;
+    while (a && i < n && value_integer(value_item(v, i), &k) && k >= 0 && a[i] == (uint64_t)k)
+        i++;
+    return i == n ? a : NULL;
+}
+
+/* known_sizes - those of the tuple V of N that the row which is told next has, so that walking again
+ * takes no memory for them; NULL: it has others. */
+static const uint64_t *known_sizes(const struct graph *g, const ckpt_value *v, uint32_t n)
+{
+    const ckpt_tensor *t = g->like && g->like->ndim == n ? g->like : NULL;
+    const uint64_t *at = t ? sizes_like(v, n, t->shape) : NULL;
+    return t && !at ? sizes_like(v, n, t->stride) : at;
+}
+
+ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
+                       const uint64_t **out)
+{
+    char type[64];
+    if (v && v->type == CKPT_V_CALL && value_nargs(v) == 1) /* torch.Size((…)) */
+        v = value_arg(v, 0);
+    if (v && v->type != CKPT_V_TUPLE && v->type != CKPT_V_LIST)
+        return graph_fail(g, v, "%s is {a %s}, it must be {=a tuple of integers}", what,
+                          ckpt_value_type_name(v, type, sizeof type));
+    struct sizes *known = &g->sizes[map_ptr(v) / sizeof *v % (sizeof g->sizes / sizeof *g->sizes)];
+    *n = v ? value_count(v) : 0;
+    *out = known->at;
+    if (v && known->v == v)
+        return CKPT_OK;
+    const uint64_t *same = known_sizes(g, v, *n);
+    if (same) {
+        *known = (struct sizes){v, same};
+        *out = same;
+        return CKPT_OK;
+    }
+    uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
+    if (!at)
+        return fail_memory(g->err);
+    for (uint32_t i = 0; i < *n; i++) {
+        int64_t k;
+        if (!value_integer(value_item(v, i), &k) || k < 0) {
+            (void)ckpt_value_text(value_item(v, i), 4, type, sizeof type);
+            return graph_fail(g, v, "%s[%u] is {%s}, it must be {=an integer >= 0}", what, i, type);
+        }
+        at[i] = (uint64_t)k;
+    }
+    *known = (struct sizes){v, at};
+    *out = at;
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------------------- work list */
+
+#define FIRST_PENDING 64u
+#define MOST_PENDING  65536u
+
+/* expect_pending - N at once: an array that grows is copied. Only a hint. */
+static void expect_pending(struct walk *w, size_t n)
+{
+    w->cap = FIRST_PENDING + (n < MOST_PENDING ? n : MOST_PENDING);
+    w->pending = malloc(w->cap * sizeof *w->pending); /* bounded: by MOST_PENDING */
+    if (!w->pending)
+        w->cap = 0;
+}
+
+static ckpt_status push(struct walk *w, const struct pending *p)
+{
+    if (w->n == w->cap) {
+        size_t cap = w->cap ? w->cap * 2 : FIRST_PENDING;
+        struct pending *grown = realloc(w->pending, cap * sizeof *grown);
+        if (!grown)
+            return fail_memory(w->g.err);
+        w->pending = grown;
+        w->cap = cap;
+    }
+    w->pending[w->n++] = *p;
+    return CKPT_OK;
+}
+
+/* child - P is to be visited, after the children named before it. */
+static ckpt_status child(struct walk *w, const struct pending *p)
+{
+    if (w->n >= w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
+                    (unsigned long long)w->g.f->limits.max_tensors);
+    return push(w, p);
+}
+
+static bool has_children(const struct walk *w) { return w->n > w->first; }
+
+/* enter - P is open until its children are done; the list is worked off from
+ * its end, so they are turned round: first child last, P's own end before it. */
+static ckpt_status enter(struct walk *w, const struct pending *p)
+{
+    struct pending leave = *p;
+    leave.leaving = true;
+    ((ckpt_value *)(uintptr_t)p->v)->flags |= VALUE_OPEN;
+    CKPT_TRY(push(w, &leave));
+    for (size_t i = w->first, j = w->n - 1; i < j; i++, j--) {
+        struct pending t = w->pending[i];
+        w->pending[i] = w->pending[j];
+        w->pending[j] = t;
+    }
+    return CKPT_OK;
+}
+
+/* elem_at - the last path element of P. */
+static ckpt_status elem_at(struct walk *w, const struct pending *p, ckpt_path_elem *out)
+{
+    uint32_t n;
+    if (p->keyed)
+        return path_elem(w->g.f->a, value_pairs(p->step.node, &n)[p->step.index].key, out, w->g.err);
+    *out = p->name ? (ckpt_path_elem){.str = str_c(p->name)}
+                   : (ckpt_path_elem){.is_int = true, .num = p->step.index};
+    return CKPT_OK;
+}
+
+static ckpt_status child_at(struct walk *w, const struct pending *p, const ckpt_value *v, struct step step,
+                            bool keyed, bool quiet)
+{
+    struct pending c = {
+        .v = v, .step = step, .keyed = keyed, .depth = p->depth + 1, .part_of = p->part_of, .quiet = quiet};
+    return child(w, &c);
+}
+
+static ckpt_status children_of_mapping(struct walk *w, const struct pending *p, const ckpt_value *node,
+                                       bool quiet)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(node, &n);
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){node, i}, true, quiet));
+    return CKPT_OK;
+}
+
+static ckpt_status children_of_items(struct walk *w, const struct pending *p, const ckpt_value *node,
+                                     ckpt_value *const *items, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(child_at(w, p, items[i], (struct step){node, i}, false, p->quiet));
+    return CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- rows */
+
+static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
+{
+    ckpt_path_elem *path = arena_array(w->g.f->a, depth, sizeof *path);
+    if (path && depth)
+        memcpy(path, w->path, depth * sizeof *path);
+    return path;
+}
+
+static ckpt_status leaf(struct walk *w, const struct pending *p)
+{
+    if (p->quiet || w->again)
+        return CKPT_OK;
+    if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
+                    (unsigned long long)w->g.f->limits.max_tensors);
+    ckpt_path_elem *path = copy_path(w, p->depth);
+    return path ? file_leaf(w->g.f, path, p->depth, p->v, w->g.err) : fail_memory(w->g.err);
+}
+
+static ckpt_status add_row(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
+{
+    struct row *r = &m->row;
+    ckpt_path_elem *path = arena_array(w->g.f->a, p->depth, sizeof *path + sizeof *r->steps);
+    if (!path)
+        return fail_memory(w->g.err);
+    struct step *steps = (struct step *)(void *)(path + p->depth); /* bounded: that many, then the steps */
+    if (p->depth) {
+        memcpy(path, w->path, p->depth * sizeof *path);
+        memcpy(steps, w->steps, p->depth * sizeof *steps);
+    }
+    r->t.path = path;
+    r->t.npath = p->depth;
+    r->steps = steps;
+    if (p->depth == 1 && !w->path[0].is_int)
+        r->t.name = w->path[0].str; /* text of a pickle has a NUL behind it */
+    r->t.part_of = p->part_of;
+    CKPT_TRY(file_row(w->g.f, r, index, w->g.err));
+    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    if (v->row == CKPT_NO_TENSOR)
+        v->row = *index;
+    return CKPT_OK;
+}
+
+/* row_again - tells of a row that is there already. */
+static void row_again(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
+{
+    struct again *t = w->again;
+    *index = t->n++; /* bounded: by the rows of the table, or wrong */
+    m->row.t.path = w->path;
+    m->row.t.npath = p->depth;
+    m->row.t.part_of = p->part_of;
+    t->wrong = t->wrong || *index >= w->g.f->table.nrows || !t->each(t->user, *index, &m->row.t);
+    w->g.like = t->n < w->g.f->table.nrows ? &w->g.f->table.rows[t->n].t : NULL;
+}
+
+/* state_children - the attributes that STATE sets; one that is no mapping is one child. */
+static ckpt_status state_children(struct walk *w, const struct pending *p, const ckpt_value *state)
+{
+    struct pending c = {
+        .v = state, .name = "__setstate__", .depth = p->depth + 1, .part_of = p->part_of, .quiet = p->quiet};
+    if (!state || state->type == CKPT_V_NONE)
+        return CKPT_OK;
+    return state->type == CKPT_V_DICT ? children_of_mapping(w, p, state, p->quiet) : child(w, &c);
+}
+
+/* state_is_parts - does the state of a tensor of KIND hold what it is made of? */
+static bool state_is_parts(uint32_t kind)
+{
+    return kind == CKPT_WRAPPER || kind == CKPT_DTENSOR || kind == CKPT_SHARDED || kind == CKPT_NESTED_JAGGED;
+}
+
+/* tensor_attributes - what Python code set on the tensor P, or on one that it wraps. */
+static ckpt_status tensor_attributes(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *state, *v = p->v;
+    while (v) {
+        v = torch_wrapped_tensor(&w->g, v, &state);
+        bool pair = state && state->type == CKPT_V_TUPLE && value_count(state) == 2; /* __dict__ and slots */
+        CKPT_TRY(state_children(w, p, pair ? value_item(state, 0) : state));
+        CKPT_TRY(state_children(w, p, pair ? value_item(state, 1) : NULL));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
+{
+    uint32_t index;
+    if (w->again)
+        row_again(w, p, m, &index);
+    else
+        CKPT_TRY(add_row(w, p, m, &index));
+    struct pending self = *p;
+    self.part_of = index;
+    self.depth++;
+    self.quiet = self.part = true;
+    self.keyed = false;
+    self.step = (struct step){NULL, 0};
+    for (unsigned i = 0; i < m->nparts; i++) {
+        self.v = m->parts[i].value;
+        self.name = m->parts[i].name;
+        if (self.v)
+            CKPT_TRY(child(w, &self));
+    }
+    if (!p->part && !state_is_parts(m->row.t.kind))
+        CKPT_TRY(tensor_attributes(w, p));
+    return has_children(w) ? enter(w, p) : CKPT_OK;
+}
+
+/* ---------------------------------------------------------------- nn.Module */
+
+static bool is_mapping(const ckpt_value *v)
+{
+    uint32_t n;
+    return v && (v->type == CKPT_V_DICT || (value_pairs(v, &n) && n) ||
+                 value_calls(v, "collections", "OrderedDict", 0));
+}
+
+/* A module is known by its attributes: every nn.Module since 0.1 has these. */
+static bool is_module(const ckpt_value *v)
+{
+    return v->type == CKPT_V_CALL && is_mapping(object_attr(v, "_parameters")) &&
+           is_mapping(object_attr(v, "_buffers")) && is_mapping(object_attr(v, "_modules"));
+}
+
+static bool set_has(const ckpt_value *set, ckpt_str name)
+{
+    ckpt_str s;
+    /* set([…]) is a call before protocol 4 */
+    const ckpt_value *items = set && set->type == CKPT_V_CALL ? value_arg(set, 0) : set;
+    for (uint32_t i = 0; items && i < value_count(items); i++)
+        if (value_text(value_item(items, i), &s) && str_eq(s, name))
+            return true;
+    return false;
+}
+
+static ckpt_status mapping_argument(struct walk *w, ckpt_value *v);
+
+/* module_dict - attribute ATTR of a module, its pairs where pairs belong. */
+static ckpt_status module_dict(struct walk *w, const ckpt_value *module, const char *attr,
+                               const value_pair **pairs, uint32_t *n)
+{
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)object_attr(module, attr);
+    if (dict->type == CKPT_V_CALL)
+        CKPT_TRY(mapping_argument(w, dict));
+    *pairs = value_pairs(dict, n);
+    return CKPT_OK;
+}
+
+static ckpt_status module_entries(struct walk *w, const ckpt_value *module, const char *attr, ckpt_str prefix,
+                                  ckpt_value *out)
+{
+    uint32_t n;
+    arena *a = w->g.f->a;
+    const value_pair *pairs;
+    const ckpt_value *skip = strcmp(attr, "_buffers") == 0
+                                 ? object_attr(module, "_non_persistent_buffers_set")
+                                 : NULL;
+    CKPT_TRY(module_dict(w, module, attr, &pairs, &n));
+    for (uint32_t i = 0; i < n; i++) {
+        ckpt_str name;
+        if (!value_text(pairs[i].key, &name) || pairs[i].val->type == CKPT_V_NONE || set_has(skip, name))
+            continue;
+        ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+        ckpt_value *key = full.ptr ? value_str(a, full) : NULL;
+        if (!key || !value_put(a, out, key, torch_parameter_data(pairs[i].val)))
+            return fail_memory(w->g.err);
+    }
+    return CKPT_OK;
+}
+
+struct submodule {
+    const ckpt_value *module;
+    ckpt_str prefix;
+    uint32_t depth;
+};
+
+/* Puts MODULE's children on the list, last first. */
+static ckpt_status submodules(struct walk *w, struct submodule of, struct submodule **list, size_t *n,
+                              size_t *cap)
+{
+    uint32_t count;
+    const value_pair *pairs;
+    CKPT_TRY(module_dict(w, of.module, "_modules", &pairs, &count));
+    if (of.depth >= w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, graph_at(&w->g, of.module), "modules nested {deeper} than {=%u}",
+                    of.depth);
+    for (uint32_t i = count; i-- > 0;) {
+        ckpt_str name;
+        if (!value_text(pairs[i].key, &name) || !is_module(pairs[i].val))
+            continue;
+        if (*n >= w->g.f->limits.max_tensors)
+            return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
+        struct submodule *grown = arena_grow(w->g.f->a, *list, *n, cap, *n + 1, sizeof *grown);
+        ckpt_str prefix = grown ? arena_printf(w->g.f->a, "%.*s%.*s.", (int)of.prefix.len, of.prefix.ptr,
+                                               (int)name.len, name.ptr)
+                                : str_of(NULL, 0);
+        if (!prefix.ptr)
+            return fail_memory(w->g.err);
+        *list = grown;
+        grown[(*n)++] = (struct submodule){pairs[i].val, prefix, of.depth + 1};
+    }
+    return CKPT_OK;
+}
+
+/* module_state_dict - the OrderedDict that MODULE.state_dict() would be. */
+static ckpt_status module_state_dict(struct walk *w, const ckpt_value *module, ckpt_value **out)
+{
+    struct submodule *list = NULL;
+    size_t n = 0, cap = 0;
+    *out = value_ordered_dict(w->g.f->a);
+    if (!*out || !(list = arena_grow(w->g.f->a, NULL, 0, &cap, 1, sizeof *list)))
+        return fail_memory(w->g.err);
+    list[n++] = (struct submodule){module, str_of("", 0), 0};
+    while (n) {
+        struct submodule m = list[--n];
+        CKPT_TRY(module_entries(w, m.module, "_parameters", m.prefix, *out));
+        CKPT_TRY(module_entries(w, m.module, "_buffers", m.prefix, *out));
+        CKPT_TRY(submodules(w, m, &list, &n, &cap));
+    }
+    return file_replace(w->g.f, module, *out) ? CKPT_OK : fail_memory(w->g.err);
+}
+
+static ckpt_status module(struct walk *w, const struct pending *p)
+{
+    ckpt_value *dict = (ckpt_value *)(uintptr_t)file_replacement(w->g.f, p->v);
+    if (dict == p->v)
+        CKPT_TRY(module_state_dict(w, p->v, &dict));
+    CKPT_TRY(children_of_mapping(w, p, dict, p->quiet));
+    return enter(w, p);
+}
+
+/* ----------------------------------------------------------------- objects */
+
+bool graph_own_business(const ckpt_value *klass)
+{
+    static const char *const tops[] = {"torch", "builtins", "__builtin__", "functools", "pathlib"};
+    ckpt_str m = value_module(klass);
+    size_t dot = str_find(m, STR_LIT("."), 0);
+    ckpt_str top = dot == SIZE_MAX ? m : str_of(m.ptr, dot);
+    for (size_t i = 0; i < sizeof tops / sizeof *tops; i++)
+        if (str_is(top, tops[i]))
+            return true;
+    return false;
+}
+
+/* Attributes that BUILD sets: a dict, or the pair (dict | None, slots). The
+ * _metadata of a state dict is about its keys, not an entry. */
+static ckpt_status attributes_of(struct walk *w, const struct pending *p, const ckpt_value *dict, bool quiet)
+{
+    uint32_t n;
+    ckpt_str key;
+    const value_pair *pairs = value_pairs(dict, &n);
+    for (uint32_t i = 0; i < n; i++) {
+        if (!value_text(pairs[i].key, &key) || !str_is(key, "_metadata"))
+            CKPT_TRY(child_at(w, p, pairs[i].val, (struct step){dict, i}, true, quiet));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status attributes(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *state = value_state(p->v);
+    bool quiet = p->quiet || graph_own_business(value_class(p->v));
+    if (!state)
+        return CKPT_OK;
+    if (state->type != CKPT_V_TUPLE)
+        return attributes_of(w, p, state, quiet);
+    for (uint32_t i = 0; i < value_count(state) && i < 2; i++)
+        CKPT_TRY(attributes_of(w, p, value_item(state, i), quiet));
+    return CKPT_OK;
+}
+
+/* moves_pairs - has mapping_argument anything to do? */
+static bool moves_pairs(const ckpt_value *v) { return view_pairs_given(v) && !value_more_of(v)->npairs; }
+
+/* mapping_argument - the pairs that OrderedDict was given are moved onto the call,
+ * where every other mapping has them. */
+static ckpt_status mapping_argument(struct walk *w, ckpt_value *v)
+{
+    const ckpt_value *given = view_pairs_given(v);
+    if (!moves_pairs(v))
+        return CKPT_OK;
+    for (uint32_t i = 0; i < value_count(given); i++) {
+        ckpt_value *kv = value_item(given, i), *k = value_item(kv, 0), *val = value_item(kv, 1);
+        if (!k || !val)
+            return graph_fail(&w->g, v, "item {%u} of what an OrderedDict is made of must be {=a pair}", i);
+        if (!value_put(w->g.f->a, v, k, val))
+            return fail_memory(w->g.err);
+    }
+    v->u.call.args = value_tuple(w->g.f->a, 0, NULL);
+    return v->u.call.args ? CKPT_OK : fail_memory(w->g.err);
+}
+
+static ckpt_status object(struct walk *w, const struct pending *p)
+{
+    ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
+    const struct value_call *c = &v->u.call;
+    CKPT_TRY(mapping_argument(w, v));
+    const struct value_more *more = value_more_of(v); /* which that may have made */
+    if (str_is(value_name(c->callable), "Shard") && object_attr(v, "tensor")) { /* of a ShardedTensor */
+        struct pending inner = *p;
+        inner.v = object_attr(v, "tensor");
+        return push(w, &inner);
+    }
+    if (more->npairs)
+        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+    else if (value_calls(v, "collections", "Counter", 1) && value_arg(v, 0)->type == CKPT_V_DICT)
+        CKPT_TRY(children_of_mapping(w, p, value_arg(v, 0), p->quiet));
+    CKPT_TRY(children_of_items(w, p, v, more->items, more->nitems));
+    if (c->args->type == CKPT_V_TUPLE &&
+        (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST))
+        CKPT_TRY(children_of_items(w, p, c->args, c->args->u.seq.items, c->args->u.seq.n)); /* namedtuple */
+    else if (is_reconstructor(v) && value_arg(v, 2)->type == CKPT_V_TUPLE)
+        CKPT_TRY(
+            children_of_items(w, p, value_arg(v, 2), value_arg(v, 2)->u.seq.items, value_arg(v, 2)->u.seq.n));
+    bool container = has_children(w);
+    CKPT_TRY(attributes(w, p));
+    if (!container)
+        CKPT_TRY(leaf(w, p));
+    return has_children(w) ? enter(w, p) : CKPT_OK;
+}
+
+/* -------------------------------------------------------------------- walk */
+
+static ckpt_status container(struct walk *w, const struct pending *p)
+{
+    const ckpt_value *v = p->v;
+    if (v->type == CKPT_V_DICT)
+        CKPT_TRY(children_of_mapping(w, p, v, p->quiet));
+    else
+        CKPT_TRY(children_of_items(w, p, v, v->u.seq.items, v->u.seq.n));
+    return has_children(w) ? enter(w, p) : leaf(w, p);
+}
+
+static ckpt_status visit(struct walk *w, const struct pending *p)
+{
+    struct meaning m;
+    const ckpt_value *v = p->v;
+    if (v->flags & VALUE_OPEN)
+        return leaf(w, p); /* a loop */
+    switch (v->type) {
+    case CKPT_V_LIST:
+        m.is_tensor = false;
+        if (p->part)
+            CKPT_TRY(numbers_meaning(&w->g, v, &m));
+        return m.is_tensor ? tensor(w, p, &m) : container(w, p);
+    case CKPT_V_DICT:
+    case CKPT_V_TUPLE: return container(w, p);
+    case CKPT_V_CALL:
+    case CKPT_V_PERSID:
+        CKPT_TRY(torch_meaning(&w->g, v, &m));
+        if (m.is_tensor)
+            return tensor(w, p, &m);
+        if (v->type == CKPT_V_PERSID)
+            return leaf(w, p);
+        if (w->again && (is_module(v) || moves_pairs(v)))
+            return graph_fail(&w->g, v, "the graph changes when it is walked again");
+        return is_module(v) ? module(w, p) : object(w, p);
+    default: return leaf(w, p);
+    }
+}
+
+static ckpt_status room_for(struct walk *w, uint32_t depth)
+{
+    if (depth > w->g.f->limits.max_depth)
+        return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}",
+                    w->g.f->limits.max_depth);
+    if (depth <= w->cap_path)
+        return CKPT_OK;
+    uint32_t cap = depth * 2;
+    ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
+    if (path)
+        w->path = path;
+    struct step *steps = realloc(w->steps, cap * sizeof *steps);
+    if (steps)
+        w->steps = steps;
+    if (!path || !steps)
+        return fail_memory(w->g.err);
+    w->cap_path = cap;
+    return CKPT_OK;
+}
+
+/* where - puts the place in the file's own terms in front of an error. */
+static void where(struct walk *w, const struct pending *p)
+{
+    ckpt_str name = path_join(w->g.f->a, w->path, p->depth);
+    if (name.ptr && name.len)
+        fail_where(w->g.err, "%.*s", STR_ARG(name));
+}
+
+static ckpt_status run(struct walk *w)
+{
+    while (w->n) {
+        struct pending p = w->pending[--w->n];
+        if (p.leaving) {
+            ((ckpt_value *)(uintptr_t)p.v)->flags &= (uint16_t)~VALUE_OPEN;
+            continue;
+        }
+        CKPT_TRY(room_for(w, p.depth));
+        w->first = w->n;
+        ckpt_status st = CKPT_OK;
+        if (p.step.node || p.name) { /* all but the root */
+            w->steps[p.depth - 1] = p.step;
+            st = elem_at(w, &p, &w->path[p.depth - 1]);
+        }
+        if (st == CKPT_OK)
+            st = visit(w, &p);
+        if (st != CKPT_OK) {
+            if (!w->g.err->where[0])
+                where(w, &p);
+            fail_near(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
+            CKPT_TRY(file_fault(w->g.f, st, w->g.err));
+            w->n = w->first;
+        }
+    }
+    return CKPT_OK;
+}
+
+/* A walk that stopped early leaves marks behind. */
+static void close_all(struct walk *w)
+{
+    for (size_t i = 0; i < w->n; i++)
+        if (w->pending[i].leaving)
+            ((ckpt_value *)(uintptr_t)w->pending[i].v)->flags &= (uint16_t)~VALUE_OPEN;
+    free(w->pending);
+    free(w->path);
+    free(w->steps);
+}
+
+size_t torch_expected(const ckpt_file *f)
+{
+    size_t most = 0;
+    for (size_t i = 0; i < f->npickles; i++)
+        most = f->pickles[i]->npersids > most ? f->pickles[i]->npersids : most;
+    return most;
+}
+
+bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                       bool (*each)(void *user, uint32_t i, const ckpt_tensor *t), void *user)
+{
+    ckpt_error err;
+    size_t nstorages = f->table.nstorages;
+    struct torch_storages known = *storages;
+    struct again again = {each, user, 0, false};
+    struct walk w = {.g = {.f = f, .st = &known, .err = &err}, .again = &again};
+    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
+    known.find = NULL;
+    w.g.like = f->table.nrows ? &f->table.rows[0].t : NULL;
+    expect_pending(&w, torch_expected(f));
+    bool ok = push(&w, &top) == CKPT_OK && run(&w) == CKPT_OK;
+    close_all(&w);
+    return ok && !again.wrong && again.n == f->table.nrows && f->table.nstorages == nstorages;
+}
+
+ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
+                        ckpt_error *err)
+{
+    struct walk w = {.g = {.f = f, .st = storages, .err = err}};
+    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
+    table_expect(&f->table, torch_expected(f));
+    expect_pending(&w, torch_expected(f));
+    ckpt_status st = push(&w, &top);
+    if (st == CKPT_OK)
+        st = run(&w);
+    close_all(&w);
+    return st;
+}

@@ -1,0 +1,299 @@
+/*
+ * legacy.c - the stream that torch.save wrote before 1.6, and still writes
+ * on request. Five pickles back to back, then the storages; no padding, no
+ * lengths, so each pickle must be run to its STOP to find the next:
+ *
+ *   pickle  0x1950a86a20f9469cfc6c          magic
+ *   pickle  1001                            protocol version
+ *   pickle  {protocol_version, little_endian, type_sizes}   ignored by torch too
+ *   pickle  the object, storages as persistent ids
+ *   pickle  [key, …]                        order of what follows
+ *   per key: i64 elements, then elements * item size raw little-endian bytes
+ *
+ * The item size is that of the class under which the key first appears.
+ * Source: torch/serialization.py _legacy_save and _legacy_load; the bytes are
+ * little-endian on every host (torch/csrc/serialization.cpp).
+ *
+ * Refused: another version, a count that differs from what the persistent id
+ * states, a key nobody uses, a key twice, a stream that ends early. What stands
+ * behind the last storage is ignored, as by torch.
+ */
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/pickle_read.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/recognize.h"
+#include "format/torch/legacy.h"
+#include "io/reader.h"
+
+#define PROTOCOL_VERSION 1001
+
+struct legacy_storage {
+    uint64_t off, nbytes;
+    bool present;
+    struct torch_pid pid; /* the first that names it */
+};
+
+struct legacy {
+    ckpt_file *f;
+    source *src;
+    struct pickle_facts *facts; /* of the main pickle */
+    bool embedded;              /* the stream lies in a pickle of the file, whose facts these are not */
+    ckpt_value *root;
+    map *keys;
+    struct legacy_storage *storages;
+    size_t n, cap;
+    ckpt_error *err;
+};
+
+/* ------------------------------------------------------------------- probe */
+
+static bool probe(const struct probe *p)
+{
+    const struct signature *s = p->directory ? NULL : recognize(p);
+    return s && s->kind == SIGN_LEGACY;
+}
+
+/* ----------------------------------------------------------------- storages */
+
+static ckpt_status note_pid(struct legacy *l, struct torch_pid *pid)
+{
+    uint32_t old;
+    if (map_get(l->keys, pid->key) != MAP_NONE)
+        return CKPT_OK;
+    CKPT_TRY(torch_pid_keep(l->f->a, pid, l->err));
+    struct legacy_storage *grown = arena_grow(l->f->a, l->storages, l->n, &l->cap, l->n + 1, sizeof *grown);
+    if (!grown || !map_put(l->keys, pid->key, (uint32_t)l->n, &old))
+        return fail_memory(l->err);
+    l->storages = grown;
+    grown[l->n++] = (struct legacy_storage){.pid = *pid};
+    return CKPT_OK;
+}
+
+static ckpt_status collect_pids(struct legacy *l)
+{
+    for (size_t i = 0; i < l->facts->npersids; i++) {
+        struct torch_pid pid;
+        if (torch_pid_parse(l->facts->persids[i], &pid))
+            CKPT_TRY(note_pid(l, &pid));
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status storage_bytes(struct legacy *l, struct legacy_storage *s, uint64_t count, uint64_t at)
+{
+    uint64_t stated = s->pid.numel, need = count;
+    const struct dtype_info *d = dtype_info(s->pid.dtype);
+    if (s->pid.dtype == CKPT_DT_NONE)
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" has {class \"%.*s\"}, {=torch's} are known",
+                    STR_ARG(s->pid.key), STR_ARG(s->pid.klass));
+    if (count != stated && l->f->salvage) /* what it must be is known */
+        need = count = stated;
+    if (count != stated)
+        return fail(l->err, CKPT_EFORMAT, at,
+                    "storage \"%.*s\" has {%llu elements}, its persistent id states {=%llu}",
+                    STR_ARG(s->pid.key), (unsigned long long)count, (unsigned long long)stated);
+    if (d->block_elems == 1 && !dtype_bytes(s->pid.dtype, count, &need))
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
+                    STR_ARG(s->pid.key), (unsigned long long)count);
+    s->nbytes = need;
+    return CKPT_OK;
+}
+
+/* One key of the list: its count, then its bytes, at *POS. */
+static ckpt_status place_storage(struct legacy *l, const ckpt_value *key, uint64_t *pos)
+{
+    ckpt_str text;
+    unsigned char count[8];
+    char is[64];
+    uint64_t at = source_pos(l->src, *pos);
+    uint32_t i = value_text(key, &text) ? map_get(l->keys, text) : MAP_NONE;
+    if (i == MAP_NONE) {
+        (void)ckpt_value_text(key, 4, is, sizeof is);
+        return fail(l->err, CKPT_EFORMAT, at,
+                    "the list of storages must name {=those of the main pickle}, found {%s}", is);
+    }
+    struct legacy_storage *s = &l->storages[i];
+    if (s->present)
+        return fail(l->err, CKPT_EFORMAT, at, "storage \"%.*s\" comes {twice}, {=once} is allowed",
+                    STR_ARG(text));
+    CKPT_TRY(source_read(l->src, *pos, count, sizeof count, l->err));
+    uint64_t n = load_u64le(count);
+    s->off = *pos + sizeof count; /* bounded: just read */
+    CKPT_TRY(storage_bytes(l, s, n, at));
+    if (!range_within(s->off, s->nbytes, l->src->size)) {
+        (void)fail(l->err, CKPT_ETRUNCATED, at,
+                   "storage \"%.*s\" needs {=%llu bytes}, the file has {%llu} left", STR_ARG(text),
+                   (unsigned long long)s->nbytes, (unsigned long long)(l->src->size - s->off));
+        fail_hint(l->err, "the download or the save stopped early: get the file again");
+        return CKPT_ETRUNCATED;
+    }
+    s->present = true;
+    *pos = s->off + s->nbytes; /* bounded: both are within the file */
+    return CKPT_OK;
+}
+
+static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint64_t pos)
+{
+    char type[64];
+    if (keys->type != CKPT_V_LIST)
+        return fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+                    "the fifth pickle is {a %s}, it must be {=the list of storage keys}",
+                    ckpt_value_type_name(keys, type, sizeof type));
+    for (uint32_t i = 0; i < value_count(keys); i++) {
+        ckpt_status st = place_storage(l, value_item(keys, i), &pos);
+        if (st == CKPT_ETRUNCATED && l->f->salvage)
+            return CKPT_OK; /* nothing follows; who asks for it is told */
+        CKPT_TRY(file_fault(l->f, st, l->err));
+        if (st != CKPT_OK) /* nothing behind it can be found */
+            return CKPT_OK;
+    }
+    if (!l->f->check || pos >= l->src->size || l->src != l->f->src)
+        return CKPT_OK;
+    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
+               "{%llu unreferenced bytes} after {=the last storage}",
+               (unsigned long long)(l->src->size - pos));
+    return file_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
+}
+
+/* ------------------------------------------------------------------ stream */
+
+/* one_pickle - torch.load runs all five alike, so the file has facts of each; MAIN: they are l->facts. */
+static ckpt_status one_pickle(struct legacy *l, const char *what, bool main, uint64_t *pos, ckpt_value **out)
+{
+    struct pickle_facts *facts = main ? l->facts : NULL;
+    if (!l->embedded && !(facts = file_pickle(l->f, str_of("", 0))))
+        return fail_memory(l->err);
+    l->facts = main ? facts : l->facts;
+    ckpt_status st = pickle_read(l->f->a, l->src, *pos, l->src->size, facts, out, pos, l->err);
+    if (st != CKPT_OK)
+        fail_where(l->err, "%s", what);
+    return st;
+}
+
+static ckpt_status wrong_version(const struct legacy *l, const ckpt_value *v)
+{
+    char is[64];
+    (void)ckpt_value_text(v, 4, is, sizeof is);
+    (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, v->offset), "it is {%s}, torch writes {=%d}", is,
+               PROTOCOL_VERSION);
+    fail_where(l->err, "protocol version");
+    return CKPT_EFORMAT;
+}
+
+static ckpt_status read_stream(struct legacy *l)
+{
+    uint64_t pos = 0;
+    int64_t version;
+    ckpt_value *v, *keys;
+    CKPT_TRY(one_pickle(l, "magic number", false, &pos, &v));
+    CKPT_TRY(one_pickle(l, "protocol version", false, &pos, &v));
+    if (!value_integer(v, &version) || version != PROTOCOL_VERSION)
+        return wrong_version(l, v);
+    CKPT_TRY(one_pickle(l, "system information", false, &pos, &v));
+    CKPT_TRY(one_pickle(l, "main pickle", true, &pos, &l->root));
+    CKPT_TRY(one_pickle(l, "storage keys", false, &pos, &keys));
+    l->keys = map_new(l->facts->npersids);
+    if (!l->keys)
+        return fail_memory(l->err);
+    CKPT_TRY(collect_pids(l));
+    ckpt_status st = place_storages(l, keys, pos);
+    if (st != CKPT_OK)
+        fail_near(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+    return st;
+}
+
+static ckpt_status find(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    struct legacy *l = user;
+    uint32_t i = map_get(l->keys, pid->key);
+    if (i == MAP_NONE || !l->storages[i].present)
+        return fail(err, CKPT_ETRUNCATED, l->f->salvage ? l->src->size : CKPT_NO_OFFSET,
+                    "{=storage \"%.*s\"} is {not in the stream}", STR_ARG(pid->key));
+    s->src = source_ref(l->src);
+    s->off = l->storages[i].off;
+    s->s.nbytes = l->storages[i].nbytes;
+    s->s.file_offset = source_pos(l->src, s->off);
+    return CKPT_OK;
+}
+
+static bool has_module_ids(const struct pickle_facts *facts)
+{
+    for (size_t i = 0; i < facts->npersids; i++) {
+        ckpt_str tag;
+        const ckpt_value *first = value_item(facts->persids[i]->u.pid, 0);
+        if (first && value_text(first, &tag) && str_is(tag, "module"))
+            return true;
+    }
+    return false;
+}
+
+static struct torch_storages storages_of(struct legacy *l)
+{
+    return (struct torch_storages){
+        .user = l, .find = find, .stream = l->src, .part = STR_LIT("main pickle")};
+}
+
+/* resolve - ckpt_file's: the storages that only objects without rows hold. */
+static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
+{
+    struct legacy *l = f->container;
+    l->f = f; /* a folder may have taken over the file that was read */
+    l->err = err;
+    struct torch_storages st = storages_of(l);
+    return torch_graph_rest(f, &st, err);
+}
+
+static void free_keys(void *container)
+{
+    struct legacy *l = container;
+    map_free(l->keys);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct legacy *l = ARENA_NEW(f->a, struct legacy);
+    file_budget(f, f->src->size);
+    if (!l)
+        return fail_memory(err);
+    *l = (struct legacy){.f = f, .src = f->src, .err = err};
+    f->container = l;
+    f->container_free = free_keys;
+    CKPT_TRY(read_stream(l));
+    f->root = l->root;
+    f->torch_load = true;
+    f->producer = STR_LIT("torch 0.1.10 to 1.5, or a later one asked for the legacy format");
+    f->resolve = resolve;
+    if (has_module_ids(l->facts))
+        file_notice(f, "a whole model with the source text of its classes inside; nothing of it is run");
+    struct torch_storages st = storages_of(l);
+    return torch_graph(f, f->root, &st, err);
+}
+
+ckpt_status torch_legacy_storage(ckpt_file *f, source *bytes, struct storage *s, ckpt_error *err)
+{
+    struct pickle_facts facts = {0};
+    struct legacy l = {.f = f, .src = bytes, .err = err, .facts = &facts, .embedded = true};
+    struct torch_pid pid;
+    ckpt_status st = read_stream(&l);
+    if (st == CKPT_OK && !torch_pid_parse(l.root, &pid))
+        st = fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                  "{the stream} inside torch.storage._load_from_bytes must be {=a storage}");
+    if (st == CKPT_OK)
+        st = find(&l, &pid, s, err);
+    if (st == CKPT_OK) {
+        s->dtype = pid.dtype;
+        s->numel = pid.numel;
+        s->s.location = pid.location;
+    }
+    map_free(l.keys);
+    return st;
+}
+
+const struct format format_torch_legacy = {
+    .name = "torch-legacy",
+    .title = "torch legacy stream",
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,78 @@
+/*
+ * package.c - torch.package: pickles with the source of their classes.
+ *
+ *   <top>/.data/version          "6\n"
+ *   <top>/.data/extern_modules   names of modules it does not carry
+ *   <top>/.data/<key>.storage    storages, shared by all pickles
+ *   <top>/<package>/<name>       what was saved: pickles (*.pkl), text, bytes
+ *   <top>/<package>/<name>.py    source
+ *
+ * Storage keys in persistent ids are ints. Source: torch/package/package_exporter.py.
+ *
+ * Each pickle becomes one entry of a mapping, under the name of its member.
+ */
+#include "format/torch/archive.h"
+
+/* package_top - the folder that has .data/extern_modules. */
+static bool package_top(const zip *z, ckpt_str *top)
+{
+    for (size_t i = 0; i < z->n; i++) {
+        ckpt_str name = z->entries[i].name;
+        const ckpt_str modules = STR_LIT("/.data/extern_modules");
+        if (str_ends(name, modules) && str_find(name, STR_LIT("/"), 0) == name.len - modules.len) {
+            *top = str_of(name.ptr, name.len - modules.len + 1); /* bounded: it ends so */
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool probe(const struct probe *p)
+{
+    ckpt_str top;
+    return p->z && package_top(p->z, &top);
+}
+
+static bool is_pickle(const struct torch_archive *ta, ckpt_str name)
+{
+    return str_starts(name, ta->top) && str_ends(name, STR_LIT(".pkl")) &&
+           !str_starts(str_skip(name, ta->top.len), STR_LIT(".data/"));
+}
+
+static ckpt_status add_pickle(struct torch_archive *ta, size_t i, ckpt_error *err)
+{
+    ckpt_value *root, *key = value_str(ta->f->a, str_skip(ta->z->entries[i].name, ta->top.len));
+    CKPT_TRY(torch_archive_pickle(ta, i, &root, err));
+    return key && value_put(ta->f->a, ta->f->root, key, root) ? CKPT_OK : fail_memory(err);
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str top = {0};
+    struct torch_archive *ta;
+    (void)package_top(f->probe->z, &top);
+    CKPT_TRY(torch_archive_new(f, top, &ta, err));
+    ta->storage = ".data/";
+    ta->suffix = ".storage";
+    f->executes_code = true;
+    f->producer = STR_LIT("torch.package");
+    CKPT_TRY(torch_archive_byteorder(ta, err));
+    f->root = value_new(f->a, CKPT_V_DICT, 0);
+    if (!f->root)
+        return fail_memory(err);
+    for (size_t i = 0; i < ta->z->n; i++)
+        if (is_pickle(ta, ta->z->entries[i].name))
+            CKPT_TRY(add_pickle(ta, i, err));
+    struct torch_storages st = torch_archive_storages(ta);
+    CKPT_TRY(torch_graph(f, f->root, &st, err));
+    torch_archive_account(ta);
+    return CKPT_OK;
+}
+
+const struct format format_torch_package = {
+    .name = "torch-package",
+    .title = "torch package",
+    .suffixes = NULL,
+    .probe = probe,
+    .read = read,
+};

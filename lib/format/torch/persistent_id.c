@@ -1,0 +1,266 @@
+/*
+ * persistent_id.c - persistent ids: how a torch pickle names a storage.
+ *
+ *   ('storage', <class>, key, location, numel)           zip archives
+ *   ('storage', <class>, key, location, numel, view)     legacy streams, view =
+ *                                    None or (view_key, offset, view_numel)
+ *   "('storage', <class 'torch.FloatStorage'>, '0', 'cpu', 108)"  protocol 0,
+ *                                    where only text can be a persistent id
+ *
+ * numel counts elements of the class' dtype, bytes for UntypedStorage. Source:
+ * torch/serialization.py, persistent_id of _save and _legacy_save.
+ *
+ * Plain pickles have no persistent ids: a storage is a call of
+ * torch.storage._load_from_bytes with a whole legacy stream as its argument.
+ */
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "base/utf8.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/torch/internal.h"
+#include "format/torch/legacy.h"
+
+static bool uint_value(const ckpt_value *v, uint64_t *out)
+{
+    int64_t i;
+    if (!value_integer(v, &i) || i < 0)
+        return false;
+    *out = (uint64_t)i;
+    return true;
+}
+
+/* parse_key - keys are text, but torch.package writes ints. */
+static bool parse_key(const ckpt_value *v, struct torch_pid *out)
+{
+    int64_t i;
+    if (value_text(v, &out->key))
+        return true;
+    if (!value_integer(v, &i))
+        return false;
+    out->key = str_of(out->digits, (size_t)snprintf(out->digits, sizeof out->digits, "%lld", (long long)i));
+    return true;
+}
+
+ckpt_status torch_pid_keep(arena *a, struct torch_pid *pid, ckpt_error *err)
+{
+    if (pid->key.ptr == pid->digits)
+        pid->key = arena_str(a, pid->key);
+    return pid->key.ptr ? CKPT_OK : fail_memory(err);
+}
+
+/* The key of a view is its own name, which nothing asks for. */
+static bool parse_view(const ckpt_value *v, struct torch_pid *out)
+{
+    if (!v || v->type == CKPT_V_NONE)
+        return true;
+    out->has_view =
+        uint_value(value_item(v, 1), &out->view_offset) && uint_value(value_item(v, 2), &out->view_numel);
+    return out->has_view;
+}
+
+static bool parse_tuple(const ckpt_value *t, struct torch_pid *out)
+{
+    ckpt_str tag;
+    ckpt_value *const *item = t->u.seq.items;
+    if (t->type != CKPT_V_TUPLE || t->u.seq.n < 5 || !value_text(item[0], &tag) || !str_is(tag, "storage"))
+        return false;
+    const ckpt_value *klass = item[1];
+    if (klass->type != CKPT_V_GLOBAL || !parse_key(item[2], out) ||
+        !uint_value(item[4], &out->numel) || !parse_view(value_item(t, 5), out))
+        return false;
+    if (!value_text(item[3], &out->location))
+        out->location = str_of("", 0);
+    out->klass = value_name(klass);
+    return true;
+}
+
+/* quoted - the next '…' of S from *AT on. */
+static bool quoted(ckpt_str s, size_t *at, ckpt_str *out)
+{
+    size_t a = str_find(s, STR_LIT("'"), *at);
+    size_t b = a == SIZE_MAX ? a : str_find(s, STR_LIT("'"), a + 1);
+    if (b == SIZE_MAX)
+        return false;
+    *out = str_of(s.ptr + a + 1, b - a - 1);
+    *at = b + 1;
+    return true;
+}
+
+/* decimal - the number that S begins with, behind a comma. */
+static bool decimal(ckpt_str s, uint64_t *out)
+{
+    size_t n = 0;
+    while (s.len && (s.ptr[0] == ',' || s.ptr[0] == ' '))
+        s = str_skip(s, 1);
+    while (n < s.len && s.ptr[n] >= '0' && s.ptr[n] <= '9')
+        n++;
+    return str_uint(str_of(s.ptr, n), out);
+}
+
+static bool parse_text(ckpt_str s, struct torch_pid *out)
+{
+    size_t at = 0;
+    ckpt_str tag, klass;
+    if (!str_starts(s, STR_LIT("('storage', <class '")) || !quoted(s, &at, &tag) || !quoted(s, &at, &klass) ||
+        !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) ||
+        !decimal(str_skip(s, at), &out->numel))
+        return false;
+    out->klass = str_last(klass, '.');
+    return true;
+}
+
+bool torch_pid_parse(const ckpt_value *v, struct torch_pid *out)
+{
+    ckpt_str text;
+    *out = (struct torch_pid){0};
+    if (v->type != CKPT_V_PERSID)
+        return false;
+    if (!(value_text(v->u.pid, &text) ? parse_text(text, out) : parse_tuple(v->u.pid, out)))
+        return false;
+    out->dtype = dtype_by_storage(out->klass);
+    return true;
+}
+
+bool torch_is_storage(const ckpt_value *v)
+{
+    ckpt_str tag;
+    if (value_calls(v, "torch.storage", "_load_from_bytes", 1))
+        return true;
+    if (v->type != CKPT_V_PERSID)
+        return false;
+    if (value_text(v->u.pid, &tag))
+        return str_starts(tag, STR_LIT("('storage'"));
+    return value_text(value_item(v->u.pid, 0), &tag) && str_is(tag, "storage");
+}
+
+/* enough - NUMEL elements of DTYPE must be in the storage that was found. */
+static ckpt_status enough(struct graph *g, const ckpt_value *v, const struct storage *s, ckpt_dtype dtype,
+                          uint64_t numel)
+{
+    uint64_t need = numel;
+    const struct dtype_info *d = dtype_info(dtype);
+    /* Packed quantised storages count bytes, not elements (QUInt4x2Storage). */
+    if (d->block_elems == 1 && !dtype_bytes(dtype, numel, &need))
+        return graph_fail(g, v, "storage \"%.*s\" of {%llu elements} does not fit {=64 bits}",
+                          STR_ARG(s->s.key), (unsigned long long)numel);
+    if (!s->src || need <= s->s.nbytes)
+        return CKPT_OK;
+    (void)fail(g->err, CKPT_ETRUNCATED, s->s.file_offset,
+               "storage \"%.*s\" holds {%llu bytes} of {=the %llu} that its %llu elements of %s need",
+               STR_ARG(s->s.key), (unsigned long long)s->s.nbytes, (unsigned long long)need,
+               (unsigned long long)numel, d->name);
+    fail_hint(g->err, "the file is damaged; torch before 2.10 reads foreign bytes here without a word");
+    return CKPT_ETRUNCATED;
+}
+
+/* Of a big-endian archive torch swaps typed storages by their class; for untyped
+ * ones only the tensor's dtype can tell (torch/rebuild.c). */
+static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                uint32_t *index)
+{
+    struct storage s = {0};
+    s.s.key = pid->key;
+    if (utf8_check(pid->location, false,
+                   NULL)) /* else it names no device, and could not be written as text */
+        s.s.location = pid->location;
+    s.s.file_offset = CKPT_NO_OFFSET;
+    s.dtype = pid->dtype;
+    s.numel = pid->numel;
+    s.pid = v;
+    ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
+    if (st != CKPT_OK)
+        fail_near(g->err, graph_at(g, v), str_of("", 0));
+    if (st == CKPT_OK)
+        st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
+    if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
+        st = table_lost(&g->f->table, &s, g->err, g->err);
+    if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
+        dtype_info(pid->dtype)->swap_bytes > 1)
+        s.swap = dtype_info(pid->dtype)->swap_bytes;
+    if (st != CKPT_OK) {
+        source_unref(s.src);
+        return st;
+    }
+    return file_storage_add(g->f, &s, index, g->err);
+}
+
+static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const struct torch_pid *pid,
+                                  uint32_t *index)
+{
+    ckpt_file *f = g->f;
+    CKPT_TRY(file_storage_find(f, pid->key, index, g->err));
+    if (*index != CKPT_NO_STORAGE)
+        return file_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
+    if (!g->st->find)
+        return graph_fail(g, v, "{storage \"%.*s\"} is none of {=those before}", STR_ARG(pid->key));
+    return find_storage(g, v, pid, index);
+}
+
+static ckpt_status read_from_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
+{
+    source *bytes = NULL;
+    char type[64];
+    struct storage s = {0};
+    CKPT_TRY(value_bytes(g, value_arg(v, 0), &bytes));
+    if (!bytes)
+        return graph_fail(g, v, "torch.storage._load_from_bytes is given {a %s}, it must be {=bytes}",
+                          ckpt_value_type_name(value_arg(v, 0), type, sizeof type));
+    ckpt_status st = torch_legacy_storage(g->f, bytes, &s, g->err);
+    source_unref(bytes);
+    CKPT_TRY(st);
+    s.s.key = arena_printf(g->f->a, "bytes@%llu", (unsigned long long)v->offset);
+    s.pid = v;
+    CKPT_TRY(table_storage(&g->f->table, &s, index, g->err));
+    return s.s.key.ptr && map_set_num(g->f->node_storages, map_ptr(v), *index) ? CKPT_OK
+                                                                               : fail_memory(g->err);
+}
+
+/* A storage that is a legacy stream inside a bytes object. */
+static ckpt_status storage_in_bytes(struct graph *g, const ckpt_value *v, uint32_t *index)
+{
+    ckpt_file *f = g->f;
+    if (!f->node_storages && !(f->node_storages = map_new(16)))
+        return fail_memory(g->err);
+    *index = map_get_num(f->node_storages, map_ptr(v));
+    return *index == MAP_NONE ? read_from_bytes(g, v, index) : CKPT_OK;
+}
+
+ckpt_status torch_storage(struct graph *g, const ckpt_value *v, uint32_t *index, ckpt_dtype *dtype,
+                          uint64_t *numel, uint64_t *view_offset)
+{
+    struct torch_pid pid;
+    char type[64];
+    *view_offset = 0;
+    if (value_calls(v, "torch.storage", "_load_from_bytes", 1)) {
+        CKPT_TRY(storage_in_bytes(g, v, index));
+        *dtype = (ckpt_dtype)g->f->table.storages[*index].dtype;
+        *numel = g->f->table.storages[*index].numel;
+        return CKPT_OK;
+    }
+    if (!torch_pid_parse(v, &pid))
+        return graph_fail(g, v, "{a %s} stands where {=('storage', class, key, location, numel)} must",
+                          ckpt_value_type_name(v, type, sizeof type));
+    if (pid.dtype == CKPT_DT_NONE)
+        return graph_fail(g, v, "storage {class \"%.*s\"} is none of {=torch's}", STR_ARG(pid.klass));
+    CKPT_TRY(torch_pid_keep(g->f->a, &pid, g->err));
+    CKPT_TRY(storage_by_key(g, v, &pid, index));
+    *dtype = pid.dtype;
+    *numel = pid.has_view ? pid.view_numel : pid.numel;
+    *view_offset = pid.view_offset;
+    if (pid.has_view && !range_within(pid.view_offset, pid.view_numel, pid.numel))
+        return graph_fail(g, v, "storage view {[%llu, +%llu)} of {=%llu elements}",
+                          (unsigned long long)pid.view_offset, (unsigned long long)pid.view_numel,
+                          (unsigned long long)pid.numel);
+    return CKPT_OK;
+}
+
+ckpt_status memory_storage(struct graph *g, ckpt_str bytes, ckpt_dtype dtype, uint64_t numel, uint32_t *index)
+{
+    struct storage s = {.s = {.nbytes = bytes.len, .file_offset = CKPT_NO_OFFSET},
+                        .src = source_mem(bytes.ptr, bytes.len, CKPT_NO_OFFSET),
+                        .dtype = dtype,
+                        .numel = numel};
+    return s.src ? table_storage(&g->f->table, &s, index, g->err) : fail_memory(g->err);
+}

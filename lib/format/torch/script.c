@@ -1,0 +1,427 @@
+/*
+ * script.c - TorchScript: what torch.jit.save writes, and its form for
+ * mobile (Lite Interpreter).
+ *
+ *   <top>/data.pkl              the module: objects of classes that the archive
+ *                               itself defines, NEWOBJ () BUILD {attribute: value}
+ *   <top>/data/<key>            storages
+ *   <top>/code/__torch__/….py   the classes; deflated when longer than 200 bytes
+ *   <top>/constants.pkl         tuple of what the code calls CONSTANTS.c0 …
+ *   <top>/constants/<n>         their storages
+ *   <top>/bytecode.pkl          mobile only
+ *
+ * Class __torch__.a.b.C is in code/__torch__/a/b.py as "class C(Module):", and
+ * says which attributes are parameters and buffers:
+ *   __parameters__ = ["weight", "bias", ]
+ *   __buffers__ = ["running_mean", ]          from 1.6 on
+ * state_dict() is, per module, the parameters, the buffers, then the submodules,
+ * each in the order of the attributes. Without __buffers__ every other tensor
+ * counts as one: torch.jit.load of a file of 1.4 leaves BatchNorm's statistics
+ * out, which the file has. Source: torch/csrc/jit/serialization/export_module.cpp,
+ * import.cpp, python_print.cpp.
+ *
+ * The code is read for these two lines, and never run.
+ */
+#include "format/torch/script.h"
+
+#include "format/torch/archive.h"
+
+#define MAX_CODE (16u << 20)
+
+/* What the code says of one class. */
+struct script_class {
+    bool known, module;
+    bool has_buffers;
+    ckpt_str parameters, buffers; /* what stands between the brackets */
+};
+
+struct script {
+    struct torch_archive *ta;
+    ckpt_file *f;
+    map *class_of; /* "module.name" -> classes */
+    struct script_class *classes;
+    size_t nclasses, cap_classes;
+    map *copy_of; /* tensor node -> copies */
+    ckpt_value **copies;
+    size_t ncopies, cap_copies;
+    ckpt_value *dict;
+    ckpt_error *err;
+};
+
+struct submodule {
+    const ckpt_value *object;
+    ckpt_str prefix;
+    uint32_t depth;
+};
+
+static bool any_below(const zip *z, ckpt_str top, const char *folder)
+{
+    for (size_t i = 0; i < z->n; i++)
+        if (str_starts(z->entries[i].name, top) &&
+            str_starts(str_skip(z->entries[i].name, top.len), str_c(folder)))
+            return true;
+    return false;
+}
+
+static bool has_entry(const zip *z, ckpt_str top, const char *name)
+{
+    for (size_t i = 0; i < z->n; i++)
+        if (str_starts(z->entries[i].name, top) && str_is(str_skip(z->entries[i].name, top.len), name))
+            return true;
+    return false;
+}
+
+/* A checkpoint may hold a record called constants.pkl, but no code. */
+static bool probe(const struct probe *p)
+{
+    ckpt_str top;
+    bool many;
+    if (!p->z)
+        return false;
+    if (script_json_top(p->z, &top))
+        return true;
+    return torch_archive_top(p->z, &top, &many) && !many && has_entry(p->z, top, "constants.pkl") &&
+           any_below(p->z, top, "code/");
+}
+
+/* ------------------------------------------------------------------- classes */
+
+/* code_of - the text of the file that defines classes of MODULE. */
+static ckpt_status code_of(struct script *s, ckpt_str module, ckpt_str *out)
+{
+    buf name;
+    buf_init(&name, 1u << 16);
+    buf_text(&name, "code/");
+    for (size_t i = 0; i < module.len; i++)
+        buf_byte(&name, module.ptr[i] == '.' ? '/' : (unsigned char)module.ptr[i]);
+    buf_text(&name, ".py");
+    buf_byte(&name, 0);
+    ckpt_status st = CKPT_OK;
+    *out = str_of(NULL, 0);
+    if (buf_ok(&name) && strlen((const char *)name.data) + 1 == name.len)
+        st = torch_archive_text(s->ta, (const char *)name.data, MAX_CODE, out, s->err);
+    buf_free(&name);
+    return st;
+}
+
+/* class_body - the lines of CODE from "class NAME" up to the next class. */
+static bool class_body(ckpt_str code, ckpt_str name, ckpt_str *body)
+{
+    for (size_t at = 0; (at = str_find(code, STR_LIT("class "), at)) != SIZE_MAX; at++) {
+        /* bounded: str_find found six bytes there */
+        ckpt_str rest = str_skip(code, at + 6);
+        if ((at && code.ptr[at - 1] != '\n') || !str_starts(rest, name) || rest.len == name.len ||
+            (rest.ptr[name.len] != '(' && rest.ptr[name.len] != ':'))
+            continue;
+        size_t end = str_find(rest, STR_LIT("\nclass "), 0);
+        *body = str_of(rest.ptr, end == SIZE_MAX ? rest.len : end);
+        return true;
+    }
+    return false;
+}
+
+/* list_of - what stands in the brackets of the line KEY = […]. */
+static bool list_of(ckpt_str body, ckpt_str key, ckpt_str *out)
+{
+    size_t at = str_find(body, key, 0);
+    if (at == SIZE_MAX)
+        return false;
+    /* bounded: str_find found the key there */
+    ckpt_str rest = str_skip(body, at + key.len);
+    size_t end = str_find(rest, STR_LIT("]"), 0), line = str_find(rest, STR_LIT("\n"), 0);
+    if (end == SIZE_MAX || end > line)
+        return false;
+    *out = str_of(rest.ptr, end);
+    return true;
+}
+
+/* list_has - is NAME one of "a", "b" in LIST? */
+static bool list_has(ckpt_str list, ckpt_str name)
+{
+    for (size_t at = 0; (at = str_find(list, STR_LIT("\""), at)) != SIZE_MAX;) {
+        /* bounded: at < len */
+        size_t end = str_find(list, STR_LIT("\""), at + 1);
+        if (end == SIZE_MAX)
+            return false;
+        /* bounded: at < end < len */
+        if (str_eq(str_of(list.ptr + at + 1, end - at - 1), name))
+            return true;
+        /* bounded: end < len */
+        at = end + 1;
+    }
+    return false;
+}
+
+static ckpt_status read_class(struct script *s, const ckpt_value *klass, struct script_class *c)
+{
+    ckpt_str code, body;
+    CKPT_TRY(code_of(s, value_module(klass), &code));
+    if (!code.ptr || !class_body(code, value_name(klass), &body))
+        return CKPT_OK;
+    c->known = true;
+    c->module = str_starts(str_skip(body, value_name(klass).len), STR_LIT("(Module)"));
+    (void)list_of(body, STR_LIT("__parameters__ = ["), &c->parameters);
+    c->has_buffers = list_of(body, STR_LIT("__buffers__ = ["), &c->buffers);
+    return CKPT_OK;
+}
+
+static ckpt_status class_of(struct script *s, const ckpt_value *klass, struct script_class *out)
+{
+    uint32_t old;
+    ckpt_str module = value_module(klass), own = value_name(klass);
+    ckpt_str name = arena_printf(s->f->a, "%.*s.%.*s", (int)module.len, module.ptr, (int)own.len, own.ptr);
+    if (!name.ptr)
+        return fail_memory(s->err);
+    uint32_t at = map_get(s->class_of, name);
+    if (at != MAP_NONE) {
+        *out = s->classes[at];
+        return CKPT_OK;
+    }
+    struct script_class *grown = arena_grow(s->f->a, s->classes, s->nclasses, &s->cap_classes,
+                                            s->nclasses + 1, sizeof *grown);
+    if (!grown || !map_put(s->class_of, name, (uint32_t)s->nclasses, &old))
+        return fail_memory(s->err);
+    s->classes = grown;
+    grown[s->nclasses] = (struct script_class){.module = true};
+    CKPT_TRY(read_class(s, klass, &grown[s->nclasses]));
+    *out = grown[s->nclasses++];
+    if (!out->known)
+        file_notice(s->f, "the archive does not define class %.*s; every tensor in it is listed",
+                    STR_ARG(name));
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------- state dict */
+
+static bool is_tensor(const ckpt_value *v)
+{
+    return value_calls(v, "torch._utils", "_rebuild_tensor_v2", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_tensor_v3", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_qtensor", 4) ||
+           value_calls(v, "torch._utils", "_rebuild_sparse_tensor", 2);
+}
+
+/* place_of - where in the file V was made. */
+static uint64_t place_of(const struct script *s, const ckpt_value *v)
+{
+    struct torch_storages st = torch_archive_storages(s->ta);
+    return st.stream ? source_pos(st.stream, v->offset) : CKPT_NO_OFFSET;
+}
+
+static bool is_object(const ckpt_value *v)
+{
+    return v->type == CKPT_V_CALL && str_starts(value_module(v->u.call.callable), STR_LIT("__torch__")) &&
+           value_state(v) && value_state(v)->type == CKPT_V_DICT;
+}
+
+/* make_detached - the tensor without requires_grad, as state_dict() gives it. */
+static ckpt_value *make_detached(struct script *s, ckpt_value *v)
+{
+    ckpt_value *items[9];
+    uint32_t n = value_nargs(v);
+    if (!value_calls(v, "torch._utils", "_rebuild_tensor_v2", 5) || n > 9)
+        return v;
+    for (uint32_t i = 0; i < n; i++)
+        items[i] = value_arg(v, i);
+    items[4] = value_new(s->f->a, CKPT_V_BOOL, items[4]->offset);
+    ckpt_value *args = items[4] ? value_tuple(s->f->a, n, items) : NULL;
+    ckpt_value *copy = args ? value_call(s->f->a, CALL_REDUCE, v->u.call.callable, args, v->offset) : NULL;
+    if (copy)
+        copy->flags |= VALUE_SHARED; /* one object may be several attributes */
+    return copy;
+}
+
+static ckpt_status detached(struct script *s, ckpt_value *v, ckpt_value **out)
+{
+    uint32_t i = map_get_num(s->copy_of, map_ptr(v));
+    if (i != MAP_NONE) {
+        *out = s->copies[i];
+        return CKPT_OK;
+    }
+    ckpt_value **grown = arena_grow(s->f->a, s->copies, s->ncopies, &s->cap_copies, s->ncopies + 1,
+                                    sizeof *grown);
+    *out = grown ? make_detached(s, v) : NULL;
+    if (!*out || !map_set_num(s->copy_of, map_ptr(v), (uint32_t)s->ncopies))
+        return fail_memory(s->err);
+    s->copies = grown;
+    grown[s->ncopies++] = *out;
+    return CKPT_OK;
+}
+
+static ckpt_status put(struct script *s, ckpt_str prefix, ckpt_str name, ckpt_value *v)
+{
+    arena *a = s->f->a;
+    ckpt_str full = arena_printf(a, "%.*s%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
+    ckpt_value *key = full.ptr ? value_str(a, full) : NULL, *plain;
+    CKPT_TRY(detached(s, v, &plain));
+    return key && value_put(a, s->dict, key, plain) ? CKPT_OK : fail_memory(s->err);
+}
+
+/* tensors_of - parameters, then buffers of one module. */
+static ckpt_status tensors_of(struct script *s, const struct submodule *m, const struct script_class *c)
+{
+    uint32_t n;
+    ckpt_str name;
+    const value_pair *pairs = value_pairs(value_state(m->object), &n);
+    for (int buffers = 0; buffers < 2; buffers++)
+        for (uint32_t i = 0; i < n; i++) {
+            if (!value_text(pairs[i].key, &name) || !is_tensor(pairs[i].val))
+                continue;
+            bool parameter = list_has(c->parameters, name);
+            bool buffer = !parameter && (!c->has_buffers || list_has(c->buffers, name));
+            if (buffers ? buffer : parameter)
+                CKPT_TRY(put(s, m->prefix, name, pairs[i].val));
+        }
+    return CKPT_OK;
+}
+
+/* push_submodules - onto the list, last first. */
+static ckpt_status push_submodules(struct script *s, struct submodule m, struct submodule **list, size_t *n,
+                                   size_t *cap)
+{
+    uint32_t count;
+    ckpt_str name;
+    const value_pair *pairs = value_pairs(value_state(m.object), &count);
+    if (m.depth >= s->f->limits.max_depth)
+        return fail(s->err, CKPT_ELIMIT, place_of(s, m.object), "modules nested {deeper} than {=%u}",
+                    m.depth);
+    for (uint32_t i = count; i-- > 0;) {
+        if (!is_object(pairs[i].val) || !value_text(pairs[i].key, &name))
+            continue;
+        if (*n >= s->f->limits.max_tensors || value_count(s->dict) >= s->f->limits.max_tensors)
+            return fail(s->err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%zu modules}", *n);
+        struct submodule *grown = arena_grow(s->f->a, *list, *n, cap, *n + 1, sizeof *grown);
+        ckpt_str prefix = grown ? arena_printf(s->f->a, "%.*s%.*s.", (int)m.prefix.len, m.prefix.ptr,
+                                               (int)name.len, name.ptr)
+                                : str_of(NULL, 0);
+        if (!prefix.ptr)
+            return fail_memory(s->err);
+        *list = grown;
+        grown[(*n)++] = (struct submodule){pairs[i].val, prefix, m.depth + 1};
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status state_dict(struct script *s, const ckpt_value *root)
+{
+    size_t n = 0, cap = 0;
+    struct submodule *list = arena_grow(s->f->a, NULL, 0, &cap, 1, sizeof *list);
+    s->dict = value_ordered_dict(s->f->a);
+    if (!list || !s->dict)
+        return fail_memory(s->err);
+    list[n++] = (struct submodule){root, str_of("", 0), 0};
+    while (n) {
+        struct script_class c = {.known = false};
+        struct submodule m = list[--n];
+        CKPT_TRY(class_of(s, m.object->u.call.callable, &c));
+        if (!c.module)
+            continue;
+        CKPT_TRY(tensors_of(s, &m, &c));
+        CKPT_TRY(push_submodules(s, m, &list, &n, &cap));
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ constants */
+
+static ckpt_status constant_leaf(struct script *s, uint32_t i, const ckpt_value *v)
+{
+    ckpt_path_elem *path = arena_array(s->f->a, 2, sizeof *path);
+    ckpt_str name = arena_printf(s->f->a, "c%u", i);
+    if (!path || !name.ptr)
+        return fail_memory(s->err);
+    path[0].str = STR_LIT("CONSTANTS");
+    path[1].str = name;
+    return file_leaf(s->f, path, 2, v, s->err);
+}
+
+/* constants - tensors of the code: freezing a module makes all its weights such,
+ * and they lose their names. state_dict() does not have them. */
+static ckpt_status constants(struct script *s)
+{
+    ckpt_value *root;
+    uint32_t tensors = 0;
+    int64_t at = torch_archive_find(s->ta, "constants.pkl");
+    if (at < 0)
+        return CKPT_OK;
+    CKPT_TRY(torch_archive_pickle(s->ta, (size_t)at, &root, s->err));
+    for (uint32_t i = 0; i < value_count(root) && value_item(root, i); i++)
+        if (is_tensor(value_item(root, i)) ||
+            value_calls(value_item(root, i), "torch.jit._pickle", "build_tensor_from_id", 1)) {
+            tensors++;
+            CKPT_TRY(constant_leaf(s, i, value_item(root, i)));
+        }
+    if (tensors && value_count(s->dict) == 0)
+        file_notice(
+            s->f,
+            "a frozen module: its weights are %u nameless constants of its code, and its state dict is empty",
+            tensors);
+    else if (tensors)
+        file_notice(s->f, "%u tensor%s in the code, outside of the state dict", tensors,
+                    tensors == 1 ? " is a constant" : "s are constants");
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------------ read */
+
+static ckpt_status not_module(const struct script *s, const ckpt_value *root)
+{
+    char type[64];
+    struct torch_storages st = torch_archive_storages(s->ta);
+    (void)fail(s->err, CKPT_EFORMAT, place_of(s, root),
+               "the root of a TorchScript archive must be {=a module}, this is {a %s}",
+               ckpt_value_type_name(root, type, sizeof type));
+    fail_near(s->err, st.packed_at, st.part);
+    return CKPT_EFORMAT;
+}
+
+static ckpt_status fill(struct script *s, const ckpt_value *root)
+{
+    ckpt_file *f = s->f;
+    if (!is_object(root))
+        return not_module(s, root);
+    CKPT_TRY(state_dict(s, root));
+    if (!file_replace(f, root, s->dict))
+        return fail_memory(s->err);
+    struct torch_storages st = torch_archive_storages(s->ta);
+    CKPT_TRY(torch_graph(f, s->dict, &st, s->err));
+    CKPT_TRY(constants(s));
+    torch_archive_account(s->ta);
+    f->resolve = NULL; /* of the objects only the state dict is ever written */
+    return CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    ckpt_str top;
+    bool many;
+    struct script s = {.f = f, .err = err};
+    f->executes_code = true;
+    f->torch_load = true;
+    f->torch_load_why = STR_LIT("a TorchScript archive holds code; torch.jit.load is what reads it");
+    if (script_json_top(f->probe->z, &top))
+        return script_json_read(f, top, err);
+    (void)torch_archive_top(f->probe->z, &top, &many);
+    CKPT_TRY(torch_archive_new(f, top, &s.ta, err));
+    CKPT_TRY(torch_archive_byteorder(s.ta, err));
+    f->producer = torch_archive_has(s.ta, "bytecode.pkl")
+                      ? STR_LIT("torch.jit, for mobile (Lite Interpreter)")
+                      : STR_LIT("torch.jit.save");
+    size_t pickle;
+    CKPT_TRY(torch_archive_need(s.ta, "data.pkl", &pickle, err));
+    CKPT_TRY(torch_archive_pickle(s.ta, pickle, &f->root, err));
+    s.class_of = map_new(16);
+    s.copy_of = map_new(64);
+    ckpt_status st = s.class_of && s.copy_of ? fill(&s, f->root) : fail_memory(err);
+    map_free(s.class_of);
+    map_free(s.copy_of);
+    return st;
+}
+
+const struct format format_torch_script = {
+    .name = "torchscript",
+    .title = "TorchScript",
+    .suffixes = NULL,
+    .probe = probe,
+    .read = read,
+};

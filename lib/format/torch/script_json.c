@@ -1,0 +1,361 @@
+/*
+ * script_json.c - TorchScript of torch 1.0 to 1.3.
+ *
+ *   <top>/model.json    {"mainModule": {"submodules": [{"name", "parameters":
+ *                       [{"name", "tensorId": "0", "isBuffer"}], "submodules"}]},
+ *                       "tensors": [{"dims": ["4"], "strides", "offset",
+ *                       "dataType": "FLOAT", "data": {"key": "tensors/0"}}]}
+ *   <top>/tensors/<n>   one storage each
+ *
+ * It is protobuf's JSON: 64-bit numbers are text and empty lists are left out,
+ * so a tensor without dims has no dimension. Source: torch 1.0,
+ * torch/csrc/jit/export.cpp and caffe2/proto/torch.proto.
+ */
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/torch/script.h"
+#include "format/torch/tensors.h"
+
+struct parameter {
+    ckpt_str name;
+    uint64_t tensor;
+    uint32_t next; /* of the same module; MAP_NONE: last */
+};
+
+struct module {
+    ckpt_str prefix; /* "fc." */
+    uint32_t parent;
+    uint32_t first, last; /* parameters */
+};
+
+struct tensor {
+    ckpt_tensor t;
+    uint32_t ndim, nstride;
+    ckpt_str record;
+};
+
+struct model {
+    struct torch_archive *ta;
+    size_t at; /* entry of model.json */
+    arena *a;
+    json_scan j;
+    struct module *modules; /* each before its submodules */
+    struct parameter *parameters;
+    struct tensor *tensors;
+    size_t nmodules, nparameters, ntensors, cap_modules, cap_parameters, cap_tensors;
+    ckpt_error *err;
+};
+
+bool script_json_top(const zip *z, ckpt_str *top)
+{
+    for (size_t i = 0; i < z->n; i++) {
+        ckpt_str name = z->entries[i].name;
+        const ckpt_str model = STR_LIT("/model.json");
+        if (!str_ends(name, model) || str_find(name, STR_LIT("/"), 0) != name.len - model.len)
+            continue;
+        *top = str_of(name.ptr, name.len - model.len + 1); /* bounded: it ends so */
+        for (size_t k = 0; k < z->n; k++)
+            if (str_starts(z->entries[k].name, *top) &&
+                str_starts(str_skip(z->entries[k].name, top->len), STR_LIT("tensors/")))
+                return true;
+    }
+    return false;
+}
+
+/* told - ST, unless it is a fault of a file that is being checked: then it is told, and reading goes on. */
+static ckpt_status told(struct model *m, ckpt_status st)
+{
+    if (m->ta->f->check && check_is_fault(st))
+        torch_archive_in(m->ta, m->at, m->err);
+    return file_fault(m->ta->f, st, m->err);
+}
+
+static ckpt_status skip(struct model *m)
+{
+    return json_skip(&m->j, json_next(&m->j)) ? CKPT_OK : m->err->status;
+}
+
+/* opened - the next event must be E. */
+static ckpt_status opened(struct model *m, enum json_event e, const char *what, const char *must)
+{
+    enum json_event got = json_next(&m->j);
+    return got == e ? CKPT_OK : json_unexpected(&m->j, got, what, must);
+}
+
+/* ------------------------------------------------------------------ modules */
+
+static ckpt_status add_module(struct model *m, uint32_t parent, uint32_t *out)
+{
+    struct module *grown = arena_grow(m->a, m->modules, m->nmodules, &m->cap_modules, m->nmodules + 1,
+                                      sizeof *grown);
+    if (!grown)
+        return fail_memory(m->err);
+    m->modules = grown;
+    grown[m->nmodules] = (struct module){
+        .prefix = {"", 0}, .parent = parent, .first = MAP_NONE, .last = MAP_NONE};
+    *out = (uint32_t)m->nmodules++;
+    return CKPT_OK;
+}
+
+static ckpt_status add_parameter(struct model *m, uint32_t module, const struct parameter *p)
+{
+    struct parameter *grown = arena_grow(m->a, m->parameters, m->nparameters, &m->cap_parameters,
+                                         m->nparameters + 1, sizeof *grown);
+    uint32_t at = (uint32_t)m->nparameters;
+    if (!grown)
+        return fail_memory(m->err);
+    m->parameters = grown;
+    grown[m->nparameters++] = *p;
+    struct module *to = &m->modules[module];
+    if (to->last == MAP_NONE)
+        to->first = at;
+    else
+        grown[to->last].next = at;
+    to->last = at;
+    return CKPT_OK;
+}
+
+static ckpt_status read_parameter(struct model *m, uint32_t module)
+{
+    enum json_event e;
+    struct parameter p = {.name = {"", 0}, .tensor = 0, .next = MAP_NONE};
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        ckpt_str key = m->j.str;
+        e = json_next(&m->j);
+        if (str_is(key, "name") && e == JSON_STRING)
+            p.name = m->j.str;
+        else if (str_is(key, "tensorId")) {
+            if (!tensors_int(&m->j, e, &p.tensor))
+                return json_unexpected(&m->j, e, "tensorId", "a number >= 0");
+        } else if (!json_skip(&m->j, e))
+            return m->err->status;
+    }
+    return e == JSON_OBJECT_END ? add_parameter(m, module, &p) : m->err->status;
+}
+
+static ckpt_status read_parameters(struct model *m, uint32_t module)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_ARRAY, "parameters", "an array"));
+    while ((e = json_next(&m->j)) == JSON_OBJECT)
+        CKPT_TRY(read_parameter(m, module));
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a parameter", "an object");
+}
+
+/* name_module - the prefix of what is in it; the main module has none. A name
+ * comes behind the submodules that it names, so prefixes are joined later. */
+static ckpt_status module_key(struct model *m, uint32_t module)
+{
+    ckpt_str key = m->j.str;
+    if (str_is(key, "parameters"))
+        return read_parameters(m, module);
+    if (str_is(key, "submodules"))
+        return opened(m, JSON_ARRAY, "submodules", "an array");
+    if (!str_is(key, "name"))
+        return skip(m);
+    CKPT_TRY(opened(m, JSON_STRING, "the name of a module", "a text"));
+    m->modules[module].prefix = m->j.str;
+    return CKPT_OK;
+}
+
+/* read_modules - mainModule and all below it, without recursion: an object
+ * begins a module, lists are only submodules'. */
+static ckpt_status read_modules(struct model *m)
+{
+    uint32_t at;
+    CKPT_TRY(opened(m, JSON_OBJECT, "mainModule", "an object"));
+    CKPT_TRY(add_module(m, MAP_NONE, &at));
+    for (;;) {
+        enum json_event e = json_next(&m->j);
+        if (e == JSON_KEY)
+            CKPT_TRY(module_key(m, at));
+        else if (e == JSON_OBJECT)
+            CKPT_TRY(add_module(m, at, &at));
+        else if (e == JSON_OBJECT_END && m->modules[at].parent == MAP_NONE)
+            return CKPT_OK;
+        else if (e == JSON_OBJECT_END)
+            at = m->modules[at].parent;
+        else if (e != JSON_ARRAY_END)
+            return json_unexpected(&m->j, e, "a submodule", "an object");
+    }
+}
+
+static ckpt_status join_prefixes(struct model *m)
+{
+    for (size_t i = 0; i < m->nmodules; i++) {
+        struct module *mod = &m->modules[i];
+        ckpt_str above = mod->parent == MAP_NONE ? str_of("", 0) : m->modules[mod->parent].prefix;
+        mod->prefix = mod->parent == MAP_NONE ? above
+                                              : arena_printf(m->a, "%.*s%.*s.", (int)above.len, above.ptr,
+                                                             (int)mod->prefix.len, mod->prefix.ptr);
+        if (!mod->prefix.ptr)
+            return fail_memory(m->err);
+    }
+    return CKPT_OK;
+}
+
+/* ------------------------------------------------------------------ tensors */
+
+static ckpt_dtype dtype_of(ckpt_str name)
+{
+    static const struct {
+        const char *name;
+        ckpt_dtype dtype;
+    } types[] = {{"FLOAT", CKPT_DT_F32}, {"DOUBLE", CKPT_DT_F64},   {"FLOAT16", CKPT_DT_F16},
+                 {"INT64", CKPT_DT_I64}, {"INT32", CKPT_DT_I32},    {"INT16", CKPT_DT_I16},
+                 {"INT8", CKPT_DT_I8},   {"UINT8", CKPT_DT_U8},     {"BYTE", CKPT_DT_U8},
+                 {"BOOL", CKPT_DT_BOOL}, {"BFLOAT16", CKPT_DT_BF16}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (str_is(name, types[i].name))
+            return types[i].dtype;
+    return CKPT_DT_NONE;
+}
+
+static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **out)
+{
+    enum json_event e;
+    uint64_t *list = NULL, k;
+    size_t cap = 0;
+    *n = 0;
+    CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides", "arrays"));
+    while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
+        if (!tensors_int(&m->j, e, &k))
+            return json_unexpected(&m->j, e, "dims and strides", "numbers >= 0");
+        list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
+        if (!list)
+            return fail_memory(m->err);
+        list[(*n)++] = k;
+    }
+    *out = list;
+    return CKPT_OK;
+}
+
+static ckpt_status read_record(struct model *m, ckpt_str *out)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_OBJECT, "data", "an object"));
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        bool key = str_is(m->j.str, "key");
+        e = json_next(&m->j);
+        if (key && e == JSON_STRING)
+            *out = m->j.str;
+        else if (!json_skip(&m->j, e))
+            return m->err->status;
+    }
+    return e == JSON_OBJECT_END ? CKPT_OK : m->err->status;
+}
+
+static ckpt_status tensor_key(struct model *m, struct tensor *x)
+{
+    ckpt_str key = m->j.str;
+    if (str_is(key, "dims"))
+        return read_numbers(m, &x->ndim, &x->t.shape);
+    if (str_is(key, "strides"))
+        return read_numbers(m, &x->nstride, &x->t.stride);
+    if (str_is(key, "data"))
+        return read_record(m, &x->record);
+    enum json_event e = json_next(&m->j);
+    if (str_is(key, "offset"))
+        return tensors_int(&m->j, e, &x->t.storage_offset)
+                   ? CKPT_OK
+                   : json_unexpected(&m->j, e, "offset", "a number >= 0");
+    if (str_is(key, "dataType") && e == JSON_STRING)
+        x->t.dtype = (uint16_t)dtype_of(m->j.str);
+    else if (str_is(key, "device") && e == JSON_STRING)
+        x->t.location = m->j.str;
+    else if (!json_skip(&m->j, e))
+        return m->err->status;
+    return CKPT_OK;
+}
+
+static ckpt_status read_tensor(struct model *m)
+{
+    enum json_event e;
+    static const uint64_t none[1];
+    struct tensor x = {.t = {.shape = none}, .record = {NULL, 0}};
+    while ((e = json_next(&m->j)) == JSON_KEY)
+        CKPT_TRY(tensor_key(m, &x));
+    if (e != JSON_OBJECT_END)
+        return m->err->status;
+    if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
+        CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu {lacks} {=its data, its type or some of its strides}",
+                                   m->ntensors)));
+        (void)json_forgive(&m->j); /* the text is whole */
+        x.record.ptr = NULL;       /* the others keep their numbers */
+    }
+    if (!x.nstride)
+        x.t.stride = NULL;
+    x.t.ndim = x.ndim;
+    struct tensor *grown = arena_grow(m->a, m->tensors, m->ntensors, &m->cap_tensors, m->ntensors + 1,
+                                      sizeof *grown);
+    if (!grown)
+        return fail_memory(m->err);
+    m->tensors = grown;
+    grown[m->ntensors++] = x;
+    return CKPT_OK;
+}
+
+static ckpt_status read_tensors(struct model *m)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_ARRAY, "tensors", "an array"));
+    while ((e = json_next(&m->j)) == JSON_OBJECT)
+        CKPT_TRY(read_tensor(m));
+    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&m->j, e, "a tensor", "an object");
+}
+
+/* -------------------------------------------------------------------- model */
+
+static ckpt_status read_model(struct model *m)
+{
+    enum json_event e;
+    CKPT_TRY(opened(m, JSON_OBJECT, "the text", "an object"));
+    while ((e = json_next(&m->j)) == JSON_KEY) {
+        if (str_is(m->j.str, "mainModule") && !m->nmodules)
+            CKPT_TRY(read_modules(m));
+        else if (str_is(m->j.str, "tensors") && !m->ntensors)
+            CKPT_TRY(read_tensors(m));
+        else
+            CKPT_TRY(skip(m));
+    }
+    return e == JSON_OBJECT_END && json_next(&m->j) == JSON_END ? join_prefixes(m) : m->err->status;
+}
+
+static ckpt_status put(struct model *m, const struct module *mod, const struct parameter *p)
+{
+    ckpt_str name = arena_printf(m->a, "%.*s%.*s", (int)mod->prefix.len, mod->prefix.ptr, (int)p->name.len,
+                                 p->name.ptr);
+    if (p->tensor >= m->ntensors)
+        return fail(m->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "\"%.*s\" is {tensor %llu} of {=%zu}",
+                    STR_ARG(p->name), (unsigned long long)p->tensor, m->ntensors);
+    const struct tensor *t = &m->tensors[p->tensor];
+    if (!t->record.ptr) /* told */
+        return CKPT_OK;
+    ckpt_str record = arena_str(m->a, t->record);
+    if (!name.ptr || !record.ptr)
+        return fail_memory(m->err);
+    return tensors_put(m->ta, m->ta->f->root, NULL, NULL, 0, name, record.ptr, &t->t, m->err);
+}
+
+ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
+{
+    struct model m = {.a = f->a, .err = err};
+    ckpt_str text;
+    CKPT_TRY(torch_archive_new(f, top, &m.ta, err));
+    CKPT_TRY(torch_archive_need(m.ta, "model.json", &m.at, err));
+    file_budget(f, m.ta->z->entries[m.at].usize);
+    CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
+    f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
+    f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
+    f->root = value_ordered_dict(f->a);
+    if (!f->root)
+        return fail_memory(err);
+    json_init(&m.j, text, torch_archive_base(m.ta, m.at), f->a, m.err);
+    ckpt_status st = read_model(&m);
+    for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
+        for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
+            st = told(&m, put(&m, &m.modules[i], &m.parameters[k]));
+    if (st != CKPT_OK)
+        torch_archive_in(m.ta, m.at, err);
+    return st;
+}

@@ -1,0 +1,463 @@
+/*
+ * tar.c - the tar archives of torch 0.1.1 to 0.1.9. Members, in any order:
+ *
+ *   storages  pickle n; n x { pickle (key, location, class); i64 elements; bytes };
+ *             pickle [(view key, root key, offset, elements), …]
+ *   tensors   pickle n; n x { pickle (key, storage key, class); i32 ndim; 4 unused
+ *             bytes; i64 size[ndim]; i64 stride[ndim]; i64 storage offset }
+ *   pickle    the object; a persistent id is the key of a tensor or storage, an
+ *             int or its decimal text
+ *   sys_info  ignored
+ *
+ * Everything little-endian. Of a file that is cut or damaged the storages up to there are whole; there
+ * are no checksums. Source: torch/serialization.py, legacy_load inside
+ * _legacy_load.
+ */
+#include <stdio.h>
+
+#include "base/checked.h"
+#include "base/cursor.h"
+#include "codec/pickle_read.h"
+#include "codec/tar.h"
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/torch/graph.h"
+#include "io/reader.h"
+
+struct tar_object {
+    bool tensor;
+    uint32_t storage; /* index in the table */
+    uint64_t offset;  /* elements */
+    uint64_t numel;   /* of a storage or view */
+    struct row row;   /* of a tensor */
+};
+
+struct tar_file {
+    ckpt_file *f;
+    map *keys; /* number -> index into objects */
+    struct tar_object *objects;
+    size_t n, cap;
+    bool lost; /* of a file that is being checked or salvaged: not all of it was understood … */
+    bool no_memory; /* while rows were made */
+    bool has_gone;
+    uint32_t gone; /* salvage: the storage that stands for tensors without a description */
+    ckpt_error *err;
+};
+
+/* told - ST, unless it is a fault of a file that is being checked or salvaged: then it is told, or names
+ * what is lost, and reading goes on. */
+static ckpt_status told(struct tar_file *t, ckpt_status st)
+{
+    t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
+    return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_fault(t->f, st, t->err);
+}
+
+static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
+{
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str m = list[i].name;
+        if (str_starts(m, STR_LIT("./")))
+            m = str_skip(m, 2);
+        if (str_is(m, name) && (list[i].type == '0' || list[i].type == 0))
+            return &list[i];
+    }
+    return NULL;
+}
+
+static bool probe(const struct probe *p)
+{
+    struct tar_entry *list;
+    size_t n;
+    if (p->directory || p->nhead < 512 || memcmp(p->head + 257, "ustar", 5) != 0)
+        return false;
+    arena *a = arena_new(UINT64_C(1) << 26);
+    ckpt_status st = !a           ? CKPT_ENOMEM
+                     : p->salvage ? tar_salvage(p->src, a, &list, &n, NULL)
+                                  : tar_list(p->src, a, &list, &n, NULL);
+    bool mine = st == CKPT_OK && member(list, n, "pickle") &&
+                (p->salvage || (member(list, n, "storages") && member(list, n, "tensors")));
+    arena_free(a);
+    return mine;
+}
+
+static bool key_number(const ckpt_value *v, int64_t *out)
+{
+    ckpt_str s;
+    uint64_t n;
+    if (value_integer(v, out))
+        return true;
+    if (!value_text(v, &s) || !str_uint(s, &n) || n > INT64_MAX)
+        return false;
+    *out = (int64_t)n;
+    return true;
+}
+
+static ckpt_status add(struct tar_file *t, int64_t key, const struct tar_object *o)
+{
+    uint32_t old;
+    struct tar_object *grown = arena_grow(t->f->a, t->objects, t->n, &t->cap, t->n + 1, sizeof *grown);
+    if (!grown)
+        return fail_memory(t->err);
+    t->objects = grown;
+    if (!map_put_num(t->keys, (uint64_t)key, (uint32_t)t->n, &old))
+        return fail_memory(t->err);
+    if (old != MAP_NONE)
+        return fail(t->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "key %lld comes {twice}, {=once} is allowed",
+                    (long long)key);
+    grown[t->n++] = *o;
+    return CKPT_OK;
+}
+
+static struct tar_object *lookup(struct tar_file *t, const ckpt_value *key)
+{
+    int64_t k;
+    uint32_t i = key_number(key, &k) ? map_get_num(t->keys, (uint64_t)k) : MAP_NONE;
+    return i == MAP_NONE ? NULL : &t->objects[i];
+}
+
+static ckpt_status next_pickle(struct tar_file *t, source *s, uint64_t *pos, ckpt_value **out)
+{
+    return pickle_read(t->f->a, s, *pos, s->size, NULL, out, pos, t->err);
+}
+
+/* no_such - V is not what an entry MUST be: THESE. */
+static ckpt_status no_such(struct tar_file *t, source *s, const ckpt_value *v, const char *must,
+                           const char *these)
+{
+    char text[200];
+    (void)ckpt_value_text(v, 8, text, sizeof text);
+    return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset), "%s {=%s}, found {%s}", must, these, text);
+}
+
+/* The count that a member begins with. */
+static ckpt_status read_count(struct tar_file *t, source *s, uint64_t *pos, uint64_t *n)
+{
+    ckpt_value *v;
+    int64_t i;
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    if (!value_integer(v, &i) || i < 0 || (uint64_t)i > s->size)
+        return no_such(t, s, v, "a member must begin with", "how many entries it has");
+    *n = (uint64_t)i;
+    return CKPT_OK;
+}
+
+/* lost_storage - KEY is S, of which the error at hand says why it is lost, and stays an error. */
+static ckpt_status lost_storage(struct tar_file *t, int64_t key, struct storage *s)
+{
+    struct tar_object o = {.numel = s->numel};
+    ckpt_status st = t->err->status;
+    if (!t->f->salvage)
+        return st;
+    ckpt_error why = *t->err;
+    s->off = 0;
+    s->s.file_offset = CKPT_NO_OFFSET;
+    s->s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    CKPT_TRY(table_lost(&t->f->table, s, &why, t->err));
+    CKPT_TRY(table_storage(&t->f->table, s, &o.storage, t->err));
+    CKPT_TRY(add(t, key, &o));
+    *t->err = why;
+    return st;
+}
+
+static ckpt_status read_storage(struct tar_file *t, source *s, uint64_t *pos)
+{
+    ckpt_value *v;
+    int64_t key;
+    unsigned char count[8];
+    struct storage st = {0};
+    struct tar_object o = {0};
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    if (!key_number(value_item(v, 0), &key) ||
+        (st.dtype = dtype_by_storage(value_name(value_item(v, 2)))) == CKPT_DT_NONE)
+        return no_such(t, s, v, "a storage must be", "(key, location, class)");
+    if (!value_text(value_item(v, 1), &st.s.location))
+        st.s.location = str_of("", 0);
+    CKPT_TRY(source_read(s, *pos, count, sizeof count, t->err));
+    *pos += sizeof count; /* bounded: just read */
+    st.numel = load_u64le(count);
+    st.off = *pos;
+    if (!dtype_bytes((ckpt_dtype)st.dtype, st.numel, &st.s.nbytes) ||
+        !range_within(*pos, st.s.nbytes, s->size)) {
+        (void)fail(t->err, CKPT_ETRUNCATED, source_pos(s, *pos),
+                   "storage %lld needs {=%llu elements}, the member has {%llu bytes} left", (long long)key,
+                   (unsigned long long)st.numel, (unsigned long long)(s->size - *pos));
+        return lost_storage(t, key, &st);
+    }
+    *pos += st.s.nbytes; /* bounded: range_within */
+    st.src = source_ref(s);
+    st.s.file_offset = source_pos(s, st.off);
+    st.s.key = arena_printf(t->f->a, "%lld", (long long)key);
+    o.numel = st.numel;
+    CKPT_TRY(table_storage(&t->f->table, &st, &o.storage, t->err));
+    return add(t, key, &o);
+}
+
+/* (view key, root key, offset, elements) */
+static ckpt_status read_storage_view(struct tar_file *t, source *s, const ckpt_value *v)
+{
+    int64_t key, offset, numel;
+    const struct tar_object *root = lookup(t, value_item(v, 1));
+    if (!root && t->lost)
+        return CKPT_OK;
+    if (!key_number(value_item(v, 0), &key) || !root || !key_number(value_item(v, 2), &offset) ||
+        !key_number(value_item(v, 3), &numel) || offset < 0 || numel < 0 ||
+        !range_within((uint64_t)offset, (uint64_t)numel, root->numel))
+        return no_such(t, s, v, "a storage view must be", "(key, root, offset, elements) inside its root");
+    struct tar_object o = {.storage = root->storage, .numel = (uint64_t)numel};
+    o.offset = root->offset + (uint64_t)offset; /* bounded: each view is within its root */
+    return add(t, key, &o);
+}
+
+static ckpt_status read_storages(struct tar_file *t, source *s)
+{
+    uint64_t pos = 0, n;
+    ckpt_value *views;
+    CKPT_TRY(read_count(t, s, &pos, &n));
+    for (uint64_t i = 0; i < n; i++)
+        CKPT_TRY(read_storage(t, s, &pos));
+    CKPT_TRY(next_pickle(t, s, &pos, &views));
+    for (uint32_t i = 0; i < value_count(views); i++)
+        CKPT_TRY(told(t, read_storage_view(t, s, value_item(views, i))));
+    return CKPT_OK;
+}
+
+/* N signed 64-bit numbers >= 0 from R into the arena. */
+static ckpt_status read_dims(struct tar_file *t, reader *r, uint32_t n, const uint64_t **out)
+{
+    if (r->status == CKPT_OK && n > reader_left(r) / 8)
+        return fail(t->err, CKPT_ETRUNCATED, source_pos(r->src, r->pos), "{=%u sizes} in {%llu bytes}", n,
+                    (unsigned long long)reader_left(r));
+    uint64_t *d = arena_array(t->f->a, n, sizeof *d);
+    if (!d)
+        return fail_memory(t->err);
+    for (uint32_t i = 0; i < n; i++) {
+        d[i] = reader_u64(r);
+        if (d[i] > INT64_MAX)
+            return fail(t->err, CKPT_EFORMAT, source_pos(r->src, r->pos - 8), /* bounded: just read */
+                        "a size or stride must be {=>= 0}, found {%lld}", (long long)d[i]);
+    }
+    *out = d;
+    return r->status;
+}
+
+static ckpt_status read_geometry(struct tar_file *t, source *s, uint64_t *pos, struct tar_object *o)
+{
+    reader r;
+    ckpt_tensor *v = &o->row.t;
+    CKPT_TRY(reader_init(&r, s, *pos, s->size, t->err));
+    v->ndim = reader_u32(&r);
+    (void)reader_u32(&r);
+    ckpt_status st = read_dims(t, &r, v->ndim, &v->shape);
+    if (st == CKPT_OK)
+        st = read_dims(t, &r, v->ndim, &v->stride);
+    uint64_t offset = st == CKPT_OK ? reader_u64(&r) : 0; /* the first error is the one to tell */
+    if (st == CKPT_OK && r.status == CKPT_OK && !checked_add(o->offset, offset, &v->storage_offset))
+        st = fail(t->err, CKPT_EFORMAT, source_pos(s, *pos), "storage offset {beyond} {=2^64}");
+    if (st == CKPT_OK)
+        st = r.status;
+    *pos = r.pos;
+    reader_free(&r);
+    return st;
+}
+
+/* missing_storage - the storage that tensor V needs, whose key nothing before it has. */
+static ckpt_status missing_storage(struct tar_file *t, const ckpt_value *v)
+{
+    char name[64];
+    int64_t key;
+    struct storage s = {0};
+    ckpt_str klass = value_name(value_item(v, 2));
+    size_t n = str_find(klass, STR_LIT("Tensor"), 0);
+    if (!key_number(value_item(v, 1), &key) || n > 32)
+        return CKPT_OK;
+    (void)snprintf(name, sizeof name, "%.*sStorage", (int)n, klass.ptr);
+    s.dtype = dtype_by_storage(str_c(name));
+    if (s.dtype == CKPT_DT_NONE)
+        return CKPT_OK;
+    (void)fail(t->err, CKPT_ETRUNCATED, CKPT_NO_OFFSET, "{storage %lld} is not in {=the archive}",
+               (long long)key);
+    ckpt_status st = lost_storage(t, key, &s);
+    return st == CKPT_ETRUNCATED ? CKPT_OK : st;
+}
+
+static ckpt_status read_tensor(struct tar_file *t, source *s, uint64_t *pos)
+{
+    ckpt_value *v;
+    int64_t key;
+    CKPT_TRY(next_pickle(t, s, pos, &v));
+    if (t->lost && t->f->salvage && !lookup(t, value_item(v, 1)))
+        CKPT_TRY(missing_storage(t, v));
+    const struct tar_object *of = lookup(t, value_item(v, 1));
+    bool known = key_number(value_item(v, 0), &key) && of && !of->tensor;
+    struct tar_object o = {.tensor = true};
+    if (known) {
+        o.storage = of->storage;
+        o.offset = of->offset;
+    }
+    CKPT_TRY(read_geometry(t, s, pos, &o));
+    if (!known && !of && t->lost)
+        return CKPT_OK;
+    if (!known) /* what follows it can be read all the same */
+        return told(t, no_such(t, s, v, "a tensor must be", "(key, storage key, class)"));
+    o.row.t.storage = o.storage;
+    o.row.t.part_of = CKPT_NO_TENSOR;
+    o.row.t.dtype = (uint16_t)t->f->table.storages[o.storage].dtype;
+    o.row.t.location = t->f->table.storages[o.storage].s.location;
+    o.row.t.has_shape = true;
+    o.row.t.has_data = t->f->table.storages[o.storage].src != NULL;
+    return add(t, key, &o);
+}
+
+static ckpt_status read_tensors(struct tar_file *t, source *s)
+{
+    uint64_t pos = 0, n;
+    CKPT_TRY(read_count(t, s, &pos, &n));
+    for (uint64_t i = 0; i < n; i++)
+        CKPT_TRY(read_tensor(t, s, &pos));
+    return CKPT_OK;
+}
+
+/* gone - *INDEX is a new storage that is lost because of WHY. */
+static void gone(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
+{
+    struct storage_more *more = ARENA_NEW(t->f->a, struct storage_more);
+    struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+    *index = CKPT_NO_STORAGE;
+    if (more)
+        *more = (struct storage_more){.lost = why, .lost_at = at};
+    t->no_memory |= !more || table_storage(&t->f->table, &none, index, t->err) != CKPT_OK;
+}
+
+/* unknown - ROW is a tensor or storage that is lost, description and all. */
+static bool unknown(struct tar_file *t, const ckpt_value *v, struct row *row)
+{
+    int64_t key;
+    if (!t->f->salvage || !t->lost || !key_number(v, &key))
+        return false;
+    if (!t->has_gone)
+        gone(t, "its description is not in the archive", CKPT_NO_OFFSET, &t->gone);
+    t->has_gone = true;
+    row->t.kind = CKPT_UNINITIALIZED;
+    row->t.storage = t->gone;
+    return true;
+}
+
+/* too_short - salvage: ROW reaches beyond its storage, one of whose sizes is damaged: it is lost. */
+static void too_short(struct tar_file *t, struct row *row)
+{
+    uint64_t end, need;
+    const struct storage *s = &t->f->table.storages[row->t.storage];
+    if (!t->f->salvage || !row->t.has_data ||
+        (row_end(&row->t, &end) && dtype_bytes((ckpt_dtype)row->t.dtype, end, &need) && need <= s->s.nbytes))
+        return;
+    gone(t, "it reaches beyond the end of its storage", s->s.file_offset, &row->t.storage);
+    row->t.has_data = false;
+}
+
+static bool object(void *user, const ckpt_value *v, struct row *row)
+{
+    struct tar_file *t = user;
+    const struct tar_object *o = lookup(t, v);
+    if (!o)
+        return unknown(t, v, row);
+    const ckpt_value *node = row->t.value;
+    if (o->tensor) {
+        *row = o->row;
+        too_short(t, row);
+    } else {
+        row->t.kind = CKPT_STORAGE;
+        row->t.dtype = (uint16_t)t->f->table.storages[o->storage].dtype;
+        row->t.ndim = 1;
+        row->t.shape = &o->numel; /* which lives in the arena */
+        row->t.has_shape = true;
+        row->t.has_data = t->f->table.storages[o->storage].src != NULL;
+        row->t.storage = o->storage;
+        row->t.storage_offset = o->offset;
+    }
+    row->t.value = node;
+    return true;
+}
+
+static ckpt_status no_storage(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err)
+{
+    (void)user;
+    (void)s;
+    return fail(err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                "tar archive with a persistent id {of a later format (\"%.*s\")}; {=a number} belongs there",
+                STR_ARG(pid->key));
+}
+
+static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, const char *name,
+                               ckpt_status (*go)(struct tar_file *, source *))
+{
+    source *s = NULL;
+    if (!e)
+        return fail(t->err, CKPT_EFORMAT, 0, "tar archive {without} a member {=\"%s\"}", name);
+    CKPT_TRY(source_slice(t->f->src, e->data, e->size, &s, t->err));
+    ckpt_status st = go(t, s);
+    if (st != CKPT_OK) {
+        fail_where(t->err, "%s", name);
+        fail_near(t->err, e->data, str_of("", 0));
+    }
+    source_unref(s);
+    return st;
+}
+
+/* all_known - every number that the object has for a persistent id is a key of a storage or a tensor. */
+static ckpt_status all_known(struct tar_file *t, const struct pickle_facts *facts, source *s)
+{
+    for (size_t i = 0; i < facts->npersids; i++) {
+        int64_t key;
+        const ckpt_value *v = facts->persids[i];
+        if (key_number(v->u.pid, &key) && !lookup(t, v->u.pid))
+            return fail(t->err, CKPT_EFORMAT, source_pos(s, v->offset),
+                        "persistent id {%lld}, which must be {=the key of a storage or tensor}",
+                        (long long)key);
+    }
+    return CKPT_OK;
+}
+
+static ckpt_status read_object(struct tar_file *t, source *s)
+{
+    uint64_t next;
+    struct pickle_facts *facts = file_pickle(t->f, STR_LIT("pickle"));
+    struct torch_storages st = {
+        .user = t, .find = no_storage, .object = object, .stream = s, .part = STR_LIT("pickle")};
+    if (!facts)
+        return fail_memory(t->err);
+    CKPT_TRY(pickle_read(t->f->a, s, 0, s->size, facts, &t->f->root, &next, t->err));
+    if (!t->lost) /* else it names what is lost */
+        CKPT_TRY(all_known(t, facts, s));
+    CKPT_TRY(torch_graph(t->f, t->f->root, &st, t->err));
+    return t->no_memory ? fail_memory(t->err) : CKPT_OK;
+}
+
+static ckpt_status read(ckpt_file *f, ckpt_error *err)
+{
+    struct tar_entry *list;
+    size_t n;
+    struct tar_file t = {.f = f, .err = err, .keys = map_new(64)};
+    ckpt_status st = !t.keys      ? fail_memory(err)
+                     : f->salvage ? tar_salvage(f->src, f->a, &list, &n, err)
+                                  : tar_list(f->src, f->a, &list, &n, err);
+    file_budget(f, f->src->size);
+    if (st == CKPT_OK)
+        st = told(&t, with_member(&t, member(list, n, "storages"), "storages", read_storages));
+    if (st == CKPT_OK)
+        st = told(&t, with_member(&t, member(list, n, "tensors"), "tensors", read_tensors));
+    if (st == CKPT_OK)
+        st = with_member(&t, member(list, n, "pickle"), "pickle", read_object);
+    map_free(t.keys);
+    f->torch_load = true;
+    f->torch_load_why = STR_LIT("the tar format of torch 0.1 needs weights_only=False");
+    f->producer = STR_LIT("torch 0.1.1 to 0.1.9");
+    return st;
+}
+
+const struct format format_torch_tar = {
+    .name = "torch-tar",
+    .title = "torch tar",
+    .probe = probe,
+    .read = read,
+};

@@ -1,0 +1,275 @@
+/*
+ * unrecoverable_objects.c - objects that are no tensors, and hold a storage that is lost: a generator, a
+ * device mesh, whatever a class of its own keeps. They cannot be written without its bytes, so
+ * the entry goes that holds them, as small a one as there is: a pair of a mapping, an item, an
+ * attribute. It becomes a row that is lost.
+ *
+ * From the storages back: nodes that reach a lost one are found over the edges of the graph
+ * turned round, each once. Then these alone are entered from the root, as torch/graph.c does.
+ */
+#include <stdlib.h>
+
+#include "core/reach.h"
+#include "format/torch/internal.h"
+
+struct edge {
+    uint32_t up, next; /* parent; next edge of the same child, MAP_NONE: the last */
+};
+
+struct node {
+    const ckpt_value *v;
+    uint32_t edges; /* its first */
+    uint32_t why;   /* a lost storage that it reaches, or MAP_NONE */
+    bool entered;
+};
+
+/* A container that is entered: how its own path goes on from that of UP. */
+struct place {
+    uint32_t node, up, depth;
+    struct step step;
+};
+
+struct search {
+    ckpt_file *f;
+    arena *a;    /* of what is forgotten in the end */
+    map *number; /* node -> its index */
+    struct node *nodes;
+    struct edge *edges;
+    struct place *places;
+    size_t n, cap, nedges, cap_edges, nplaces, cap_places;
+    uint32_t parent; /* of the node that is noted, or MAP_NONE */
+    ckpt_error *err;
+};
+
+/* -------------------------------------------------------------------- marks */
+
+static bool note(void *user, const ckpt_value *v)
+{
+    struct search *x = user;
+    uint32_t i, edge = MAP_NONE;
+    if (!v || (!value_is_sequence(v) && v->type != CKPT_V_DICT && v->type != CKPT_V_CALL &&
+               v->type != CKPT_V_PERSID))
+        return true;
+    v = file_replacement(x->f, v);
+    if (x->n >= MAP_NONE || x->nedges >= MAP_NONE || !map_put_num(x->number, map_ptr(v), (uint32_t)x->n, &i))
+        return false;
+    if (i == MAP_NONE) {
+        struct node *nodes = arena_grow(x->a, x->nodes, x->n, &x->cap, x->n + 1, sizeof *nodes);
+        if (!nodes)
+            return false;
+        x->nodes = nodes;
+        i = (uint32_t)x->n++;
+        nodes[i] = (struct node){.v = v, .edges = MAP_NONE, .why = MAP_NONE};
+    }
+    if (x->parent == MAP_NONE)
+        return true;
+    struct edge *edges = arena_grow(x->a, x->edges, x->nedges, &x->cap_edges, x->nedges + 1, sizeof *edges);
+    if (!edges)
+        return false;
+    x->edges = edges;
+    edge = (uint32_t)x->nedges++;
+    edges[edge] = (struct edge){x->parent, x->nodes[i].edges};
+    x->nodes[i].edges = edge;
+    return true;
+}
+
+/* lost_storage - which one persistent id V names, if it is lost; else MAP_NONE. */
+static uint32_t lost_storage(const ckpt_file *f, const ckpt_value *v)
+{
+    struct torch_pid pid;
+    uint32_t i = f->storage_keys && torch_pid_parse(v, &pid) ? map_get(f->storage_keys, pid.key) : MAP_NONE;
+    return i != MAP_NONE && storage_lost(&f->table.storages[i]) ? i : MAP_NONE;
+}
+
+static ckpt_status mark(struct search *x)
+{
+    uint32_t *waiting, n = 0;
+    x->parent = MAP_NONE;
+    bool ok = note(x, x->f->root);
+    for (size_t i = 0; ok && i < x->n; i++) {
+        x->parent = (uint32_t)i;
+        ok = reach_children(x->nodes[i].v, note, x);
+    }
+    waiting = ok ? arena_array(x->a, x->n, sizeof *waiting) : NULL;
+    if (!waiting)
+        return fail_memory(x->err);
+    for (uint32_t i = 0; i < x->n; i++)
+        if ((x->nodes[i].why = lost_storage(x->f, x->nodes[i].v)) != MAP_NONE)
+            waiting[n++] = i;
+    while (n) {
+        const struct node *from = &x->nodes[waiting[--n]];
+        for (uint32_t e = from->edges; e != MAP_NONE; e = x->edges[e].next) {
+            struct node *up = &x->nodes[x->edges[e].up];
+            if (up->why != MAP_NONE)
+                continue;
+            up->why = from->why;
+            waiting[n++] = x->edges[e].up; /* bounded: each node comes once */
+        }
+    }
+    return CKPT_OK;
+}
+
+static uint32_t number_of(const struct search *x, const ckpt_value *v)
+{
+    return v ? map_get_num(x->number, map_ptr(file_replacement(x->f, v))) : MAP_NONE;
+}
+
+static bool marked(const struct search *x, const ckpt_value *v)
+{
+    uint32_t i = number_of(x, v);
+    return i != MAP_NONE && x->nodes[i].why != MAP_NONE;
+}
+
+/* --------------------------------------------------------------------- rows */
+
+static bool is_row(const ckpt_file *f, const ckpt_value *v)
+{
+    return v->row < f->table.nrows && f->table.rows[v->row].t.value == v;
+}
+
+static ckpt_status elem_of(struct search *x, struct step s, ckpt_path_elem *out)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(s.node, &n);
+    if (n)
+        return path_elem(x->f->a, pairs[s.index].key, out, x->err);
+    *out = (ckpt_path_elem){.is_int = true, .num = s.index};
+    return CKPT_OK;
+}
+
+/* cut - entry S of place UP, whose node reaches storage WHY, is a row that is lost. */
+static ckpt_status cut(struct search *x, uint32_t up, struct step s, const ckpt_value *v, uint32_t why)
+{
+    arena *a = x->f->a;
+    uint32_t depth = x->places[up].depth + 1; /* bounded: by max_depth */
+    ckpt_path_elem *path = arena_array(a, depth, sizeof *path);
+    struct step *steps = arena_array(a, depth, sizeof *steps);
+    if (!path || !steps)
+        return fail_memory(x->err);
+    for (uint32_t k = depth; k-- > 0;) {
+        CKPT_TRY(elem_of(x, s, &path[k]));
+        steps[k] = s;
+        s = x->places[up].step;
+        up = x->places[up].up;
+    }
+    struct row r = {.steps = steps};
+    r.t.path = path;
+    r.t.npath = depth;
+    r.t.value = v;
+    r.t.kind = CKPT_OPAQUE;
+    r.t.dtype = CKPT_DT_NONE;
+    r.t.part_of = CKPT_NO_TENSOR;
+    r.t.storage = why;
+    return table_row(&x->f->table, &r, NULL, x->err);
+}
+
+/* ------------------------------------------------------------------- places */
+
+/* has_items - are the arguments of CALL V items of its own, as a namedtuple's are? */
+static bool has_items(const ckpt_value *v)
+{
+    return v->u.call.args->type == CKPT_V_TUPLE &&
+           (v->call == CALL_NEWOBJ || v->call == CALL_OBJ || v->call == CALL_INST);
+}
+
+/* enterable - is V a container of which an entry may go, and nothing else of it holds what is lost? */
+static bool enterable(const struct search *x, const ckpt_value *v)
+{
+    if (v->type == CKPT_V_DICT || v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE)
+        return true;
+    if (v->type != CKPT_V_CALL || marked(x, v->u.call.callable) ||
+        (marked(x, v->u.call.args) && !has_items(v)))
+        return false;
+    const struct value_more *m = value_more_of(v);
+    if (marked(x, m->kwargs) || (m->npairs && m->nitems)) /* no class of Python's is both */
+        return false;
+    for (uint32_t i = 0; i < m->nstates; i++)
+        if (marked(x, m->states[i]) &&
+            (m->states[i]->type != CKPT_V_DICT || graph_own_business(v->u.call.callable)))
+            return false;
+    return true;
+}
+
+static ckpt_status add_place(struct search *x, uint32_t node, uint32_t up, uint32_t depth, struct step s)
+{
+    struct place *grown = arena_grow(x->a, x->places, x->nplaces, &x->cap_places, x->nplaces + 1,
+                                     sizeof *grown);
+    if (!grown || x->nplaces >= MAP_NONE)
+        return fail_memory(x->err);
+    x->places = grown;
+    grown[x->nplaces++] = (struct place){node, up, depth, s};
+    x->nodes[node].entered = true;
+    return CKPT_OK;
+}
+
+/* child - entry S of place UP is V. */
+static ckpt_status child(struct search *x, uint32_t up, struct step s, const ckpt_value *v)
+{
+    uint32_t i = number_of(x, v), depth = x->places[up].depth + 1; /* bounded: by max_depth */
+    if (i == MAP_NONE || x->nodes[i].why == MAP_NONE)
+        return CKPT_OK;
+    const struct node *node = &x->nodes[i];
+    if (is_row(x->f, v) || is_row(x->f, node->v)) {
+        x->f->lost_row[is_row(x->f, v) ? v->row : node->v->row] = true;
+        return CKPT_OK;
+    }
+    if (depth >= x->f->limits.max_depth || !enterable(x, node->v))
+        return cut(x, up, s, v, node->why);
+    return node->entered ? CKPT_OK : add_place(x, i, up, depth, s);
+}
+
+static ckpt_status children_of(struct search *x, uint32_t up, const ckpt_value *v)
+{
+    uint32_t n;
+    const value_pair *pairs = value_pairs(v, &n);
+    bool call = v->type == CKPT_V_CALL;
+    ckpt_value *const *items = call ? value_more_of(v)->items : value_is_sequence(v) ? v->u.seq.items : NULL;
+    uint32_t count = call ? value_more_of(v)->nitems : value_is_sequence(v) ? v->u.seq.n : 0;
+    for (uint32_t i = 0; i < n; i++)
+        CKPT_TRY(child(x, up, (struct step){v, i}, pairs[i].val));
+    for (uint32_t i = 0; i < count && !n; i++)
+        CKPT_TRY(child(x, up, (struct step){v, i}, items[i]));
+    return CKPT_OK;
+}
+
+/* enter - the entries of place P, those of its attributes and arguments, which share its path, among them. */
+static ckpt_status enter(struct search *x, uint32_t p)
+{
+    const ckpt_value *v = x->nodes[x->places[p].node].v;
+    CKPT_TRY(children_of(x, p, v));
+    if (v->type != CKPT_V_CALL)
+        return CKPT_OK;
+    const struct value_more *m = value_more_of(v);
+    if (has_items(v))
+        CKPT_TRY(children_of(x, p, v->u.call.args));
+    for (uint32_t i = 0; i < m->nstates; i++)
+        if (marked(x, m->states[i]))
+            CKPT_TRY(children_of(x, p, m->states[i]));
+    return CKPT_OK;
+}
+
+static ckpt_status run(struct search *x)
+{
+    CKPT_TRY(mark(x));
+    uint32_t root = number_of(x, x->f->root);
+    if (root == MAP_NONE || x->nodes[root].why == MAP_NONE || !enterable(x, x->nodes[root].v))
+        return CKPT_OK; /* it cannot be written, which whoever tries is told */
+    CKPT_TRY(add_place(x, root, MAP_NONE, 0, (struct step){NULL, 0}));
+    for (uint32_t p = 0; p < x->nplaces; p++)
+        CKPT_TRY(enter(x, p));
+    return CKPT_OK;
+}
+
+ckpt_status torch_lost_objects(ckpt_file *f, ckpt_error *err)
+{
+    struct search x = {.f = f, .err = err, .a = arena_new(UINT64_MAX), .number = map_new(0)};
+    bool any = false;
+    for (size_t i = 0; i < f->table.nstorages; i++)
+        any = any || storage_lost(&f->table.storages[i]);
+    ckpt_status st = x.a && x.number && file_storage_keys(f) ? CKPT_OK : fail_memory(err);
+    if (st == CKPT_OK && any && f->root)
+        st = run(&x);
+    map_free(x.number);
+    arena_free(x.a);
+    return st;
+}

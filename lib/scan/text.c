@@ -1,0 +1,165 @@
+/*
+ * text.c - text is data, but for one kind of it: Keras describes a model in JSON (config.json of a
+ * .keras archive), objects of {"module", "class_name", "config"}. Its loader imports the module and
+ * calls the class (keras/src/saving/serialization_lib.py, CVE-2025-1550, -8747, -9906), and a
+ * "Lambda" layer carries marshalled bytecode, a "TorchModuleWrapper" a pickled torch module
+ * (CVE-2025-49655), and functions of Keras itself fetch, load or unpack files (keras.utils.get_file, -8747).
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "codec/json_scan.h"
+#include "scan/scan.h"
+
+#define LARGEST ((uint64_t)64 << 20)
+#define BOM     "\xef\xbb\xbf" /* of UTF-8 */
+
+/* An object that is open: what it said so far. */
+struct object {
+    ckpt_str module, class_name;
+    bool of_module; /* its last key */
+    bool of_class;
+};
+
+static bool by_keras(ckpt_str module)
+{
+    return !module.len || str_is(module, "keras") || str_starts(module, STR_LIT("keras.")) ||
+           str_starts(module, STR_LIT("keras_hub.")) || str_starts(module, STR_LIT("keras_nlp.")) ||
+           str_starts(module, STR_LIT("tf_keras."));
+}
+
+/* reaches - does a function of this module of Keras do anything beside arithmetic? */
+static bool reaches(const struct object *o)
+{
+    static const char *const modules[] = {"utils", "saving", "config", "models", "datasets", "callbacks"};
+    ckpt_str m = o->module;
+    if (!str_is(o->class_name, "function") && !str_is(o->class_name, "type") &&
+        !str_is(o->class_name, "__typespec__"))
+        return false;
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++) {
+        ckpt_str part = str_c(modules[i]);
+        size_t at = str_find(m, part, 0);
+        if (at != SIZE_MAX && at > 0 && m.ptr[at - 1] == '.')
+            return true;
+    }
+    return false;
+}
+
+static ckpt_status closed(struct scanner *x, const struct object *o, source *src, ckpt_str where, size_t at)
+{
+    bool go = true;
+    if (str_is(o->class_name, "Lambda"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a Lambda layer, which carries bytecode");
+    else if (str_is(o->class_name, "__lambda__"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a lambda function, which is bytecode");
+    else if (str_is(o->class_name, "TorchModuleWrapper"))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a torch module, which is a pickle in base64");
+    else if (reaches(o))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "a function of %.*s, which may reach outside",
+                        STR_ARG(o->module));
+    else if (o->class_name.len && !by_keras(o->module))
+        go = scan_found(x->s, SCAN_SRC002, where, src, at, "the class %.*s of the module %.*s",
+                        STR_ARG(o->class_name), STR_ARG(o->module));
+    return go ? CKPT_OK : CKPT_ECANCELLED;
+}
+
+/* value - a text of the object O under the key at hand. */
+static void value(struct object *o, ckpt_str text)
+{
+    if (o->of_module)
+        o->module = text;
+    if (o->of_class)
+        o->class_name = text;
+    o->of_module = o->of_class = false;
+}
+
+static ckpt_status walk(struct scanner *x, json_scan *j, struct object *open, source *src, ckpt_str where)
+{
+    ckpt_status st = CKPT_OK;
+    for (enum json_event e = json_next(j); st == CKPT_OK && e != JSON_END && e != JSON_ERROR;
+         e = json_next(j)) {
+        struct object *o = &open[j->depth]; /* bounded: JSON_DEPTH at most */
+        if (e == JSON_OBJECT)
+            *o = (struct object){.of_class = false};
+        else if (e == JSON_KEY)
+            o->of_module = str_is(j->str, "module"), o->of_class = str_is(j->str, "class_name");
+        else if (e == JSON_STRING)
+            value(o, j->str);
+        else if (e == JSON_OBJECT_END)
+            st = closed(x, &open[j->depth + 1], src, where, j->at); /* bounded: it was open just now */
+    }
+    return st;
+}
+
+static bool is_object(struct scan *s, source *src)
+{
+    unsigned char first[256];
+    size_t n = src->size < sizeof first ? (size_t)src->size : sizeof first, i = 0;
+    if (!scan_read(s, src, 0, first, n))
+        return false;
+    while (i < n && json_space(first[i]))
+        i++;
+    return i == n || first[i] == '{' || first[i] == '[' || memcmp(first, BOM, n < 3 ? n : 3) == 0;
+}
+
+/* as_python - what Python's json takes and RFC 8259 does not, made to what is the same here and as long:
+ * a byte order mark, NaN and Infinity, halves of surrogate pairs. */
+static void as_python(char *text, size_t n)
+{
+    bool inside = false;
+    if (n >= 3 && memcmp(text, BOM, 3) == 0)
+        memset(text, ' ', 3);
+    for (size_t i = 0; i < n; i++) {
+        ckpt_str rest = str_of(text + i, n - i);
+        if (inside && text[i] == '\\') {
+            if (n - i >= 6 && text[i + 1] == 'u' && (text[i + 2] | 0x20) == 'd' &&
+                strchr("89abcdefABCDEF", text[i + 3]))
+                memcpy(text + i + 2, "fffd", 4);
+            i++;
+        } else if (text[i] == '"') {
+            inside = !inside;
+        } else if (!inside && (str_starts(rest, STR_LIT("NaN")) || str_starts(rest, STR_LIT("Infinity")))) {
+            size_t word = text[i] == 'N' ? 3 : 8;
+            memset(text + i, '1', word);
+            i += word - 1; /* bounded: inside the text */
+        }
+    }
+}
+
+ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *known, ckpt_error *err)
+{
+    json_scan j;
+    ckpt_error why;
+    scan_known(src, &x->s->result->in_text, src->size);
+    if (!is_object(x->s, src)) {
+        *known += src->size; /* bounded: once */
+        return CKPT_OK;
+    }
+    if (src->size > LARGEST)
+        return scan_found(x->s, SCAN_ARC002, where, src, 0,
+                          "JSON of %" PRIu64 " bytes; up to 64 MiB are read", src->size)
+                   ? CKPT_OK
+                   : CKPT_ECANCELLED;
+    size_t n = (size_t)src->size;
+    char *text = malloc(n);
+    struct object *open = calloc(JSON_DEPTH + 2, sizeof *open);
+    arena *a = arena_new(2 * LARGEST);
+    ckpt_status st = text && open && a ? source_read(src, 0, text, n, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        as_python(text, n);
+        json_init(&j, str_of(text, n), 0, a, &why);
+        why.status = CKPT_OK;
+        st = walk(x, &j, open, src, where);
+        if (st == CKPT_OK && scan_failed(x->s, why.status, &why))
+            st = fail(err, why.status, CKPT_NO_OFFSET, "%s", why.what);
+        else if (st == CKPT_OK && why.status == CKPT_ELIMIT) /* what is no JSON is only text */
+            st = scan_found(x->s, SCAN_ARC002, where, src, why.offset, "%s", why.what) ? CKPT_OK
+                                                                                       : CKPT_ECANCELLED;
+        else
+            *known += n; /* bounded: once */
+    }
+    arena_free(a);
+    free(open);
+    free(text);
+    return st;
+}
