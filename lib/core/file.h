@@ -54,6 +54,7 @@ struct ckpt_file {
     bool narrowed;           /* ckpt_file_narrow: for reading alone */
     bool names_only;         /* of its rows the names are known and nothing else */
     uint64_t unaccounted;    /* bytes of storages that no row can show */
+    uint64_t data_offset;    /* from here to the end of SRC are tensors alone; 0: of no such format */
     struct pickle_facts **pickles;
     size_t npickles, cap_pickles;
     ckpt_value *metadata; /* safetensors __metadata__ as a DICT of str, or NULL */

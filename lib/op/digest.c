@@ -251,21 +251,17 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
 ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how,
                                 uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
-    unsigned char head[8];
     struct hash h;
-    if (strcmp(ckpt_file_format(file), "safetensors") != 0 || !file->src) {
+    if (!file->data_offset) {
         (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
-                   "%s has no header that its tensors follow to the end of the file", ckpt_file_format(file));
+                   "it has no header that its tensors follow to the end of the file");
         fail_hint(err, "a single .safetensors file has; ckpt convert makes one");
         fail_file(err, file->path);
         return CKPT_EUNSUPPORTED;
     }
-    /* opening has held the header's length against the file */
-    ckpt_status st = source_read(file->src, 0, head, sizeof head, err);
+    ckpt_status st = hash_begin(&h, alg, err);
     if (st == CKPT_OK)
-        st = hash_begin(&h, alg, err);
-    if (st == CKPT_OK)
-        st = hash_end(&h, hash_source(&h, file->src, load_u64le(head) + sizeof head, how, err), out, err);
+        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, how, err), out, err);
     if (st == CKPT_OK)
         st = file_unchanged(file, err);
     if (st != CKPT_OK)

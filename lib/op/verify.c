@@ -442,7 +442,7 @@ ckpt_status verify_data(struct check *c, ckpt_file *f, ckpt_error *err)
     struct job j = {.c = c, .f = f, .alg = c->opts->algorithm, .err = err};
     c->result->records = c->nrecords;
     c->result->checksums = f && all_covered(&f->table);
-    ckpt_status st = f ? ckpt_file_locate(f, err) : CKPT_OK;
+    ckpt_status st = f ? table_locate(&f->table, err) : CKPT_OK;
     if (check_is_fault(st)) /* told by whoever listed the records */
         st = CKPT_OK;
     if (st == CKPT_OK)

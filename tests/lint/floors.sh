@@ -1,5 +1,5 @@
-# floors.sh - who may include whom (the plan is in lib/README.md). Every include between floors is written
-# "floor/file.h", so the graph can be read off the lines.
+# floors.sh - who may include whom, and call whom (the plan is in lib/README.md). Every include between floors is
+# written "floor/file.h", so that graph can be read off the lines; the calls are the symbols of the objects.
 may() # may FROM-FLOOR TO-FLOOR
 {
     case $1:$2 in
@@ -34,4 +34,25 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         esac
         [ "$to" = unknown ] && echo "$file:$line: write it \"floor/$name\""
         [ "$to" = unknown ] || may "$floor" "$to" || echo "$file:$line: $floor may not include $to ($name)"
+    done
+
+# Calls between two objects of the library, one for each pair of them: CALLER CALLEE SYMBOL, without "lib/" and ".o".
+find lib -name '*.c' | sed "s|\(.*\)\.c$|$B/obj/\1.o|" | xargs ${NM:-nm} -A -g |
+    awk -v prefix="$B/obj/lib/" '{ sub("^" prefix, ""); at = index($0, ".o:"); object = substr($0, 1, at - 1) }
+        $(NF - 1) == "U" { used[object, $NF]; next }
+        { defined_in[$NF] = object }
+        END {
+            for (pair in used) {
+                split(pair, p, SUBSEP)
+                if (p[2] in defined_in && !((p[1], defined_in[p[2]]) in seen)) {
+                    seen[p[1], defined_in[p[2]]]
+                    print p[1], defined_in[p[2]], p[2]
+                }
+            }
+        }' | sort |
+    while read -r caller callee symbol; do
+        floor_of_file "lib/$caller"
+        from=$floor
+        floor_of_file "lib/$callee"
+        may "$from" "$floor" || echo "lib/$caller.c:1: $from may not call $floor ($symbol of lib/$callee.c)"
     done

@@ -1,5 +1,5 @@
-# text.sh - what a reader should not stumble over: long lines and files, tabs, trailing blanks, promises, and folders
-# of the machine where this was written. The public interface is one header, however long.
+# text.sh - what a reader should not stumble over: long lines, tabs, trailing blanks, promises, and folders of the
+# machine where this was written.
 sources=$(find lib cli tests -name '*.[ch]' -o -name '*.def' -o -name '*.sh' | grep -v '^tests/corpus/\|^tests/cli/.*/')
 documents=$(ls README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md lib/README.md 2>/dev/null)
 
@@ -8,7 +8,6 @@ for file in $sources; do
     length($0) > limit(file) {print file ":" FNR ": line of " length($0) " characters"}
     /[ \t]$/ {print file ":" FNR ": blanks at the end"}
     /^\t| \t/ {print file ":" FNR ": a tab"}
-    END {if (NR > 700 && file !~ /\.def$|^lib\/ckpt\.h$/) print file ":1: " NR " lines; a file has at most 700"}
     function limit(name) {return name ~ /\.def$/ ? 140 : name ~ /\.sh$/ ? 120 : 110}' "$file"
 done
 

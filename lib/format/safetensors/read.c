@@ -549,6 +549,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
                             .src = f->src,
                             .data = 8 + n};
     f->flat = true;
+    f->data_offset = h.p->data;
     h.ndata = f->src->size - h.p->data;
     json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
     h.names = map_index((size_t)n / 96, name_of, &h); /* as long as an entry mostly is */
