@@ -41,10 +41,21 @@ static void die_with(pid_t parent)
 #endif
 }
 
-/* handle_ends - HANDLER for the signals that end a process and are not ignored; what stood there is kept. */
-static void handle_ends(void (*handler)(int))
+/* default_ends - what main handles ends the child without a handler: that would raise the signal anew,
+ * which a process in the sandbox may not, and it would go on. */
+static void default_ends(void)
 {
-    struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    static const int all[] = {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGQUIT, SIGXCPU};
+    struct sigaction act;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        if (sigaction(all[i], NULL, &act) == 0 && act.sa_handler != SIG_IGN)
+            (void)signal(all[i], SIG_DFL);
+}
+
+/* pass_ends - signals that end a process and are not ignored go to the child; what stood there is kept. */
+static void pass_ends(void)
+{
+    struct sigaction act = {.sa_handler = pass_on, .sa_flags = SA_RESTART};
     sigemptyset(&act.sa_mask);
     for (size_t i = 0; i < NENDS; i++)
         if (sigaction(ends[i], NULL, &before[i]) == 0 && before[i].sa_handler != SIG_IGN)
@@ -62,10 +73,11 @@ pid_t child_start(void)
     pid_t child = fork();
     got = 0;
     pid = child > 0 ? child : 0;
-    if (child == 0)
+    if (child == 0) {
         die_with(parent);
-    if (child >= 0)
-        handle_ends(child ? pass_on : SIG_DFL);
+        default_ends();
+    } else if (child > 0)
+        pass_ends();
     int failed = errno;
     (void)sigprocmask(SIG_SETMASK, &mask, NULL);
     errno = failed;

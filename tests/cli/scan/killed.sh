@@ -9,7 +9,7 @@ child_of()
     while [ -z "$child" ]; do
         kill -0 "$1" 2>/dev/null || { echo 'it was done before its process was found'; exit 77; }
         for stat in /proc/[0-9]*/stat; do
-            read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = "$1" ] && child=$pid
+            read -r pid name state parent rest 2>/dev/null <"$stat" && [ "$parent" = "$1" ] && child=$pid && break
         done
     done
 }
