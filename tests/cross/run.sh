@@ -20,7 +20,7 @@ skip()
     echo "cross skipped: $1"
 }
 
-# check WHAT COMMAND… - its output is shown when it fails
+# check WHAT COMMAND… - its output is shown when it fails, else its count and what it skipped
 check()
 {
     what=$1
@@ -28,7 +28,8 @@ check()
     begin=$(date +%s)
     if "$@" >"$tmp/log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok $what ($(($(date +%s) - begin)) s)"
+        echo "ok $what ($(($(date +%s) - begin)) s) $(grep -aE '^[a-z]+: [0-9]+ passed' "$tmp/log" | tail -n 1)"
+        grep -aE '^[^ ]+ skipped: ' "$tmp/log" | sed 's/^/    /'
     else
         failed=$((failed + 1))
         echo "FAIL $what"
@@ -129,7 +130,7 @@ one()
     check "$1: make install" installs
     check "$1: truth" "$dir/truth" tests/corpus
     check "$1: unit" env ${emulator:+UNIT_UNTIMED=1} "$dir/unit"
-    check "$1: cli" env CKPT="$dir/ckpt" sh tests/cli/run.sh
+    check "$1: cli" env ${emulator:+EMULATED=1} CKPT="$dir/ckpt" sh tests/cli/run.sh
     check "$1: a file of 5 GB" far_beyond "$dir/ckpt"
     check "$1: the same bytes as on this machine" same_bytes "$dir/ckpt"
 }
