@@ -8,6 +8,7 @@
  *   robust [-j N] -x DIR…            instead of that, at every offset a number extreme in 2, 4 and 8
  *                                    bytes, and in the place of every number that is written in digits
  *   robust [-j N] --replay DIR…      every file and folder once, as it is
+ * -e EACH: of the files, each EACH-th.
  * -l: in 64 MiB of addresses (not under ASan), 256 KiB of stack, with 8 descriptors.
  *
  * Build it with ASan and UBSan. Each worker is a child process: one that dies names its case, and another
@@ -83,6 +84,7 @@ static size_t npaths, cap_paths;
 static bool replay;
 static int flips = 1;
 static off_t small = 4096;
+static long each = 1; /* file is taken */
 static bool extremes, little;
 
 static void die(const char *what)
@@ -501,6 +503,15 @@ static long supervise(int workers)
     return failed;
 }
 
+/* keep_each - of the sorted files each EACH-th. */
+static void keep_each(void)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < npaths; i += (size_t)each)
+        paths[kept++] = paths[i];
+    npaths = kept;
+}
+
 static void report_outcomes(long refused, long opened)
 {
     long same = atomic_load(&shared->outcomes[OUTCOME_SAME]);
@@ -527,14 +538,17 @@ int main(int argc, char **argv)
             workers = (int)strtol(argv[++arg], NULL, 10);
         else if (strcmp(argv[arg], "-f") == 0 && arg + 1 < argc)
             flips = (int)strtol(argv[++arg], NULL, 10);
+        else if (strcmp(argv[arg], "-e") == 0 && arg + 1 < argc)
+            each = strtol(argv[++arg], NULL, 10);
     }
-    if (arg == argc || workers < 1) {
-        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [--replay] DIR...\n");
+    if (arg == argc || workers < 1 || each < 1) {
+        fprintf(stderr, "usage: robust [-j N] [-f FLIPS] [-e EACH] [--replay] DIR...\n");
         return 2;
     }
     for (int i = arg; i < argc; i++)
         collect(argv[i]);
     qsort(paths, npaths, sizeof *paths, by_name);
+    keep_each();
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (shared == MAP_FAILED)
         die("mmap");

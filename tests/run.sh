@@ -1,9 +1,14 @@
 #!/bin/sh
-# run.sh - every check by name: `tests/run.sh` runs all, `tests/run.sh unit cli` those, `tests/run.sh ^robust` all but
-# that. `make check` (T='unit cli') builds first and sets what is used below.
+# run.sh [--all] [PART…] - every check by name: those that a change needs, or with --all every one. `tests/run.sh unit
+# cli` runs those parts, `^robust` all but that. `make check` and `make check-all` (T='unit cli') build first and set
+# what is used below.
+#
+# robust, threats, faults and rewrite go over many files: without --all over every Nth of them. What passed without
+# --all, and nothing was edited since, is not run again by --all: its counts are added.
 #
 # A part may print what it likes and ends with "NAME: N passed, N failed[, N skipped][ (more)]"; a part that ends badly
-# without such a line counts as one failure. What it printed is shown when something failed or was skipped.
+# without such a line counts as one failure. What it printed is shown when something failed or was skipped. As many
+# parts run at a time as CHECK_JOBS says: one for each processor, two at most.
 set -u
 
 B=${B:-build}
@@ -14,24 +19,34 @@ CKPT=$PWD/$B/ckpt
 export B CC MAKE CKPT CORPUS_PUBLIC
 export LC_ALL=C
 
-parts='unit unit-asan warnings lint header build install example cli man schema faults readme git demo gates truth
-       truth-asan rewrite replay robust threats attacks fuzz public oracle'
+# The long ones first: two at a time then end at about the same time.
+quick='cli robust faults unit warnings lint threats rewrite schema man attacks build install header example readme git
+       demo truth truth-asan replay public'
+sampled='robust faults threats rewrite'
+slow='unit-asan gates fuzz oracle'
+
+all=
+[ "${1:-}" = --all ] && { all=1; shift; }
+
+# each N - 1 with --all; else a part goes over every Nth of its files
+each() { [ "$all" ] && echo 1 || echo "$1"; }
 
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 export CHECK_TMP="$work"
+mkdir "$work/claimed"
 
 skip() { echo "$1 skipped: $2"; echo "$1: 0 passed, 0 failed, 1 skipped"; }
 
 # as NAME COMMAND… - the summary line of COMMAND under another name
 as()
 {
-    name=$1
+    as=$1
     shift
-    "$@" >"$work/as" 2>&1
+    "$@" >"$work/$as" 2>&1
     code=$?
-    sed "s/^[a-z-]*: \([0-9]* passed\)/$name: \1/" "$work/as"
+    sed "s/^[a-z-]*: \([0-9]* passed\)/$as: \1/" "$work/$as"
     return $code
 }
 
@@ -46,17 +61,17 @@ part_example() { sh tests/example.sh; }
 part_cli() { sh tests/cli/run.sh; }
 part_man() { sh tests/cli/man.sh; }
 part_schema() { sh tests/schema.sh; }
-part_faults() { sh tests/fail/run.sh; }
+part_faults() { EACH=$(each 12) sh tests/fail/run.sh; }
 part_readme() { sh tests/readme.sh; }
 part_gates() { sh tests/bench/gates.sh; }
 part_git() { sh tests/git.sh; }
 part_demo() { sh tests/demo.sh && echo 'demo: 1 passed, 0 failed'; }
 part_truth() { "$B/tests/truth" tests/corpus; }
 part_truth_asan() { as truth-asan "$B/asan/tests/truth" tests/corpus; }
-part_rewrite() { sh tests/rewrite.sh; }
+part_rewrite() { EACH=$(each 10) sh tests/rewrite.sh; }
 part_replay() { "$B/asan/tests/robust" --replay tests/corpus tests/data; }
-part_robust() { "$B/asan/tests/robust" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
-part_threats() { sh tests/threats/run.sh; }
+part_robust() { "$B/asan/tests/robust" -e "$(each 20)" -f "${ROBUST_FLIPS:-1}" tests/corpus; }
+part_threats() { EACH=$(each 30) sh tests/threats/run.sh; }
 part_attacks() { sh tests/threats/attacks.sh; }
 part_fuzz() { FUZZ_SECONDS=${FUZZ_SECONDS:-10} sh tests/fuzz/run.sh; }
 part_oracle() { sh tests/oracle/run.sh --sample; }
@@ -70,49 +85,87 @@ part_public()
     as public "$B/asan/tests/robust" --replay "$CORPUS_PUBLIC"
 }
 
-passed=0 failed=0 skipped=0
-
-# tally FILE STATUS - adds the last summary line of FILE to the totals, and sets $line.
-tally()
+# counts_of FILE STATUS - "PASSED FAILED SKIPPED rest of the line" of the last summary line in FILE
+counts_of()
 {
     line=$(sed -n 's/^[a-z-]*: \([0-9]* passed, [0-9]* failed.*\)$/\1/p' "$1" | tail -n 1)
     # shellcheck disable=SC2086
     set -- "$2" $(printf '%s' "${line%% (*}" | tr -cd '0-9 ')
-    passed=$((passed + ${2:-0}))
-    failed=$((failed + ${3:-0}))
-    skipped=$((skipped + ${4:-0}))
+    more=0
     if [ "$1" -ne 0 ] && [ "${3:-0}" -eq 0 ]; then
-        failed=$((failed + 1))
-        line="${line:+$line, }exit status $1"
+        more=1 line="${line:+$line, }exit status $1"
     elif [ -z "$line" ]; then
-        failed=$((failed + 1))
-        line='said nothing'
+        more=1 line='printed no summary'
     fi
+    echo "${2:-0} $((${3:-0} + more)) ${4:-0} $line"
 }
 
+# run_part NAME - its line and, where something failed or was skipped, what it printed; its counts go to $work/counts
 run_part()
 {
     begin=$(date +%s)
-    "part_$(echo "$1" | tr - _)" >"$work/log" 2>&1 </dev/null
-    before=$failed before_skipped=$skipped
-    tally "$work/log" $?
-    printf '%-11s %s  (%d s)\n' "$1" "$line" $(($(date +%s) - begin))
-    if [ "$failed" -gt "$before" ]; then
-        tail -n "${LOG_LINES:-200}" "$work/log" | sed 's/^/    /'
-    elif [ "$skipped" -gt "$before_skipped" ]; then
-        grep -i 'skipped: ' "$work/log" | sed 's/^/    /'
-    fi
+    log=$work/log.$1
+    "part_$(echo "$1" | tr - _)" >"$log" 2>&1 </dev/null
+    counts=$(counts_of "$log" $?)
+    echo "$counts" >>"$work/counts"
+    # shellcheck disable=SC2086
+    set -- "$1" $counts
+    {
+        printf '%-11s %s  (%d s)\n' "$1" "${counts#* * * }" $(($(date +%s) - begin))
+        if [ "$3" -gt 0 ]; then
+            tail -n "${LOG_LINES:-200}" "$log" | sed 's/^/    /'
+        elif [ "$4" -gt 0 ]; then
+            grep -i 'skipped: ' "$log" | sed 's/^/    /'
+        fi
+    } >"$log.report"
+    cat "$log.report" # in one piece, next to the other worker's
+}
+
+# work_off - runs each of $parts that no other worker has begun
+work_off()
+{
+    for part in $parts; do
+        mkdir "$work/claimed/$part" 2>/dev/null && run_part "$part"
+    done
+}
+
+# unchanged - nothing that is checked was edited since the quick parts passed
+unchanged()
+{
+    [ -e "$B/check.passed" ] || return
+    newer=$(find lib cli tests man completion examples Makefile ./*.md -newer "$B/check.passed" 2>/dev/null)
+    [ -z "$newer" ]
 }
 
 chosen=
+parts=$quick
+if [ "$all" ]; then
+    parts="$slow $quick"
+    if [ $# -eq 0 ] && unchanged; then
+        parts="$sampled $slow"
+        cat "$B/check.passed" >"$work/counts"
+        echo "make check passed: its parts are counted, not run again"
+    fi
+fi
 for arg; do
     case $arg in
     ^*) parts=$(echo " $(echo $parts) " | sed "s/ ${arg#^} / /") ;;
     *) chosen="$chosen $arg" ;;
     esac
 done
-for part in ${chosen:-$parts}; do
-    run_part "$part"
-done
-echo "$passed passed, $failed failed, $skipped skipped"
-[ "$failed" -eq 0 ]
+parts=${chosen:-$parts}
+
+touch "$work/begun" "$work/counts"
+jobs=${CHECK_JOBS:-$(nproc 2>/dev/null || echo 2)}
+[ "$jobs" -lt 2 ] || work_off &
+work_off
+wait
+total=$(awk '{p += $1; f += $2; s += $3} END {printf "%d passed, %d failed, %d skipped", p, f, s}' "$work/counts")
+case $total in
+*' 0 failed,'*) ;;
+*) echo "$total"; exit 1 ;;
+esac
+if [ $# -eq 0 ] && [ ! "$all" ]; then
+    echo "${total%% skipped}" | tr -cd '0-9 ' >"$B/check.passed" && touch -r "$work/begun" "$B/check.passed"
+fi
+echo "$total"

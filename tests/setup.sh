@@ -127,7 +127,9 @@ if command -v apt-get >/dev/null 2>&1; then
     fi
     rm -f "$log"
 elif command -v dnf >/dev/null 2>&1; then by_hand "as root: dnf install $(packages 3)"
-elif command -v apk >/dev/null 2>&1; then by_hand "as root: apk add $(packages 4)"
+elif command -v apk >/dev/null 2>&1; then
+    # shellcheck disable=SC2046
+    [ "$(id -u)" = 0 ] && apk add $(packages 4) || by_hand "as root: apk add $(packages 4)"
 elif command -v pacman >/dev/null 2>&1; then by_hand "as root: pacman -S $(packages 5)"
 elif command -v brew >/dev/null 2>&1; then by_hand "brew install $(packages 6)"
 else by_hand "install, by their Debian names: $(packages 2)"

@@ -9,7 +9,8 @@ for compiler in gcc clang; do
         echo "warnings skipped: no $compiler"
         skipped=$((skipped + 1))
     # shellcheck disable=SC2046,SC2086
-    elif printf '%s\n' lib/*.c lib/*/*.c cli/*.c tests/*.c tests/*/*.c | xargs -P "$(nproc)" -n 8 $compiler $flags; then
+    elif printf '%s\n' lib/*.c lib/*/*.c lib/*/*/*.c cli/*.c tests/*.c tests/*/*.c |
+        xargs -P "$(nproc)" -n 8 $compiler $flags; then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))

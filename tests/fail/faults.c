@@ -1,5 +1,6 @@
 /*
- * faults.c - faults [-j N] [-k KIND] CKPT SEED: every command that writes (and some that only read), with
+ * faults.c - faults [-j N] [-k KIND] [-e EACH] CKPT SEED: every command that writes (and some that only
+ * read; -e: each EACH-th), with
  *   kill     SIGKILL before each of its system calls; for edits in place then power cuts: some of the
  *            sectors on the disk, and the journal there again though all was done
  *   error    each call that can fail made to fail in each way that it can, or to transfer half
@@ -66,6 +67,7 @@ static struct shared {
 static const char *ckpt, *seed;
 static int kinds = ALL;
 static long first_allocation = 1, step = 1;
+static size_t each = 1; /* job is tried */
 
 /* One command under test, in one worker. */
 struct bench {
@@ -640,6 +642,8 @@ static void work(void)
 {
     static struct bench b;
     for (size_t i; (i = atomic_fetch_add(&shared->next, 1)) < NJOBS;) {
+        if (i % each != 0)
+            continue;
         if (bench_make(&b, &jobs[i]))
             for (size_t k = 0; k < NKINDS; k++)
                 if ((kinds & kind[k].bit) && !(jobs[i].flags & kind[k].skip))
@@ -652,18 +656,20 @@ static void work(void)
 int main(int argc, char **argv)
 {
     int opt, status, workers = (int)sysconf(_SC_NPROCESSORS_ONLN);
-    while ((opt = getopt(argc, argv, "j:k:s:")) != -1) {
+    while ((opt = getopt(argc, argv, "e:j:k:s:")) != -1) {
         if (opt == 'j')
             workers = (int)strtol(optarg, NULL, 10);
         else if (opt == 'k')
             kinds = (int)strtol(optarg, NULL, 10);
         else if (opt == 's')
             step = strtol(optarg, NULL, 10);
+        else if (opt == 'e' && strtol(optarg, NULL, 10) > 0)
+            each = (size_t)strtol(optarg, NULL, 10);
         else
             return 2;
     }
     if (argc - optind != 2) {
-        fprintf(stderr, "usage: faults [-j N] [-k KINDS] CKPT SEED\n");
+        fprintf(stderr, "usage: faults [-j N] [-k KINDS] [-e EACH] CKPT SEED\n");
         return 2;
     }
     if (!trace_can()) {
@@ -684,14 +690,15 @@ int main(int argc, char **argv)
     while (wait(&status) > 0)
         if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
             atomic_fetch_add(&shared->failed, 1);
+    size_t njobs = (NJOBS + each - 1) / each;
     long all = 0;
     for (int k = 0; k < 5; k++)
         all += atomic_load(&shared->cases[k]);
     if (kinds & MEMORY)
-        printf("%zu commands: %ld allocations failed\n", NJOBS, atomic_load(&shared->cases[4]));
+        printf("%zu commands: %ld allocations failed\n", njobs, atomic_load(&shared->cases[4]));
     else
         printf("%zu commands: %ld killed, %ld calls failed, %ld with a full disk, %ld inputs changed\n",
-               NJOBS, atomic_load(&shared->cases[0]), atomic_load(&shared->cases[1]),
+               njobs, atomic_load(&shared->cases[0]), atomic_load(&shared->cases[1]),
                atomic_load(&shared->cases[2]), atomic_load(&shared->cases[3]));
     printf("faults: %ld passed, %ld failed\n", all - atomic_load(&shared->failed),
            atomic_load(&shared->failed));

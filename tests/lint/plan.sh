@@ -8,8 +8,8 @@ sed -n 's/^| `\([^`]*\)` .*/\1/p' lib/README.md | while read -r file; do
 done
 
 # What is committed at the top of the tree is known by name: a stray file there is everybody's first sight.
-known='.ci .clang-format .editorconfig .gitattributes .gitignore CHANGELOG.md CONTRIBUTING.md LICENSE Makefile README.md
-       SECURITY.md cli completion lib libckpt.pc.in man tests'
+known='.ci .clang-format .editorconfig .gitattributes .github .gitignore .gitlab-ci.yml CHANGELOG.md
+       CONTRIBUTING.md LICENSE Makefile README.md SECURITY.md cli completion lib libckpt.pc.in man tests'
 git ls-files 2>/dev/null | sed 's/^"//; s|/.*||' | sort -u | while read -r name; do
     case " $(echo $known) " in
     *" $name "*) ;;

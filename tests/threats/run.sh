@@ -6,6 +6,7 @@
 #   extremes   extreme numbers in 2, 4 and 8 bytes at every offset, and for every written one, likewise
 #   sanitized  every truncation and four changes of each byte of the smallest files under ASan and UBSan
 set -u
+each=${EACH:-1} # of the files of a row
 B=${B:-build}
 CKPT=${CKPT:-$PWD/$B/ckpt}
 passed=0 failed=0
@@ -26,8 +27,8 @@ row()
 }
 
 row names "$B/tests/threats/names" "$CKPT"
-row limits "$B/tests/robust" -l -f 4 -m 1500 tests/corpus
-row extremes "$B/tests/robust" -l -x -m 400 tests/corpus
-[ ! -x "$B/asan/tests/robust" ] || row sanitized "$B/asan/tests/robust" -f 4 -m 640 tests/corpus
+row limits "$B/tests/robust" -e "$each" -l -f 4 -m 1500 tests/corpus
+row extremes "$B/tests/robust" -e "$each" -l -x -m 400 tests/corpus
+[ ! -x "$B/asan/tests/robust" ] || row sanitized "$B/asan/tests/robust" -e "$each" -f 4 -m 640 tests/corpus
 echo "threats: $passed passed, $failed failed"
 [ $failed -eq 0 ]
