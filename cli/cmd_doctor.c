@@ -25,45 +25,60 @@ const struct cmd cmd_doctor = {"doctor", "FILE…", "why a file does not load, a
                                options,  1,       ANY_NUMBER,
                                run,      NULL};
 
-/* The commands that fixes consist of, in the order in which one takes what the one before it wrote.
- * The last takes the place of the one before it, which it does, too. */
-enum { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
-static const char *const steps[NSTEPS] = {
-    [SALVAGE] = "ckpt salvage FILE -o OUT",
-    [STRIP] = "ckpt strip --auto FILE -o OUT",
-    [SANITIZE] = "ckpt sanitize FILE -o OUT",
-    [CONVERT] = "ckpt convert FILE OUT",
-    [CONVERT_ROOT] = "ckpt convert --root auto FILE OUT",
+/* Commands of this program, in the order in which one takes what the one before it wrote. The last takes the
+ * place of the one before it, which it does, too. */
+enum step { SALVAGE, STRIP, SANITIZE, CONVERT, CONVERT_ROOT, NSTEPS };
+
+/* What a fix is on a command line; FILE and OUT stand for names. The first row that holds counts. */
+static const struct command {
+    uint32_t action;
+    const char *packing;       /* NULL: whatever it is */
+    bool with_root, as_format; /* has the fix these, and no others? */
+    enum step step;            /* NSTEPS: none */
+    const char *words;
+} commands[] = {
+    {CKPT_FIX_SALVAGE, NULL, false, false, SALVAGE, "ckpt salvage FILE -o OUT"},
+    {CKPT_FIX_STRIP, NULL, false, false, STRIP, "ckpt strip --auto FILE -o OUT"},
+    {CKPT_FIX_SANITIZE, NULL, false, false, SANITIZE, "ckpt sanitize FILE -o OUT"},
+    {CKPT_FIX_CONVERT, NULL, false, false, CONVERT, "ckpt convert FILE OUT"},
+    {CKPT_FIX_CONVERT, NULL, true, false, CONVERT_ROOT, "ckpt convert --root ROOT FILE OUT"},
+    {CKPT_FIX_CONVERT, NULL, false, true, NSTEPS, "ckpt convert --to FORMAT FILE OUT"},
+    /* -f: an answer of the server does not become the file */
+    {CKPT_FIX_DOWNLOAD, NULL, false, false, NSTEPS, "curl -fL -o FILE URL"},
+    {CKPT_FIX_LFS_PULL, NULL, false, false, NSTEPS, "git lfs pull --include FILE"},
+    {CKPT_FIX_DCP, NULL, false, false, NSTEPS,
+     "python -m torch.distributed.checkpoint.format_utils dcp_to_torch FILE OUT"},
+    {CKPT_FIX_UNPACK, "7-Zip", false, false, NSTEPS, "7z x FILE"},
+    {CKPT_FIX_UNPACK, "RAR", false, false, NSTEPS, "unrar x FILE"},
+    {CKPT_FIX_UNPACK, "lzma", false, false, NSTEPS, "xz -dc --format=lzma FILE >OUT"},
+    {CKPT_FIX_UNPACK, NULL, false, false, NSTEPS, "PACKING -dc FILE >OUT"},
+};
+
+/* A fix, in words. */
+struct advice {
+    const struct command *command; /* NULL: a fix that this version does not know */
+    ckpt_fix fix;                  /* its texts are static */
 };
 
 struct job {
     const char *path;
-    bool wanted[NSTEPS]; /* by some diagnosis */
-    const char *suffix;  /* of the output of the last of them */
+    struct advice wanted[NSTEPS]; /* by some diagnosis; .command NULL: by none */
+    const char *suffix;           /* of the output of the last of them */
     struct text problems, notes;
     json *list; /* array of the result, or NULL */
     json *head;
 };
 
-/* can_run - is the command there? All but those of this program are taken to be. */
-static bool can_run(const char *fix)
+static struct advice advice_of(const ckpt_fix *fix)
 {
-    char word[32] = "";
-    if (!fix || strncmp(fix, "ckpt ", 5) != 0)
-        return fix != NULL;
-    size_t n = strcspn(fix + 5, " ");
-    if (n >= sizeof word)
-        return false;
-    memcpy(word, fix + 5, n);
-    return cmd_find(word) != NULL;
-}
-
-/* suffix_of_out - that of what FIX writes, SUFFIX if it is not NULL; convert wants one that names a
- * format. */
-static const char *suffix_of_out(const struct job *j, const char *fix, const char *suffix)
-{
-    bool convert = strncmp(fix, "ckpt convert ", 13) == 0;
-    return !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix;
+    for (size_t i = 0; fix && i < sizeof commands / sizeof *commands; i++) {
+        const struct command *c = &commands[i];
+        if (c->action == fix->action && c->with_root == (fix->root != NULL) &&
+            c->as_format == (fix->format != NULL) &&
+            (!c->packing || (fix->packing && strcmp(c->packing, fix->packing) == 0)))
+            return (struct advice){c, *fix};
+    }
+    return (struct advice){NULL, {0}};
 }
 
 /* add_input - J's file as an operand. */
@@ -75,62 +90,69 @@ static void add_input(struct text *to, const struct job *j)
         text_operand(to, j->path);
 }
 
+/* add_output - a free name. convert wants one that names a format. */
+static void add_output(struct text *to, const struct job *j, const struct advice *a, const char *suffix)
+{
+    bool convert = a->fix.action == CKPT_FIX_CONVERT;
+    text_fixed(to, j->path, !suffix && convert && !ckpt_write_format(j->path) ? ".pt" : suffix);
+}
+
 /* Which names are in a command: those of a pipe have none. */
 struct names {
     bool input, output;
     const char *suffix; /* of the output */
 };
 
-/* fix_text - the command FIX with the names in their places. */
-static void fix_text(struct text *to, const struct job *j, const char *fix, struct names names)
+/* add_command - A with the names in their places. */
+static void add_command(struct text *to, const struct job *j, const struct advice *a, struct names names)
 {
-    for (const char *p = fix; *p;) {
-        if (strncmp(p, "FILE", 4) == 0) {
-            if (names.input)
-                add_input(to, j);
-            else
-                text_add(to, "-");
-            p += 4;
-        } else if (strncmp(p, "OUT", 3) == 0) {
-            if (names.output)
-                text_fixed(to, j->path, suffix_of_out(j, fix, names.suffix));
-            else
-                text_add(to, "-");
-            p += 3;
-        } else {
+    static const char *const places[] = {"FILE", "OUT", "ROOT", "FORMAT", "PACKING"};
+    const char *const texts[] = {NULL, NULL, a->fix.root, a->fix.format, a->fix.packing};
+    for (const char *p = a->command->words; *p;) {
+        size_t i = 0;
+        while (i < 5 && strncmp(p, places[i], strlen(places[i])) != 0)
+            i++;
+        if (i == 5)
             text_bytes(to, p++, 1);
-        }
+        else if (i == 0 && names.input)
+            add_input(to, j);
+        else if (i == 1 && names.output)
+            add_output(to, j, a, names.suffix);
+        else
+            text_add(to, texts[i] ? texts[i] : "-");
+        p += i < 5 ? strlen(places[i]) : 0;
     }
 }
 
-/* one_fix - what D's own command is. */
-static void one_fix(struct text *to, const struct job *j, const ckpt_diagnosis *d)
+/* add_fix - what D's own command is. */
+static void add_fix(struct text *to, const struct job *j, const ckpt_diagnosis *d)
 {
-    fix_text(to, j, d->fix, (struct names){true, true, d->suffix});
+    struct advice a = advice_of(d->fix);
+    add_command(to, j, &a, (struct names){true, true, d->fix->suffix});
 }
 
 /* note_step - D's command is one of those that all_fixes joins. */
 static void note_step(struct job *j, const ckpt_diagnosis *d)
 {
-    for (size_t i = 0; d->fix && i < NSTEPS; i++)
-        if (strcmp(d->fix, steps[i]) == 0) {
-            j->wanted[i] = true;
-            j->suffix = d->suffix;
-        }
+    struct advice a = advice_of(d->fix);
+    if (!a.command || a.command->step == NSTEPS)
+        return;
+    j->wanted[a.command->step] = a;
+    j->suffix = a.fix.suffix;
 }
 
 /* all_fixes - one command line that does what all of the commands would do; false: there are not several. */
 static bool all_fixes(struct text *to, const struct job *j)
 {
     size_t n = 0, done = 0;
-    bool skip_plain = j->wanted[CONVERT_ROOT];
+    bool skip_convert = j->wanted[CONVERT_ROOT].command;
     for (size_t i = 0; i < NSTEPS; i++)
-        n += j->wanted[i] && !(i == CONVERT && skip_plain);
+        n += j->wanted[i].command && !(i == CONVERT && skip_convert);
     for (size_t i = 0; n > 1 && i < NSTEPS; i++) {
-        if (!j->wanted[i] || (i == CONVERT && skip_plain))
+        if (!j->wanted[i].command || (i == CONVERT && skip_convert))
             continue;
         text_add(to, done ? " | " : "");
-        fix_text(to, j, steps[i], (struct names){done == 0, done + 1 == n, j->suffix});
+        add_command(to, j, &j->wanted[i], (struct names){done == 0, done + 1 == n, j->suffix});
         done++;
     }
     return n > 1;
@@ -143,8 +165,8 @@ static void tell_json(const struct job *j, const ckpt_diagnosis *d)
     json_text(row, "code", d->id);
     json_text(row, "level", d->problem ? "problem" : "note");
     json_text(row, "message", d->text);
-    if (can_run(d->fix)) {
-        one_fix(&fix, j, d);
+    if (advice_of(d->fix).command) {
+        add_fix(&fix, j, d);
         json_text(row, "fix", fix.ptr);
     }
     if (d->hint[0])
@@ -163,9 +185,9 @@ static int tell(void *user, const ckpt_diagnosis *d)
     }
     text_addf(to, "%s  %s%s%s%s  %s\n", ui.prefix, style_on(d->problem ? RED : YELLOW),
               d->problem ? "" : "note: ", d->id, style_off(d->problem ? RED : YELLOW), d->text);
-    if (can_run(d->fix)) {
+    if (advice_of(d->fix).command) {
         text_addf(to, "%s    fix: ", ui.prefix);
-        one_fix(to, j, d);
+        add_fix(to, j, d);
         text_add(to, "\n");
     } else if (d->hint[0]) {
         text_addf(to, "%s    %s\n", ui.prefix, d->hint);

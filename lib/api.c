@@ -4,11 +4,9 @@
  * needs more has its own file on its own floor.
  */
 #include <stdio.h>
-#include <sys/stat.h>
 
 #include "codec/json_scan.h"
 #include "codec/unpack_archive.h"
-#include "format/doctor.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
 #include "format/names.h"
@@ -16,7 +14,6 @@
 #include "io/journal.h"
 #include "io/sink.h"
 #include "op/digest.h"
-#include "op/doctor.h"
 #include "op/known_names.h"
 #include "op/rename.h"
 #include "op/sanitize.h"
@@ -26,12 +23,6 @@
 #include "scan/scan.h"
 
 const char *ckpt_version(void) { return CKPT_VERSION; }
-
-static bool is_folder(const char *path)
-{
-    struct stat st;
-    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
-}
 
 /* open_again - SRC as a file of ours, made of nothing but its bytes; *OUT is NULL where it is none. */
 static ckpt_status open_again(const char *path, source *src, ckpt_file **out, ckpt_error *err)
@@ -92,7 +83,7 @@ static ckpt_status open_path(const char *path, bool names, const ckpt_limits *li
 {
     source *src = NULL;
     struct journal_note note = {.judge = judge_of(path)};
-    if (!is_folder(path)) {
+    if (!source_is_folder(path)) {
         ckpt_status s = journal_open(path, &note, &src, err);
         if (s != CKPT_OK) {
             fail_file(err, path);
@@ -133,7 +124,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     source *src = NULL;
-    ckpt_status st = is_folder(path) ? CKPT_OK : journal_open(path, NULL, &src, err);
+    ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, NULL, &src, err);
     if (st == CKPT_OK)
         return format_salvage(path, src, limits, out, err);
     fail_file(err, path);
@@ -187,23 +178,6 @@ uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
     return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
 }
 
-/* target_format - what to write: asked for, told by the suffix, or what the
- * input is; what cannot be written becomes a torch zip. */
-static ckpt_status target_format(const ckpt_plan *p, const char *path, const char *asked,
-                                 const struct format **out, ckpt_error *err)
-{
-    const struct format *f = asked ? format_by_name(asked) : format_by_suffix(path);
-    if (asked && (!f || !f->write)) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
-        fail_hint(err, "torch-zip and safetensors can be written");
-        return CKPT_EUSAGE;
-    }
-    if (!f && p->file->format->write)
-        f = p->file->format;
-    *out = f ? f : format_by_name("torch-zip");
-    return CKPT_OK;
-}
-
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
 {
     const struct format *f = format ? format_by_name(format) : NULL;
@@ -243,7 +217,7 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     const struct format *f;
     ckpt_write_result result = {0};
     struct write_job job = {.path = path, .opts = opts ? opts : &plain, .result = &result};
-    CKPT_TRY(target_format(p, path, job.opts->format, &f, err));
+    CKPT_TRY(format_target(p, path, job.opts->format, &f, err));
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     ckpt_status st = file_unchanged(p->file, err);
     if (plan_root_is_module(p))
@@ -531,159 +505,6 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
-    file_free(f);
-    check_free(&c);
-    fail_file(st == CKPT_OK ? NULL : err, path);
-    return st;
-}
-
-/* big_header - a header that is longer than safetensors may have: there is nothing else to say. */
-static ckpt_status big_header(struct doctor *d, uint64_t length, uint64_t size, ckpt_error *err)
-{
-    if (length < size)
-        return doctor_tell(d, "header-too-large", true, NULL, NULL, err,
-                           "a header of %llu bytes, safetensors allows 100000000: save it in shards",
-                           (unsigned long long)length);
-    return doctor_tell(d, "header-too-large", true, NULL, NULL, err,
-                       "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
-                       "overwritten or cut off, get the file again",
-                       (unsigned long long)length, (unsigned long long)size);
-}
-
-struct patient {
-    const char *path;
-    source *src; /* NULL: a folder */
-    const ckpt_limits *limits;
-    ckpt_file *f; /* NULL: it cannot be opened */
-    bool tried;   /* to salvage it: WHY_NOT says what became of that */
-    ckpt_error why_not;
-};
-
-/* planned - can F be laid out as COMMAND would write it to a file called like PATH? */
-static ckpt_status planned(ckpt_file *f, const char *command, const char *path, ckpt_error *err)
-{
-    static const ckpt_write_options plain;
-    ckpt_plan *p;
-    ckpt_write_result r = {0};
-    struct write_job job = {.path = path, .opts = &plain, .result = &r, .layout_only = true};
-    const struct format *to;
-    bool strip = strncmp(command, "strip ", 6) == 0, root = strstr(command, "--root auto") != NULL;
-    CKPT_TRY(ckpt_plan_new(f, &p, err));
-    ckpt_status st = target_format(p, path, strstr(command, "--to torch-zip") ? "torch-zip" : NULL, &to, err);
-    if (st == CKPT_OK && (root || (to->flat && !strip)))
-        st = ckpt_plan_root(p, "auto", err);
-    if (st == CKPT_OK && strip)
-        st = ckpt_plan_strip_auto(p, err);
-    if (st == CKPT_OK && strncmp(command, "sanitize ", 9) == 0)
-        st = sanitize_plan(p, to->flat, err);
-    if (st == CKPT_OK)
-        st = to->write(p, &job, err);
-    ckpt_plan_free(p);
-    return st;
-}
-
-static ckpt_status salvaged(const struct patient *x, ckpt_error *err)
-{
-    ckpt_file *f;
-    CKPT_TRY(format_salvage(x->path, x->src ? source_ref(x->src) : NULL, x->limits, &f, err));
-    ckpt_status st = planned(f, "salvage ", x->path, err);
-    file_free(f);
-    return st;
-}
-
-/* try_cure - for doctor.rehearse: does all that COMMAND would but write. */
-static ckpt_status try_cure(void *with, const char *command, const char *suffix, ckpt_error *why,
-                            ckpt_error *err)
-{
-    struct patient *x = with;
-    why->status = CKPT_OK;
-    if (strncmp(command, "salvage ", 8) == 0) {
-        if (!x->tried)
-            x->why_not.status = salvaged(x, &x->why_not);
-        x->tried = true;
-        *why = x->why_not;
-    } else if (strncmp(command, "stat ", 5) != 0) {
-        why->status = planned(x->f, command, suffix ? suffix : x->path, why);
-    }
-    if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO && why->status != CKPT_ECHANGED)
-        return CKPT_OK;
-    if (err)
-        *err = *why;
-    return why->status;
-}
-
-static ckpt_status diagnose(struct doctor *d, const char *path, const struct check *c, ckpt_file *f,
-                            ckpt_error *err)
-{
-    uint64_t length = 0;
-    source *src = c->nwatched ? c->watched[0] : NULL;
-    bool cut = d->symptoms[CHECK_TRUNCATED].n && !doctor_failed_save(c, f);
-    if (d->symptoms[CHECK_MALFORMED].n && doctor_big_header(src, &length))
-        return big_header(d, length, src->size, err);
-    if (cut)
-        CKPT_TRY(doctor_truncated(d, src, f, err));
-    CKPT_TRY(doctor_damage(d, c, f, err));
-    if (d->result->problems || !f)
-        return CKPT_OK;
-    CKPT_TRY(doctor_name(d, path, f, err));
-    return doctor_loading(d, c, f, err);
-}
-
-static bool is_no_checkpoint(ckpt_status st)
-{
-    return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
-}
-
-/* suffix_of_one - of one file with what F holds, where that is several or what a folder PATH has in it. */
-static const char *suffix_of_one(const ckpt_file *f, const char *path)
-{
-    if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, path) == 0))
-        return NULL;
-    return f->torch_load ? ".pt" : ".safetensors";
-}
-
-ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
-                        int (*tell)(void *user, const ckpt_diagnosis *), void *user,
-                        ckpt_doctor_result *result, ckpt_error *err)
-{
-    ckpt_verify_options look = {.finite = opts && opts->finite};
-    ckpt_verify_result seen = {0};
-    struct doctor d = {.path = path, .tell = tell, .user = user, .result = result};
-    struct check c;
-    ckpt_file *f = NULL;
-    ckpt_error own, told;
-    err = err ? err : &own;
-    look.how = opts ? opts->how : look.how;
-    look.limits = opts ? opts->limits : look.limits;
-    *result = (ckpt_doctor_result){0};
-    ckpt_status st = check_init(&c, &look, &seen, err);
-    c.tell = doctor_note;
-    c.user = &d;
-    if (st == CKPT_OK)
-        st = format_verify(path, &c, &f, err);
-    if (st == CKPT_OK && (!opts || !opts->quick))
-        st = verify_data(&c, f, err);
-    told = *err;
-    d.suffix = suffix_of_one(f, path);
-    struct patient x = {.path = path, .limits = &look.limits, .f = f};
-    if (c.nwatched && !is_folder(path))
-        x.src = c.watched[0];
-    d.rehearse = try_cure;
-    d.with = &x;
-    if (check_unchanged(&c, err) != CKPT_OK) /* whatever it looked like */
-        st = err->status;
-    else if (st == CKPT_OK)
-        st = diagnose(&d, path, &c, f, err);
-    else if (is_no_checkpoint(st) && !(f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
-        st = doctor_foreign(&d, c.nwatched ? c.watched[0] : NULL, &told, err);
-    else if (st == CKPT_ECHANGED) /* not under our eyes: an edit in place was cut short */
-        st = doctor_says(&d, "interrupted-edit", NULL, &told, err);
-    if (st == CKPT_OK)
-        st = check_unchanged(&c, err);
-    result->format = seen.format;
-    result->tensors = seen.tensors;
-    result->bytes = seen.bytes;
-    result->read = seen.read;
     file_free(f);
     check_free(&c);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -868,14 +868,33 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_verify(const char *path, const ckpt_ve
 
 /* ----------------------------------------------------------------- doctor */
 
+/* What would help. The first four are calls of this library, the others are programs for the user to run. */
+typedef enum {
+    CKPT_FIX_SALVAGE = 1, /* ckpt_salvage, and the plan is written */
+    CKPT_FIX_STRIP,       /* ckpt_plan_strip_auto */
+    CKPT_FIX_SANITIZE,    /* ckpt_plan_sanitize */
+    CKPT_FIX_CONVERT,     /* it is written anew, with ROOT and FORMAT */
+    CKPT_FIX_DOWNLOAD,    /* it is fetched again */
+    CKPT_FIX_LFS_PULL,    /* git lfs pull */
+    CKPT_FIX_UNPACK,      /* what PACKING names is undone */
+    CKPT_FIX_DCP          /* torch.distributed.checkpoint.format_utils dcp_to_torch */
+} ckpt_fix_action;
+
+typedef struct {
+    uint32_t action;     /* ckpt_fix_action; the texts are constants */
+    const char *root;    /* for ckpt_plan_root; NULL: everything */
+    const char *format;  /* of the output; NULL: by its name */
+    const char *suffix;  /* that the name of the output should have; NULL: that of the file */
+    const char *packing; /* "gzip", "7-Zip" …; else NULL */
+} ckpt_fix;
+
 /* What is wrong with a file, and what fixes it. Valid until the callback returns. */
 typedef struct {
-    const char *id;     /* "lfs-pointer", for good */
-    bool problem;       /* false: only worth knowing */
-    const char *text;   /* one line, escaped */
-    const char *fix;    /* the command; FILE and OUT in it stand for names. NULL: there is none */
-    const char *suffix; /* that OUT should have; NULL: that of FILE */
-    const char *hint;   /* what else can be done, in words; may be empty */
+    const char *id;      /* "lfs-pointer", for good */
+    bool problem;        /* false: only worth knowing */
+    const char *text;    /* one line, escaped */
+    const ckpt_fix *fix; /* NULL: there is none */
+    const char *hint;    /* what else can be done, in words; may be empty */
 } ckpt_diagnosis;
 
 typedef struct {

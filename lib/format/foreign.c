@@ -3,10 +3,8 @@
  * "Git LFS pointer, run git lfs pull" is done; one who learns "invalid header
  * length 2336927755350992246" opens an issue somewhere.
  */
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/text.h"
 #include "format/folder.h"
@@ -81,56 +79,15 @@ static ckpt_status other_zip(const struct probe *p, ckpt_error *err)
     return CKPT_EUNKNOWN;
 }
 
-static bool has_file(const char *dir, const char *name)
-{
-    char path[4096];
-    int n = snprintf(path, sizeof path, "%s/%s", dir, name);
-    return (size_t)n < sizeof path && access(path, F_OK) == 0;
-}
-
-/* has_shard_files - "shard-00001-model-00001-of-00002.safetensors": how torch's
- * HuggingFaceStorageWriter names the parts of each rank. */
-static bool has_shard_files(const char *dir)
-{
-    bool found = false;
-    DIR *d = opendir(dir);
-    for (struct dirent *e; d && !found && (e = readdir(d));)
-        found = str_starts(str_c(e->d_name), STR_LIT("shard-")) &&
-                str_ends(str_c(e->d_name), STR_LIT(".safetensors"));
-    if (d)
-        (void)closedir(d);
-    return found;
-}
-
-static ckpt_status unread_directory(const char *what, ckpt_error *err)
-{
-    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s, which this version does not read", what);
-    fail_hint(err, "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
-    return CKPT_EUNSUPPORTED;
-}
-
 static ckpt_status directory(const struct probe *p, ckpt_error *err)
 {
-    static const struct {
-        const char *file, *what;
-    } known[] = {
-        {".metadata", "PyTorch Distributed Checkpoint (DCP) directory"},
-        {"__0.metadata", "PyTorch Distributed Checkpoint (DCP) directory, saved without collectives"},
-        {"latest", "DeepSpeed checkpoint directory"},
-        {"latest_checkpointed_iteration.txt", "Megatron-LM checkpoint directory"},
-        {"saved_model.pb", "TensorFlow SavedModel directory"},
-        {"Data/com.apple.CoreML", "Core ML package (.mlpackage)"},
-        {"coremldata.bin", "compiled Core ML model (.mlmodelc)"},
-        {"manifest.ocdbt", "Orbax checkpoint directory"},
-        {"_METADATA", "Orbax checkpoint directory"},
-        {"checkpoint", "TensorFlow checkpoint directory"},
-        {"common.pt", "Megatron distributed checkpoint directory"},
-    };
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (has_file(p->path, known[i].file))
-            return unread_directory(known[i].what, err);
-    if (has_shard_files(p->path))
-        return unread_directory("PyTorch Distributed Checkpoint (DCP) directory in Hugging Face form", err);
+    const struct signature *s = recognize_folder(p->path);
+    if (s) {
+        (void)fail(err, s->status, CKPT_NO_OFFSET, "%s, which this version does not read", s->what);
+        fail_hint(err,
+                  "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
+        return s->status;
+    }
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
     folder_hint(p->path, err);
     return CKPT_EUNKNOWN;

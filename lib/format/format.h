@@ -52,6 +52,10 @@ struct format {
 
 const struct format *format_by_name(const char *name);
 const struct format *format_by_suffix(const char *path); /* that can write */
+/* format_target - what P is written as to PATH: ASKED for, as the suffix of PATH has it, or what the input
+ * is; a torch zip where that cannot be written. */
+ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
+                          ckpt_error *err);
 /* foreign_detect - names what is no checkpoint of ours (foreign.def). */
 ckpt_status foreign_detect(const struct probe *p, ckpt_error *err);
 /* shards_write - PLAN as files of at most opts->max_shard tensor bytes, each

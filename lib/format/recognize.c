@@ -9,8 +9,10 @@
  */
 #include "format/recognize.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/cursor.h"
 #include "codec/inflate.h"
@@ -292,17 +294,21 @@ static bool json(const struct probe *p)
 /* ---------------------------------------------------------------------- table */
 
 #define FAILED      "the download failed: fetch the file again, with a login if its server asks for one"
-#define AGAIN       "curl -fL -o FILE URL" /* -f: an answer of the server does not become the file */
 #define JOBLIB_HINT "joblib.load reads it and runs what it names: see first what that is, `ckpt scan FILE`"
+
+enum { CKPT_FIX_NONE };
 
 static const struct signature table[] = {
 #define MAGIC(kind, id, offset, bytes, status, what, hint, fix)                                              \
-    {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, fix},
+    {SIGN_##kind, id, offset, bytes, sizeof(bytes) - 1, NULL, status, what, hint, CKPT_FIX_##fix},
 #define LOOKS(kind, id, test, status, what, hint, fix)                                                       \
-    {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, fix},
+    {SIGN_##kind, id, 0, NULL, 0, test, status, what, hint, CKPT_FIX_##fix},
+#define FOLDER(id, file, what, fix)                                                                          \
+    {SIGN_FOLDER, id, 0, file, 0, NULL, CKPT_EUNSUPPORTED, what, "", CKPT_FIX_##fix},
 #include "format/signatures.def"
 #undef MAGIC
 #undef LOOKS
+#undef FOLDER
 };
 
 const struct signature *recognize(const struct probe *p)
@@ -310,9 +316,33 @@ const struct signature *recognize(const struct probe *p)
     ckpt_str head = head_of(p);
     for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
         const struct signature *s = &table[i];
+        if (s->kind == SIGN_FOLDER)
+            continue;
         if (s->magic ? str_starts(str_skip(head, s->offset), str_of(s->magic, s->nmagic)) : s->test(p))
             return s;
     }
+    return NULL;
+}
+
+/* has_file - is a file in the folder PATH that NAME matches? */
+static bool has_file(const char *path, const char *name)
+{
+    char full[4096];
+    int n = snprintf(full, sizeof full, "%s/%s", path, name);
+    DIR *d = strchr(name, '*') ? opendir(path) : NULL;
+    bool found = !d && (size_t)n < sizeof full && access(full, F_OK) == 0;
+    for (struct dirent *e; d && !found && (e = readdir(d));)
+        found = ckpt_glob_match(str_c(name), str_c(e->d_name));
+    if (d)
+        (void)closedir(d);
+    return found;
+}
+
+const struct signature *recognize_folder(const char *path)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].kind == SIGN_FOLDER && has_file(path, table[i].magic))
+            return &table[i];
     return NULL;
 }
 

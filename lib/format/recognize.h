@@ -20,6 +20,7 @@ enum signature_kind {
     SIGN_PACKED,  /* compressed, or an archive that has to be unpacked first */
     SIGN_ZLIB,    /* the same, to be trusted less: two bytes, and data that can be inflated */
     SIGN_POINTER, /* to a file that is kept elsewhere */
+    SIGN_FOLDER,
     SIGN_OTHER
 };
 
@@ -27,16 +28,18 @@ struct signature {
     enum signature_kind kind;
     const char *id; /* of PACKED and ZLIB: the compression; else ckpt doctor's, or NULL */
     size_t offset;
-    const char *magic; /* NULL: TEST */
+    const char *magic; /* NULL: TEST; of a folder: a file that is in it */
     size_t nmagic;
     bool (*test)(const struct probe *p);
     ckpt_status status;
     const char *what, *hint;
-    const char *fix; /* a command of ckpt doctor's, or NULL */
+    uint32_t fix; /* ckpt_fix_action, or 0 */
 };
 
 /* recognize - the row of signatures.def that P is; NULL: none. */
 const struct signature *recognize(const struct probe *p);
+/* recognize_folder - the same of the folder PATH. */
+const struct signature *recognize_folder(const char *path);
 /* recognize_safetensors - a header length, and JSON after it, which may begin with white space. */
 bool recognize_safetensors(const struct probe *p);
 /* recognize_legacy - does P begin with the magic number that torch.save wrote before 1.6? A tar may, too,

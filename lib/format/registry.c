@@ -57,6 +57,21 @@ const struct format *format_by_suffix(const char *path)
     return NULL;
 }
 
+ckpt_status format_target(const ckpt_plan *p, const char *path, const char *asked, const struct format **out,
+                          ckpt_error *err)
+{
+    const struct format *f = asked ? format_by_name(asked) : format_by_suffix(path);
+    if (asked && (!f || !f->write)) {
+        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "cannot write format \"%s\"", asked);
+        fail_hint(err, "torch-zip and safetensors can be written");
+        return CKPT_EUSAGE;
+    }
+    if (!f && p->file->format->write)
+        f = p->file->format;
+    *out = f ? f : format_by_name("torch-zip");
+    return CKPT_OK;
+}
+
 static void free_zip(void *z) { zip_close(z); }
 
 static ckpt_status probe_fill(ckpt_file *f, struct probe *p, ckpt_error *err)

@@ -2,8 +2,6 @@
  * tensors passes over. */
 #include "format/verify.h"
 
-#include <sys/stat.h>
-
 #include "codec/zip_audit.h"
 #include "format/recognize.h"
 
@@ -169,10 +167,9 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
 {
-    struct stat st;
     source *src = NULL;
     *out = NULL;
-    if (strcmp(path, "-") == 0 || stat(path, &st) != 0 || !S_ISDIR(st.st_mode)) {
+    if (!source_is_folder(path)) {
         CKPT_TRY(journal_open(path, NULL, &src, err));
         c->result->bytes = src->size;
     }

@@ -46,6 +46,8 @@ void source_sequential(source *s);
 /* source_extent - do the bytes from OFF on lie in a file as they are? *FD from *AT on. */
 bool source_extent(source *s, uint64_t off, int *fd, uint64_t *at);
 
+/* source_is_folder - is PATH a folder? "-" is not. */
+bool source_is_folder(const char *path);
 /* source_file_open - a regular file (or block device), opened read-only. A
  * pipe or "-" is spooled to an unlinked temporary file first. */
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err);

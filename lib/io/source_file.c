@@ -236,6 +236,12 @@ static int open_input(const char *path, bool is_stdin)
     return is_stdin ? fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3) : open_for_reading(path, 0);
 }
 
+bool source_is_folder(const char *path)
+{
+    struct stat st;
+    return strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
 {
     bool is_stdin = strcmp(path, "-") == 0;

@@ -7,6 +7,7 @@ may() # may FROM-FLOOR TO-FLOOR
     io:base | core:io | core:base | codec:core | codec:io | codec:base) return 0 ;;
     format:codec | format:core | format:io | format:base | op:core | op:io | op:base | api:*) return 0 ;;
     scan:format | scan:op | scan:codec | scan:core | scan:io | scan:base) return 0 ;;
+    doctor:format | doctor:op | doctor:codec | doctor:core | doctor:io | doctor:base) return 0 ;;
     esac
     return 1
 }
@@ -27,7 +28,7 @@ grep -rn '^[[:space:]]*#[[:space:]]*include[[:space:]]*"' --include='*.[chd]' --
         floor_of_file "$file"
         case $name in
         ckpt.h) to=public ;;
-        base/* | io/* | core/* | codec/* | format/* | op/* | scan/*) to=${name%%/*} ;;
+        base/* | io/* | core/* | codec/* | format/* | op/* | scan/* | doctor/*) to=${name%%/*} ;;
         *.def) to=$floor ;;
         */*) to=unknown ;;
         *) [ "$floor" = cli ] && to=cli || to=unknown ;;

@@ -1,0 +1,253 @@
+/* damage.c - what a file is that cannot be read as a checkpoint, how far one goes that was cut off, and what
+ * else verifying found. */
+#include <stdio.h>
+
+#include "base/cursor.h"
+#include "base/text.h"
+#include "doctor/doctor.h"
+#include "format/recognize.h"
+#include "format/safetensors/safetensors.h"
+#include "io/reader.h"
+
+static const ckpt_fix salvage = {.action = CKPT_FIX_SALVAGE}, convert = {.action = CKPT_FIX_CONVERT};
+
+/* ------------------------------------------------------------- no checkpoint */
+
+static const struct signature *recognize_it(const struct doctor *d)
+{
+    struct probe p = {.size = 0};
+    if (!d->src)
+        return d->folder ? recognize_folder(d->path) : NULL;
+    return recognize_fill(&p, d->path, d->src, NULL) == CKPT_OK ? recognize(&p) : NULL;
+}
+
+/* id_of - what a file with this signature is called here. */
+static const char *id_of(const struct signature *s)
+{
+    if (s && (s->kind == SIGN_PACKED || s->kind == SIGN_ZLIB))
+        return "compressed";
+    return s && s->id ? s->id : "foreign";
+}
+
+ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *err)
+{
+    const struct signature *s = recognize_it(d);
+    struct verdict v = {.id = id_of(s)};
+    if (!d->src && !s) { /* it holds no bytes at all: that is none of its problems */
+        *err = *e;
+        return err->status;
+    }
+    if (s)
+        v.fix = (ckpt_fix){.action = s->fix, .packing = s->fix == CKPT_FIX_UNPACK ? s->id : NULL};
+    if (v.fix.action != CKPT_FIX_DCP)
+        return doctor_tell_error(d, &v, e, err);
+    v.fix.suffix = ".pt";
+    return doctor_tell(d, &v, err, "%s; torch's own tool does, and runs what its .metadata names", e->what);
+}
+
+/* ------------------------------------------------------------------- cut off */
+
+#define LOCAL 30u
+
+/* Data descriptor (APPNOTE 4.3.9): 50 4B 07 08, CRC, and two sizes of 4 or 8 bytes each. */
+#define DESCRIPTOR 24u
+
+static bool is_header(uint32_t signature) { return signature == 0x04034B50 || signature == 0x02014B50; }
+
+/* describes - is the descriptor at P one of LENGTH bytes? Returns its own length, or 0. */
+static unsigned describes(const unsigned char *p, uint64_t length)
+{
+    if (load_u32le(p) != 0x08074B50)
+        return 0;
+    if (load_u32le(p + 8) == length && is_header(load_u32le(p + 16)))
+        return 16;
+    return load_u64le(p + 8) == length ? DESCRIPTOR : 0;
+}
+
+/* described_end - *END is behind the descriptor that tells how many bytes lie between DATA and
+ * it; 0: there is none. */
+static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
+{
+    reader r;
+    uint64_t end = 0;
+    *out = 0;
+    if (data >= src->size)
+        return CKPT_OK;
+    CKPT_TRY(reader_init(&r, src, data, src->size, err));
+    while (!end && reader_left(&r) >= DESCRIPTOR) {
+        size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
+        const unsigned char *p = reader_peek(&r, n);
+        if (!p)
+            break;
+        /* bounded: i + DESCRIPTOR <= n, inside the source */
+        for (size_t i = 0; !end && i + DESCRIPTOR <= n; i++)
+            if (p[i] == 'P' && describes(p + i, r.pos + i - data))
+                end = r.pos + i + describes(p + i, r.pos + i - data);
+        (void)reader_skip(&r, n - (DESCRIPTOR - 1));
+    }
+    reader_free(&r);
+    *out = end;
+    return CKPT_OK;
+}
+
+/* next_record - *AT moves from a local header behind its record; 0: the record does not
+ * end. *NAME (of CAP bytes) is what the header calls it. */
+static ckpt_status next_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
+{
+    unsigned char h[LOCAL];
+    uint64_t data, end = 0;
+    uint64_t from = *at;
+    *at = 0;
+    if (src->size - from < sizeof h) /* bounded: FROM is inside the source */
+        return CKPT_OK;
+    CKPT_TRY(source_read(src, from, h, sizeof h, err));
+    size_t n = load_u16le(h + 26) < cap - 1 ? load_u16le(h + 26) : cap - 1;
+    /* bounded: the header was just read there */
+    if (source_read(src, from + LOCAL, name, n, NULL) != CKPT_OK)
+        n = 0;
+    name[n] = 0;
+    /* bounded: as above, and two lengths of 16 bits */
+    data = from + LOCAL + load_u16le(h + 26) + load_u16le(h + 28);
+    if (load_u16le(h + 6) & 8)
+        CKPT_TRY(described_end(src, data, &end, err));
+    else
+        end = data + load_u32le(h + 18); /* bounded: as above, and 32 bits */
+    *at = end <= src->size ? end : 0;
+    return CKPT_OK;
+}
+
+/* cut_archive - how many records of it are intact, and which is not. */
+static ckpt_status cut_archive(struct doctor *d, const struct verdict *v, ckpt_error *err)
+{
+    source *src = d->src;
+    char name[256] = "";
+    unsigned char sig[4];
+    uint64_t at = 0, begin = 0;
+    unsigned long long intact = 0;
+    while (source_read(src, at, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x04034B50) {
+        begin = at;
+        CKPT_TRY(next_record(src, &at, name, sizeof name, err));
+        if (!at)
+            return doctor_tell(
+                d, v, err,
+                "cut off inside record %s, which begins at byte %llu; the %llu before it are intact", name,
+                (unsigned long long)begin, intact);
+        intact++;
+    }
+    return doctor_tell(d, v, err, "cut off at byte %llu, after its last intact record, number %llu (%s)",
+                       (unsigned long long)src->size, intact, name);
+}
+
+static ckpt_status tell_truncated(struct doctor *d, ckpt_error *err)
+{
+    const struct symptom *s = &d->symptoms[CHECK_TRUNCATED];
+    const struct signature *is = recognize_it(d);
+    const struct verdict v = {.id = "truncated", .fix = salvage, .hint = s->first.hint};
+    if (!d->f && is && is->kind == SIGN_ZIP && s->first.offset != CKPT_NO_OFFSET)
+        return cut_archive(d, &v, err);
+    if (d->f && d->f->flat && d->f->src)
+        return doctor_tell(d, &v, err, "cut off: %llu of %llu tensors are lost; %s", (unsigned long long)s->n,
+                           (unsigned long long)(s->n + d->f->table.nrows), s->first.what);
+    return doctor_tell_error(d, &v, &s->first, err);
+}
+
+/* ------------------------------------------------------ headers of safetensors */
+
+/* header_too_long - the length of the header where that is longer than the format allows, else 0. */
+static uint64_t header_too_long(const struct doctor *d)
+{
+    struct probe p = {.size = 0};
+    if (!d->src || recognize_fill(&p, "", d->src, NULL) != CKPT_OK || !recognize_safetensors(&p))
+        return 0;
+    uint64_t length = load_u64le(p.head);
+    return length > SAFETENSORS_MAX_HEADER ? length : 0;
+}
+
+/* tell_header - there is nothing else to report. */
+static ckpt_status tell_header(struct doctor *d, uint64_t length, ckpt_error *err)
+{
+    const struct verdict v = {.id = "header-too-large"};
+    if (length < d->src->size)
+        return doctor_tell(d, &v, err,
+                           "a header of %llu bytes, safetensors allows 100000000: save it in shards",
+                           (unsigned long long)length);
+    return doctor_tell(d, &v, err,
+                       "a header of %llu bytes in a file of %llu, and safetensors allows 100000000: "
+                       "overwritten or cut off, get the file again",
+                       (unsigned long long)length, (unsigned long long)d->src->size);
+}
+
+/* ---------------------------------------------------------------------- damage */
+
+static bool has_record(const struct check *c, const char *end)
+{
+    for (size_t i = 0; i < c->nrecords; i++)
+        if (str_ends(c->records[i].name, str_c(end)))
+            return true;
+    return false;
+}
+
+/* is_failed_save - is all that is left what torch.save writes last? */
+static bool is_failed_save(const struct doctor *d)
+{
+    return !d->f && has_record(&d->check, "/.data/serialization_id") && !has_record(&d->check, "/data.pkl");
+}
+
+/* tell_rule - the first finding of a kind, and how many there are. Numbers that are lost no command
+ * brings back: of those the hint names what lists them all. */
+static ckpt_status tell_rule(struct doctor *d, enum check_rule rule, const char *id, ckpt_fix fix,
+                             ckpt_error *err)
+{
+    const struct symptom *s = &d->symptoms[rule];
+    char more[64] = "", text[1024], word[SHELL_MOST];
+    bool numbers = rule == CHECK_NOT_FINITE;
+    ckpt_error e = s->first;
+    if (!s->n)
+        return CKPT_OK;
+    doctor_drop_file(d, &e);
+    if (s->n > 1)
+        (void)snprintf(more, sizeof more, " (and %llu more: ckpt verify%s)", (unsigned long long)(s->n - 1),
+                       numbers ? " --finite" : "");
+    (void)ckpt_error_text(&e, text, sizeof text);
+    if (numbers)
+        fail_hint(&e,
+                  "no command brings the numbers back: take an earlier checkpoint; all such tensors: "
+                  "ckpt stat --fail-on nan,inf %s",
+                  shell_path(d->path, word));
+    return doctor_tell(d, &(struct verdict){.id = id, .fix = fix, .hint = e.hint}, err, "%s%s", text, more);
+}
+
+static ckpt_status tell_rules(struct doctor *d, ckpt_error *err)
+{
+    const struct {
+        enum check_rule rule;
+        const char *id;
+        ckpt_fix fix;
+    } rules[] = {
+        {CHECK_MISSING_SHARD, "missing-shard", {0}},
+        {CHECK_MISSING_TENSOR, "missing-tensor", {0}},
+        {CHECK_EXTRA_TENSOR, "extra-tensor", {0}},
+        {CHECK_TOTAL_SIZE, "total-size", {0}},
+        {CHECK_MALFORMED, "malformed", salvage},
+        {CHECK_CHECKSUM, "checksum", salvage},
+        {CHECK_DUPLICATE, "duplicate", {0}},
+        {CHECK_STRAY, "stray-bytes", d->f && d->f->torch_load ? convert : salvage},
+        {CHECK_NOT_FINITE, "not-finite", {0}},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        CKPT_TRY(tell_rule(d, rules[i].rule, rules[i].id, rules[i].fix, err));
+    return CKPT_OK;
+}
+
+ckpt_status doctor_damage(struct doctor *d, ckpt_error *err)
+{
+    uint64_t header = d->symptoms[CHECK_MALFORMED].n ? header_too_long(d) : 0;
+    const ckpt_error *cut = d->symptoms[CHECK_TRUNCATED].n ? &d->symptoms[CHECK_TRUNCATED].first : NULL;
+    if (header)
+        return tell_header(d, header, err);
+    if (cut && is_failed_save(d))
+        return doctor_tell_error(d, &(struct verdict){.id = "failed-save"}, cut, err);
+    if (cut)
+        CKPT_TRY(tell_truncated(d, err));
+    return tell_rules(d, err);
+}

@@ -1,0 +1,212 @@
+/* doctor.c - ckpt_doctor: verifies a file, goes through what may be wrong with it, and tries each fix that it
+ * is about to advise. */
+#include "doctor/doctor.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/text.h"
+#include "format/format.h"
+#include "format/verify.h"
+#include "op/sanitize.h"
+#include "op/verify.h"
+
+/* ------------------------------------------------------------------ the cure */
+
+/* plan_fix - can F be laid out as FIX would write it to a file called like PATH? */
+static ckpt_status plan_fix(ckpt_file *f, const ckpt_fix *fix, const char *path, ckpt_error *err)
+{
+    static const ckpt_write_options plain;
+    ckpt_plan *p;
+    ckpt_write_result r = {0};
+    struct write_job job = {.path = path, .opts = &plain, .result = &r, .layout_only = true};
+    const struct format *to;
+    bool strip = fix->action == CKPT_FIX_STRIP;
+    CKPT_TRY(ckpt_plan_new(f, &p, err));
+    ckpt_status st = format_target(p, path, fix->format, &to, err);
+    if (st == CKPT_OK && (fix->root || (to->flat && !strip)))
+        st = ckpt_plan_root(p, fix->root ? fix->root : "auto", err);
+    if (st == CKPT_OK && strip)
+        st = ckpt_plan_strip_auto(p, err);
+    if (st == CKPT_OK && fix->action == CKPT_FIX_SANITIZE)
+        st = sanitize_plan(p, to->flat, err);
+    if (st == CKPT_OK)
+        st = to->write(p, &job, err);
+    ckpt_plan_free(p);
+    return st;
+}
+
+static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt_error *err)
+{
+    ckpt_file *f;
+    source *src = d->src && !d->folder ? source_ref(d->src) : NULL;
+    CKPT_TRY(format_salvage(d->path, src, &d->check.opts->limits, &f, err));
+    ckpt_status st = plan_fix(f, fix, d->path, err);
+    file_free(f);
+    return st;
+}
+
+/* try_fix - does all that FIX would but write; WHY is what stops it. */
+static ckpt_status try_fix(struct doctor *d, const ckpt_fix *fix, ckpt_error *why, ckpt_error *err)
+{
+    if (fix->action == CKPT_FIX_SALVAGE) {
+        if (!d->salvage_tried)
+            d->salvage_error.status = try_salvage(d, fix, &d->salvage_error);
+        d->salvage_tried = true;
+        *why = d->salvage_error;
+    } else {
+        why->status = plan_fix(d->f, fix, fix->suffix ? fix->suffix : d->path, why);
+    }
+    if (why->status != CKPT_ENOMEM && why->status != CKPT_EIO && why->status != CKPT_ECHANGED)
+        return CKPT_OK;
+    if (err)
+        *err = *why;
+    return why->status;
+}
+
+/* drop_useless_fix - takes the fix out of X if it would do nothing, and gives the reason as its hint. */
+static ckpt_status drop_useless_fix(struct doctor *d, ckpt_diagnosis *x, ckpt_error *why, ckpt_error *err)
+{
+    static const char *const commands[] = {[CKPT_FIX_SALVAGE] = "salvage",
+                                           [CKPT_FIX_STRIP] = "strip",
+                                           [CKPT_FIX_SANITIZE] = "sanitize",
+                                           [CKPT_FIX_CONVERT] = "convert"};
+    if (!x->fix || x->fix->action > CKPT_FIX_CONVERT)
+        return CKPT_OK;
+    CKPT_TRY(try_fix(d, x->fix, why, err));
+    if (why->status == CKPT_OK)
+        return CKPT_OK;
+    uint32_t action = x->fix->action;
+    x->fix = NULL;
+    if (x->hint[0])
+        return CKPT_OK;
+    why->hint[0] = 0;
+    if (action == CKPT_FIX_SALVAGE)
+        fail_hint(why, "ckpt salvage finds nothing intact in it: get the file again");
+    else
+        fail_hint(why, "ckpt %s does not help: %s", commands[action], why->what);
+    x->hint = why->hint;
+    return CKPT_OK;
+}
+
+/* ----------------------------------------------------------------- diagnoses */
+
+void doctor_drop_file(const struct doctor *d, ckpt_error *e)
+{
+    char shown[sizeof e->file];
+    text_fit(str_c(d->path), shown, sizeof shown);
+    if (strcmp(e->file, shown) == 0)
+        e->file[0] = 0;
+}
+
+/* suffix_of_one - of one file with what was read, where that is several or what a folder has in it. */
+static const char *suffix_of_one(const struct doctor *d)
+{
+    const ckpt_file *f = d->f;
+    if (!f || (f->format != format_by_name("hf-shards") && strcmp(f->path, d->path) == 0))
+        return NULL;
+    return f->torch_load ? ".pt" : ".safetensors";
+}
+
+static ckpt_status pass_on(struct doctor *d, const struct verdict *v, const char *text, const char *hint,
+                           ckpt_error *err)
+{
+    ckpt_error why = {.status = CKPT_OK};
+    ckpt_fix fix = v->fix;
+    if (!fix.suffix)
+        fix.suffix = suffix_of_one(d);
+    ckpt_diagnosis x = {
+        .id = v->id, .text = text, .problem = !v->note, .fix = fix.action ? &fix : NULL, .hint = hint};
+    CKPT_TRY(drop_useless_fix(d, &x, &why, err));
+    ++*(x.problem ? &d->result->problems : &d->result->notes);
+    if (!d->cancelled && d->tell)
+        d->cancelled = d->tell(d->user, &x) != 0;
+    return d->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
+}
+
+ckpt_status doctor_tell(struct doctor *d, const struct verdict *v, ckpt_error *err, const char *fmt, ...)
+{
+    char raw[1024], safe[2048];
+    va_list ap;
+    va_start(ap, fmt);
+    (void)vsnprintf(raw, sizeof raw, fmt, ap);
+    va_end(ap);
+    text_fit(str_c(raw), safe, sizeof safe);
+    return pass_on(d, v, safe, v->hint ? v->hint : "", err);
+}
+
+ckpt_status doctor_tell_error(struct doctor *d, const struct verdict *v, const ckpt_error *e,
+                              ckpt_error *err)
+{
+    char text[2048];
+    ckpt_error own = *e;
+    doctor_drop_file(d, &own);
+    (void)ckpt_error_text(&own, text, sizeof text);
+    return pass_on(d, v, text, own.hint, err);
+}
+
+/* ---------------------------------------------------------------- ckpt_doctor */
+
+/* note_finding - for check.tell. */
+static int note_finding(void *user, const ckpt_finding *f)
+{
+    struct doctor *d = user;
+    struct symptom *s = &d->symptoms[check_rule_by_name(f->id)];
+    if (s->n++ == 0)
+        s->first = *f->error;
+    return 0;
+}
+
+static bool is_no_checkpoint(ckpt_status st)
+{
+    return st == CKPT_EUNKNOWN || st == CKPT_EUNSUPPORTED || st == CKPT_ELIMIT;
+}
+
+/* diagnose - ST is what came of verifying, and *ERR its error. */
+static ckpt_status diagnose(struct doctor *d, ckpt_status st, ckpt_error *err)
+{
+    ckpt_error e = *err;
+    CKPT_TRY(check_unchanged(&d->check, err)); /* whatever it looked like */
+    if (is_no_checkpoint(st) && !(d->f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
+        return doctor_foreign(d, &e, err);
+    if (st == CKPT_ECHANGED) /* not under our eyes: an edit in place was cut short */
+        return doctor_tell_error(d, &(struct verdict){.id = "interrupted-edit"}, &e, err);
+    *err = e;
+    CKPT_TRY(st);
+    CKPT_TRY(doctor_damage(d, err));
+    return d->result->problems || !d->f ? CKPT_OK : doctor_loading(d, err);
+}
+
+ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
+                        int (*tell)(void *user, const ckpt_diagnosis *), void *user,
+                        ckpt_doctor_result *result, ckpt_error *err)
+{
+    ckpt_verify_options look = {.finite = opts && opts->finite};
+    ckpt_verify_result seen = {0};
+    struct doctor d = {.path = path, .tell = tell, .user = user, .result = result};
+    ckpt_error own;
+    err = err ? err : &own;
+    look.how = opts ? opts->how : look.how;
+    look.limits = opts ? opts->limits : look.limits;
+    *result = (ckpt_doctor_result){0};
+    ckpt_status st = check_init(&d.check, &look, &seen, err);
+    d.check.tell = note_finding;
+    d.check.user = &d;
+    d.folder = source_is_folder(path);
+    if (st == CKPT_OK)
+        st = format_verify(path, &d.check, &d.f, err);
+    if (st == CKPT_OK && (!opts || !opts->quick))
+        st = verify_data(&d.check, d.f, err);
+    d.src = d.check.nwatched ? d.check.watched[0] : NULL;
+    st = diagnose(&d, st, err);
+    if (st == CKPT_OK)
+        st = check_unchanged(&d.check, err);
+    result->format = seen.format;
+    result->tensors = seen.tensors;
+    result->bytes = seen.bytes;
+    result->read = seen.read;
+    file_free(d.f);
+    check_free(&d.check);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}

@@ -1,0 +1,213 @@
+/* loading.c - what torch.load, load_state_dict and whoever goes by a file's name refuse in one that is
+ * sound. */
+#include "core/python2.h"
+#include "doctor/doctor.h"
+#include "format/format.h"
+#include "op/known_names.h"
+#include "op/weights_only.h"
+
+static const ckpt_fix sanitize = {.action = CKPT_FIX_SANITIZE}, convert = {.action = CKPT_FIX_CONVERT};
+
+/* numpy_name - the first import from numpy's private module NAME; empty: none. */
+static ckpt_str numpy_name(const ckpt_file *f, const char *prefix, ckpt_str *name)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
+            const ckpt_value *g = f->pickles[i]->globals[k];
+            if (str_starts(value_module(g), str_c(prefix))) {
+                *name = value_name(g);
+                return value_module(g);
+            }
+        }
+    return str_of("", 0);
+}
+
+static ckpt_status check_numpy(struct doctor *d, ckpt_error *err)
+{
+    struct verdict v = {.id = "numpy-names", .fix = sanitize};
+    ckpt_str name, module = numpy_name(d->f, "numpy._core", &name);
+    if (module.len)
+        return doctor_tell(
+            d, &v, err, "saved with numpy 2: numpy 1 says No module named 'numpy._core' (it wants %.*s.%.*s)",
+            STR_ARG(module), STR_ARG(name));
+    module = numpy_name(d->f, "numpy.core", &name);
+    if (!module.len)
+        return CKPT_OK;
+    v.note = true;
+    return doctor_tell(d, &v, err,
+                       "saved with numpy 1 (%.*s.%.*s): numpy 2 warns that this name is deprecated",
+                       STR_ARG(module), STR_ARG(name));
+}
+
+/* only_protocol - is it by its opcodes alone that weights_only refuses F? */
+static bool only_protocol(const ckpt_file *f)
+{
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
+            const ckpt_value *g = f->pickles[i]->globals[k];
+            if (!weights_only_lists(value_module(g), value_name(g)))
+                return false;
+        }
+    return true;
+}
+
+static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
+{
+    ckpt_file *f = d->f;
+    int verdict;
+    ckpt_str why;
+    CKPT_TRY(weights_only_verdict(f, &verdict, &why, err));
+    if (verdict != 0)
+        return CKPT_OK;
+    struct verdict v = {.fix = convert,
+                        .hint = "weights_only=False runs whatever the file holds: ckpt scan lists that"};
+    const char *what = "torch.load(weights_only=True) refuses it";
+    if (f->torch_load_why.len) {
+        v.note = f->executes_code;
+        v.id = v.note ? "torchscript" : "torch-refuses";
+        what = v.note ? "torch.load does not read it" : "torch.load refuses it";
+    } else if (str_starts(why, STR_LIT("opcode "))) {
+        v.id = "protocol";
+        v.fix = only_protocol(f) ? convert : sanitize;
+        what = "torch.load(weights_only=True) refuses its pickle";
+    } else {
+        v.id = "weights-only";
+        v.fix = sanitize;
+    }
+    return doctor_tell(d, &v, err, "%s: %.*s", what, STR_ARG(why));
+}
+
+static ckpt_status check_names(struct doctor *d, ckpt_error *err)
+{
+    ckpt_info info;
+    const struct verdict prefix = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
+    const struct verdict nested = {
+        .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .note = true};
+    CKPT_TRY(ckpt_inspect(d->f, &info, err));
+    for (size_t i = 0; i < info.nwrappers; i++) {
+        const ckpt_wrapper *w = &info.wrappers[i];
+        if (!w->certain)
+            continue;
+        CKPT_TRY(doctor_tell(
+            d, &prefix, err,
+            "%llu of %llu keys%s%.*s contain \"%.*s\", left by a wrapper: the bare model has no such keys",
+            (unsigned long long)w->tensors, (unsigned long long)w->of, w->where.len ? " of " : "",
+            STR_ARG(w->where), STR_ARG(w->prefix)));
+        break;
+    }
+    if (info.has_weights && info.weights_root.len)
+        return doctor_tell(d, &nested, err,
+                           "the weights are below \"%.*s\": load_state_dict wants only that part",
+                           STR_ARG(info.weights_root));
+    return CKPT_OK;
+}
+
+/* --------------------------------------------------- offsets that torch computes */
+
+/* storage_key - the number that RECORD is called by in data/; false: it is none of those. */
+static bool storage_key(const struct record *r, uint64_t *key)
+{
+    size_t at = str_find(r->name, STR_LIT("/data/"), 0);
+    return at != SIZE_MAX && str_uint(str_skip(r->name, at + 6), key); /* bounded: found there */
+}
+
+/* alignment_of - what .storage_alignment says; 0: there is nothing that says. */
+static uint64_t alignment_of(const struct check *c)
+{
+    char text[16] = "";
+    uint64_t n = 0;
+    for (size_t i = 0; i < c->nrecords; i++)
+        if (str_ends(c->records[i].name, STR_LIT("/.storage_alignment")) &&
+            c->records[i].src->size < sizeof text &&
+            source_read(c->records[i].src, 0, text, (size_t)c->records[i].src->size, NULL) == CKPT_OK)
+            return str_uint(str_c(text), &n) ? n : 0;
+    return 0;
+}
+
+/* computed - where torch takes storage NEXT to begin (getRecordOffsetNoRead of
+ * caffe2/serialize/inline_container.cc): behind the one that ends at END and its
+ * descriptor, a header whose extra field aligns the data. 0: beyond 4 GiB its rules differ. */
+static uint64_t computed(uint64_t end, uint64_t name, uint64_t align)
+{
+    if (end > UINT32_MAX)
+        return 0;
+    uint64_t at = end + 16 + 30 + name + 4; /* bounded: by the line above */
+    return at % align ? at + align - at % align : at;
+}
+
+/* check_offsets - does .format_version stand in an archive that was packed anew? It says
+ * that storages are in the order of their numbers and laid out as torch does. */
+static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
+{
+    const struct check *c = &d->check;
+    const struct verdict v = {.id = "stale-format-version", .fix = convert};
+    uint64_t align = alignment_of(c), end = 0, next = 0, key;
+    bool stated = false;
+    for (size_t i = 0; i < c->nrecords; i++)
+        stated |= str_ends(c->records[i].name, STR_LIT("/.format_version"));
+    if (!stated || !align || align > 1u << 20)
+        return CKPT_OK;
+    for (size_t i = 0; i < c->nrecords; i++) {
+        const struct record *r = &c->records[i];
+        if (!storage_key(r, &key))
+            continue;
+        if (key != next++ || r->at == CKPT_NO_OFFSET || r->src->size == 0)
+            return CKPT_OK; /* torch does not compute these */
+        uint64_t want = end ? computed(end, r->name.len, align) : r->at;
+        if (want && want != r->at)
+            return doctor_tell(d, &v, err,
+                               "repacked, but .format_version is still there: torch may look for %.*s at "
+                               "byte %llu, it is at %llu",
+                               STR_ARG(r->name), (unsigned long long)want, (unsigned long long)r->at);
+        end = r->at + r->src->size; /* bounded: inside the file */
+    }
+    return CKPT_OK;
+}
+
+/* check_imports - the first import that is known to run what the file says. */
+static ckpt_status check_imports(struct doctor *d, ckpt_error *err)
+{
+    const ckpt_file *f = d->f;
+    const struct verdict v = {.id = "runs-code", .hint = "do not load it; ckpt scan lists what it would do"};
+    for (size_t i = 0; i < f->npickles; i++)
+        for (size_t k = 0; k < f->pickles[i]->nglobals; k++) {
+            const ckpt_value *g = f->pickles[i]->globals[k];
+            ckpt_str module = value_module(g), name = value_name(g), module3 = module, name3 = name;
+            (void)python2_translate(&module3, &name3);
+            if (name_verdict(module3, name3) == CKPT_SCAN_KNOWN_EXEC)
+                return doctor_tell(d, &v, err, "loading it runs code: it imports %.*s.%.*s", STR_ARG(module),
+                                   STR_ARG(name));
+        }
+    return CKPT_OK;
+}
+
+/* check_suffix - is it named like a format of another loader? */
+static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
+{
+    const ckpt_file *f = d->f;
+    struct verdict v = {.id = "wrong-extension", .fix = convert};
+    const struct format *named = d->folder ? NULL : format_by_suffix(d->path);
+    if (!named || named->flat == f->format->flat)
+        return CKPT_OK;
+    if (named->flat && f->torch_load) {
+        v.fix.suffix = ".safetensors";
+        return doctor_tell(d, &v, err,
+                           "named .safetensors, but it is a %s: loaders that go by the name refuse it",
+                           f->format->title);
+    }
+    v.fix.format = named->name;
+    return f->format->flat ? doctor_tell(d, &v, err,
+                                         "named like a torch file, but it is %s: torch.load refuses it",
+                                         f->format->title)
+                           : CKPT_OK;
+}
+
+ckpt_status doctor_loading(struct doctor *d, ckpt_error *err)
+{
+    CKPT_TRY(check_suffix(d, err));
+    CKPT_TRY(check_imports(d, err));
+    CKPT_TRY(check_weights_only(d, err));
+    CKPT_TRY(check_numpy(d, err));
+    CKPT_TRY(check_offsets(d, err));
+    return check_names(d, err);
+}
