@@ -468,15 +468,13 @@ static void changed_json(json *list, const struct report *r, const ckpt_diff_eve
         else
             json_null(both, NULL);
     }
-    if (!e->values_differ && !e->within_tolerance) {
+    if (!e->compared || (!e->values_differ && !e->within_tolerance)) {
         json_null(one, "values");
         return;
     }
     json *v = json_add_object(one, "values");
     json_u64(v, "differing", e->differing);
     json_u64(v, "elements", e->elements);
-    if (!e->compared)
-        return;
     json_real(v, "max_abs", e->max_abs);
     json_real(v, "max_rel", e->max_rel);
     json_real(v, "mean_abs", e->mean_abs);

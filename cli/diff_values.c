@@ -5,7 +5,7 @@
 #include "diff.h"
 #include "json.h"
 
-enum { NODES = 100 }; /* of a value that are shown */
+enum { NODES = 100, CLASS_NODES = 8 }; /* of a value that are shown; of a container whose type differs */
 
 static const char *sign_of(const ckpt_diff_value *e)
 {
@@ -21,13 +21,14 @@ static enum style style_of(const ckpt_diff_value *e)
 static void both_shown(const ckpt_diff_value *e, struct text *a, struct text *b)
 {
     char type_a[256], type_b[256];
-    text_value(a, e->a->value, NODES);
-    text_value(b, e->b->value, NODES);
-    if (strcmp(a->ptr, b->ptr) != 0)
-        return;
     (void)ckpt_value_type_name(e->a->value, type_a, sizeof type_a);
     (void)ckpt_value_type_name(e->b->value, type_b, sizeof type_b);
-    if (strcmp(type_a, type_b) != 0) {
+    bool one_type = strcmp(type_a, type_b) == 0;
+    text_value(a, e->a->value, one_type ? NODES : CLASS_NODES);
+    text_value(b, e->b->value, one_type ? NODES : CLASS_NODES);
+    if (strcmp(a->ptr, b->ptr) != 0)
+        return;
+    if (!one_type) {
         text_addf(a, " (%s)", type_a);
         text_addf(b, " (%s)", type_b);
     } else {

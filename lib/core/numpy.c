@@ -117,12 +117,18 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
     return i < sizeof types / sizeof *types ? types[i].dtype : CKPT_DT_NONE;
 }
 
-bool latin1_of(const ckpt_value *v, ckpt_str *text)
+bool is_latin1(ckpt_str codec) { return str_is(codec, "latin1") || str_is(codec, "latin-1"); }
+
+const ckpt_value *latin1_text(const ckpt_value *v)
 {
     ckpt_str codec;
-    return value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
-           (str_is(codec, "latin1") || str_is(codec, "latin-1")) && value_text(value_arg(v, 0), text);
+    bool call = value_calls(v, "_codecs", "encode", 2) && value_text(value_arg(v, 1), &codec) &&
+                is_latin1(codec);
+    const ckpt_value *text = call ? value_arg(v, 0) : NULL;
+    return text && (text->type == CKPT_V_STR || text->type == CKPT_V_STR8) ? text : NULL;
 }
+
+bool latin1_of(const ckpt_value *v, ckpt_str *text) { return value_text(latin1_text(v), text); }
 
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap)
 {

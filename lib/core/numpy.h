@@ -34,7 +34,11 @@ ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d);
  * Python 3 pickles bytes in protocol <= 2. The count, or SIZE_MAX when V is no
  * bytes, too many, or left in the file. */
 size_t small_bytes(const ckpt_value *v, unsigned char *out, size_t cap);
-/* latin1_of - the text behind such a call; false when V is none. */
+/* is_latin1 - does CODEC name that encoding as pickles do? */
+bool is_latin1(ckpt_str codec);
+/* latin1_text - the node of the text in such a call, which may lie in the file; NULL when V is none. */
+const ckpt_value *latin1_text(const ckpt_value *v);
+/* latin1_of - that text, where it is in memory; false else. */
 bool latin1_of(const ckpt_value *v, ckpt_str *text);
 
 #endif

@@ -9,6 +9,7 @@
  */
 #include "core/table.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/buf.h"
@@ -142,6 +143,12 @@ ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n)
     for (uint32_t i = 0; copy && i < n; i++)
         copy[i] = path[i];
     return copy;
+}
+
+size_t path_elem_len(const ckpt_path_elem *e)
+{
+    char number[24];
+    return e->is_int ? (size_t)snprintf(number, sizeof number, "%lld", (long long)e->num) : e->str.len;
 }
 
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n)

@@ -101,6 +101,8 @@ void table_close(struct table *t); /* drops the source references */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_copy - the N elements as they are, in the arena; never NULL for none. NULL: no memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
+/* path_elem_len - how many bytes of a joined name E is. */
+size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */
 ckpt_str path_join(arena *a, const ckpt_path_elem *path, uint32_t n);
 /* path_below - what KEY, the next entry of MAPPING, is called below a mapping whose N path elements

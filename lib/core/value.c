@@ -208,6 +208,15 @@ ckpt_value *value_get(const ckpt_value *mapping, const char *name)
     return NULL;
 }
 
+const ckpt_value *value_source_class(const ckpt_value *pid)
+{
+    ckpt_str tag;
+    const ckpt_value *first = value_item(pid, 0), *class = first;
+    if (value_text(first, &tag))
+        class = str_is(tag, "module") ? value_item(pid, 1) : NULL;
+    return class && class->type == CKPT_V_GLOBAL ? class : NULL;
+}
+
 ckpt_value *value_state(const ckpt_value *v)
 {
     const struct value_call *c = call(v);

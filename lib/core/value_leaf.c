@@ -72,11 +72,11 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
     text_word(out, cut ? "'" ELLIPSIS : "'");
 }
 
-static void put_left_in_file(struct text_sink *out, const ckpt_value *v)
+static void put_left_in_file(struct text_sink *out, ckpt_value_type type, uint64_t count)
 {
-    bool text = v->type == CKPT_V_STR;
-    text_word(out, text ? "<str, " : v->type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
-    put_unsigned(out, v->u.span->count);
+    bool text = type == CKPT_V_STR;
+    text_word(out, text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
+    put_unsigned(out, count);
     text_word(out, text ? " characters>" : " bytes>");
 }
 
@@ -243,6 +243,10 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
     const ckpt_value *maker = v->u.call.callable, *re = value_arg(v, 0), *im = value_arg(v, 1);
     if (latin1_of(v, &text))
         return put_latin1(out, text);
+    if (latin1_text(v)) {
+        put_left_in_file(out, CKPT_V_BYTES, latin1_text(v)->u.span->count);
+        return true;
+    }
     if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {
         text_word(out, "b''");
         return true;
@@ -261,7 +265,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
 static bool put_text(struct text_sink *out, const ckpt_value *v)
 {
     if (v->flags & VALUE_SPAN) {
-        put_left_in_file(out, v);
+        put_left_in_file(out, (ckpt_value_type)v->type, v->u.span->count);
         return true;
     }
     if (v->type == CKPT_V_BYTEARRAY)
@@ -270,6 +274,15 @@ static bool put_text(struct text_sink *out, const ckpt_value *v)
     if (v->type == CKPT_V_BYTEARRAY)
         text_word(out, ")");
     return true;
+}
+
+static void put_persistent(struct text_sink *out, const ckpt_value *pid)
+{
+    const ckpt_value *class = value_source_class(pid);
+    if (class)
+        leaf_global(out, class);
+    else
+        text_word(out, "<storage>");
 }
 
 bool leaf_text(struct text_sink *out, const ckpt_value *v)
@@ -291,7 +304,7 @@ bool leaf_text(struct text_sink *out, const ckpt_value *v)
     case CKPT_V_BYTES:
     case CKPT_V_BYTEARRAY: return put_text(out, v);
     case CKPT_V_GLOBAL: leaf_global(out, v); return true;
-    case CKPT_V_PERSID: text_word(out, "<storage>"); return true;
+    case CKPT_V_PERSID: put_persistent(out, v->u.pid); return true;
     case CKPT_V_TENSOR: text_word(out, "<tensor>"); return true;
     case CKPT_V_CALL: return put_known_call(out, v);
     default: return false;

@@ -117,6 +117,8 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
         put_reference(&out, v);
     } else if (type == CKPT_V_CALL) {
         put_call(&out, v);
+    } else if (type == CKPT_V_PERSID && value_source_class(v->u.pid)) {
+        put_reference(&out, value_source_class(v->u.pid));
     } else if (type == CKPT_V_PERSID) {
         const ckpt_value *klass = value_item(v->u.pid, 1);
         if (value_name(klass).len)

@@ -5,7 +5,7 @@
 
 #include "op/root.h"
 
-static bool matches(const ckpt_diff_options *o, ckpt_str name)
+bool diff_wanted(const ckpt_diff_options *o, ckpt_str name)
 {
     bool hit = false, any = false;
     for (size_t i = 0; i < o->nglobs; i++) {
@@ -29,7 +29,7 @@ static bool shorten(const ckpt_diff_options *o, ckpt_str root, ckpt_str *name)
         *name = str_skip(*name, root.len + 1);
     if (name->len > prefix.len && str_starts(*name, prefix))
         *name = str_skip(*name, prefix.len);
-    return matches(o, *name);
+    return diff_wanted(o, *name);
 }
 
 static bool has_leaf_below(const ckpt_file *f, ckpt_str root)
@@ -107,6 +107,8 @@ bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root
 bool diff_any_below(const struct diff_names *n, ckpt_str name)
 {
     size_t from = 0, to = n->n;
+    if (!name.len) /* the root */
+        return n->n && n->list[n->n - 1].name.len;
     while (from < to) { /* the first name after NAME: those below it follow */
         size_t mid = from + (to - from) / 2;
         if (ckpt_natural_compare(n->list[mid].name, name) <= 0)

@@ -52,10 +52,8 @@ static bool globs_take(const struct narrowing *x, ckpt_str name)
 /* cut_path - the first CUT bytes of the joined *PATH off it; false: no memory. */
 static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
 {
-    char number[24];
     for (; *path && *n; ++*path, --*n) {
-        int digits = (*path)->is_int ? snprintf(number, sizeof number, "%lld", (long long)(*path)->num) : 0;
-        size_t len = (*path)->is_int ? (size_t)digits : (*path)->str.len;
+        size_t len = path_elem_len(*path);
         if (cut <= len)
             break;
         cut -= len + 1; /* bounded: just compared; with its dot */
@@ -137,6 +135,9 @@ static bool narrow_leaves(const struct narrowing *x)
         bool taken;
         if (!shorten(x, &leaf.name, &leaf.path, &leaf.npath, &taken))
             return false;
+        uint32_t cut = x->f->leaves[i].npath - leaf.npath; /* bounded: shorten only takes away */
+        if (leaf.containers)
+            leaf.containers += cut;
         if (taken)
             x->f->leaves[kept++] = leaf;
     }

@@ -78,7 +78,8 @@ static ckpt_leaf locate(struct sanitize *s, const ckpt_path_elem *last, const ck
             path[n++] = s->frames[i].elem;
     if (last)
         path[n++] = *last;
-    return (ckpt_leaf){path_join(s->p->a, path, (uint32_t)n), path, (uint32_t)n, v};
+    return (ckpt_leaf){
+        .name = path_join(s->p->a, path, (uint32_t)n), .path = path, .npath = (uint32_t)n, .value = v};
 }
 
 static ckpt_str callable_of(arena *a, const ckpt_value *v)
@@ -588,8 +589,9 @@ static ckpt_status whole_root(struct sanitize *s)
     ckpt_plan *p = s->p;
     struct child c = {.v = p->root};
     if (!p->root_depth && p->root != p->file->root)
-        CKPT_TRY(note(s, &(ckpt_leaf){STR_LIT(""), path_copy(p->a, NULL, 0), 0, p->file->root}, NULL,
-                      "state dict", false));
+        CKPT_TRY(note(
+            s, &(ckpt_leaf){.name = STR_LIT(""), .path = path_copy(p->a, NULL, 0), .value = p->file->root},
+            NULL, "state dict", false));
     CKPT_TRY(convert(s, &c));
     if (!c.made) {
         char type[256];

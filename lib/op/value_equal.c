@@ -17,9 +17,45 @@
 
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
+/* latin1_argument - the text of the only argument of CALL V, or of its first where the second names latin1, as
+ * Python 2 has it; NULL: there is none. */
+static const ckpt_value *latin1_argument(const ckpt_value *v)
+{
+    ckpt_str codec;
+    if (value_nargs(v) == 1)
+        return latin1_text(value_arg(v, 0));
+    bool named = value_nargs(v) == 2 && value_text(value_arg(v, 1), &codec) && is_latin1(codec);
+    const ckpt_value *text = named ? value_arg(v, 0) : NULL;
+    return text && (text->type == CKPT_V_STR || text->type == CKPT_V_STR8) ? text : NULL;
+}
+
+/* Bytes, or text, in one of the forms that pickles have for them. */
+struct octets {
+    const ckpt_value *stored; /* the node that holds them; NULL: there are none */
+    bool latin1;              /* each code point of it stands for one byte */
+};
+
+/* called_octets - those that CALL V makes; false: it makes something else. */
+static bool called_octets(const ckpt_value *v, struct octets *out)
+{
+    const ckpt_value *made = v->u.call.callable, *arg = value_arg(v, 0);
+    bool array = is_builtin(made, "bytearray"), untouched = value_more_of(v) == &value_nothing;
+    *out = (struct octets){latin1_text(v), true};
+    if (out->stored || !untouched)
+        return out->stored != NULL;
+    if (value_nargs(v) == 0)
+        return array || is_builtin(made, "bytes");
+    if (!array)
+        return false;
+    out->stored = latin1_argument(v);
+    if (!out->stored && value_nargs(v) == 1 && arg->type == CKPT_V_BYTES)
+        *out = (struct octets){arg, false};
+    return out->stored != NULL;
+}
+
 static enum form form_of(const ckpt_value *v)
 {
-    ckpt_str text;
+    struct octets unused;
     switch (ckpt_value_get_type(v)) {
     case CKPT_V_NONE: return NOTHING;
     case CKPT_V_BOOL: return TRUTH;
@@ -33,9 +69,9 @@ static enum form form_of(const ckpt_value *v)
     case CKPT_V_GLOBAL: return NAME;
     case CKPT_V_PERSID: return STORED;
     case CKPT_V_CALL:
-        if (latin1_of(v, &text) || (is_builtin(v->u.call.callable, "bytes") && value_nargs(v) == 0))
-            return BYTES;
-        return OBJECT;
+        if (!called_octets(v, &unused))
+            return OBJECT;
+        return is_builtin(v->u.call.callable, "bytearray") ? BYTEARRAY : BYTES;
     default: return OBJECT;
     }
 }
@@ -65,12 +101,26 @@ static bool same_integer(const ckpt_value *a, const ckpt_value *b)
 
 static bool same_real(double a, double b) { return a == b || (isnan(a) && isnan(b)); }
 
-static uint64_t length(const ckpt_value *v)
+/* The bytes of one side, read in pieces. */
+struct octet_reader {
+    struct octets of;
+    uint64_t off, size; /* in what is stored: how much of it was read, and all */
+    size_t pos, n;      /* what of the buffer is not compared yet */
+    bool malformed;     /* a code point stands for no byte */
+    char buf[4096];
+};
+
+static void octets_open(struct octet_reader *r, const ckpt_value *v)
 {
-    return v->flags & VALUE_SPAN ? v->u.span->nbytes : v->u.str.len;
+    *r = (struct octet_reader){.of = {v, false}};
+    if (v->type == CKPT_V_CALL)
+        (void)called_octets(v, &r->of);
+    const ckpt_value *stored = r->of.stored;
+    if (stored)
+        r->size = stored->flags & VALUE_SPAN ? stored->u.span->nbytes : stored->u.str.len;
 }
 
-static ckpt_status bytes_at(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
+static ckpt_status read_stored(const ckpt_value *v, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     if (v->flags & VALUE_SPAN)
         return source_read(v->u.span->src, v->u.span->off + off, out, n, err);
@@ -78,50 +128,53 @@ static ckpt_status bytes_at(const ckpt_value *v, uint64_t off, void *out, size_t
     return CKPT_OK;
 }
 
-/* same_stored - text or bytes that one side at least has left in its file. */
-static ckpt_status same_stored(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
+/* decode_latin1 - the N bytes of text in R's buffer become the bytes that they stand for; how many bytes of
+ * text these were: all but a last code point that may be cut. */
+static size_t decode_latin1(struct octet_reader *r, size_t n)
 {
-    char in_a[4096], in_b[4096];
-    uint64_t all = length(a);
-    *same = all == length(b);
-    for (uint64_t off = 0; *same && off < all;) {
-        size_t n = all - off < sizeof in_a ? (size_t)(all - off) : sizeof in_a;
-        CKPT_TRY(bytes_at(a, off, in_a, n, err));
-        CKPT_TRY(bytes_at(b, off, in_b, n, err));
-        *same = memcmp(in_a, in_b, n) == 0;
-        off += n;
+    size_t pos = 0;
+    ckpt_str text = str_of(r->buf, r->off + n == r->size ? n : utf8_whole(r->buf, n));
+    for (r->n = 0; pos < text.len && !r->malformed; r->n++) {
+        uint32_t cp = utf8_next(text, &pos, false);
+        r->malformed = cp > 0xff;
+        r->buf[r->n] = (char)cp; /* bounded: a code point takes a byte at least */
     }
-    return CKPT_OK;
+    return pos;
 }
 
-/* latin1_is - is the text of bytes that protocol 2 writes as such what BYTES are? */
-static bool latin1_is(ckpt_str text, ckpt_str bytes)
+/* octets_fill - R's buffer is not empty, unless all was read. */
+static ckpt_status octets_fill(struct octet_reader *r, ckpt_error *err)
 {
-    size_t n = 0;
-    for (size_t pos = 0; pos < text.len; n++)
-        if (n == bytes.len || utf8_next(text, &pos, false) != (unsigned char)bytes.ptr[n])
-            return false;
-    return n == bytes.len;
+    uint64_t left = r->size - r->off;
+    size_t n = left < sizeof r->buf ? (size_t)left : sizeof r->buf;
+    if (r->pos < r->n || n == 0)
+        return CKPT_OK;
+    CKPT_TRY(read_stored(r->of.stored, r->off, r->buf, n, err));
+    r->pos = 0;
+    r->n = n;
+    r->off += r->of.latin1 ? decode_latin1(r, n) : n;
+    return CKPT_OK;
 }
 
 static ckpt_status same_bytes(const ckpt_value *a, const ckpt_value *b, bool *same, ckpt_error *err)
 {
-    ckpt_str in_a = {"", 0}, in_b = {"", 0};
-    bool call_a = a->type == CKPT_V_CALL, call_b = b->type == CKPT_V_CALL;
-    if (!call_a && !call_b && (a->flags | b->flags) & VALUE_SPAN)
-        return same_stored(a, b, same, err);
-    if (!call_a)
-        in_a = ckpt_value_str(a);
-    if (!call_b)
-        in_b = ckpt_value_str(b);
-    if (call_a)
-        (void)latin1_of(a, &in_a);
-    if (call_b)
-        (void)latin1_of(b, &in_b);
-    if (call_a == call_b)
-        *same = str_eq(in_a, in_b);
-    else
-        *same = call_a ? latin1_is(in_a, in_b) : latin1_is(in_b, in_a);
+    struct octet_reader in_a, in_b;
+    octets_open(&in_a, a);
+    octets_open(&in_b, b);
+    if (in_a.of.latin1 && in_b.of.latin1) /* one text, then, or another */
+        in_a.of.latin1 = in_b.of.latin1 = false;
+    *same = in_a.size == in_b.size || in_a.of.latin1 || in_b.of.latin1;
+    while (*same) {
+        CKPT_TRY(octets_fill(&in_a, err));
+        CKPT_TRY(octets_fill(&in_b, err));
+        size_t left_a = in_a.n - in_a.pos, left_b = in_b.n - in_b.pos, n = left_a < left_b ? left_a : left_b;
+        *same = n ? memcmp(in_a.buf + in_a.pos, in_b.buf + in_b.pos, n) == 0 : left_a == left_b;
+        *same = *same && !in_a.malformed && !in_b.malformed;
+        in_a.pos += n;
+        in_b.pos += n;
+        if (n == 0)
+            break;
+    }
     return CKPT_OK;
 }
 
@@ -360,9 +413,18 @@ static ckpt_status storages(struct value_equal *e, const ckpt_value *a, const ck
     return push_both(e, value_item(in_a, 4), value_item(in_b, 4), same, err);
 }
 
+/* meant - the class that a legacy file names together with its source, which torch loads as that class. */
+static const ckpt_value *meant(const ckpt_value *v)
+{
+    const ckpt_value *class = v->type == CKPT_V_PERSID ? value_source_class(v->u.pid) : NULL;
+    return class ? class : v;
+}
+
 static ckpt_status step(struct value_equal *e, const ckpt_value *a, const ckpt_value *b, bool *same,
                         ckpt_error *err)
 {
+    a = meant(a);
+    b = meant(b);
     enum form form = form_of(a);
     bool row_a = a->row != CKPT_NO_TENSOR || a->type == CKPT_V_TENSOR,
          row_b = b->row != CKPT_NO_TENSOR || b->type == CKPT_V_TENSOR;

@@ -115,6 +115,109 @@ static void sets_and_objects(void)
     differ("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
 }
 
+/* The type of what holds values counts, once a container, the outermost first; that of tensors alone does not. */
+static void types_of_containers(void)
+{
+    differ("{'v':(1,2)}", "{'v':[1,2]}", "~v;");
+    differ("(1,[2])", "[1,(2,)]", "~;~1;");
+    differ("{'v':[(1,2),[3,3]]}", "{'v':([1,2],[3,3])}", "~v;~v.0;");
+    differ("{'v':{'a':1},'w':1}", "{'v':collections.OrderedDict()+{'a':1},'w':1}", "~v;");
+    differ("{'v':new m.P(1,2)}", "{'v':(1,2)}", "~v;");
+    differ("{'v':[5]}", "{'v':{0:5}}", "~v;");
+    differ("{'v-1':1,'v':(1,2),'v-2':2}", "{'v-1':1,'v':[1,2],'v-2':3}", "~v-2;~v;");
+    same("{'v':collections.OrderedDict()+{'a':1}}", "{'v':collections.OrderedDict([['a',1]])}");
+    struct made a = made_zip("{'e':1,'l':(" W ",),'d':{'w':" W "}}"),
+                b = made_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
+    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!said[0] && totals.compared);
+    ckpt_diff_options o = {.root_a = "a", .root_b = "b.b"};
+    a = made_pickle("{'a':[(1,)]}");
+    b = made_pickle("{'b':{'b':((1,),)}}");
+    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "~;");
+    const char *globs[] = {"v.*"};
+    o = (ckpt_diff_options){.globs = globs, .nglobs = 1};
+    a = made_pickle("{'v':[(1,)]}");
+    b = made_pickle("{'v':([1],)}");
+    CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(said, "~v.0;");
+}
+
+/* What each protocol has for bytes, in memory and left in the file. */
+static void bytes_of_any_protocol(void)
+{
+    static const char *const forms[] = {
+        "builtins.bytearray(b'a\\ff')", "builtins.bytearray(_codecs.encode('a\\c3\\bf','latin1'))",
+        "__builtin__.bytearray('a\\c3\\bf','latin-1')"};
+    char a[96], b[96];
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++)
+        for (size_t k = 0; k < sizeof forms / sizeof *forms; k++) {
+            snprintf(a, sizeof a, "{'v':%s,'w':1}", forms[i]);
+            snprintf(b, sizeof b, "{'v':%s,'w':1}", forms[k]);
+            same(a, b);
+        }
+    same("{'v':builtins.bytearray()}", "{'v':builtins.bytearray(b'')}");
+    differ("{'v':builtins.bytearray(b'a')}", "{'v':b'a'}", "~v;");
+    differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(b'a')+[98]}", "-v;+v.0;");
+    differ("{'v':builtins.bytearray(b'a')}", "{'v':builtins.bytearray(5)}", "~v;");
+    differ("{'v':_codecs.encode('\\c4\\80','latin1')}", "{'v':b'a'}", "~v;");
+}
+
+enum { LONG = 100000 }; /* more than is copied from the file */
+
+static void put_size(buf *b, uint32_t n)
+{
+    for (int i = 0; i < 4; i++)
+        buf_byte(b, (unsigned char)(n >> (8 * i)));
+}
+
+/* long_bytes - the pickle of {'v': LONG bytes, of which LAST is the last}, as protocol 3 or 2 has them. */
+static struct made long_bytes(bool latin1, unsigned char last)
+{
+    buf b;
+    buf_init(&b, 1u << 20);
+    buf_str(&b, STR_LIT("\200\003}U\001v"));
+    if (latin1)
+        buf_str(&b, STR_LIT("c_codecs\nencode\n"));
+    buf_byte(&b, latin1 ? 'X' : 'B');
+    put_size(&b, latin1 ? 2 * LONG : LONG);
+    for (uint32_t i = 0; i < LONG; i++) {
+        unsigned char c = i + 1 < LONG ? (unsigned char)(0x80 | (i & 0x3f)) : last;
+        if (latin1)
+            buf_byte(&b, 0xc2);
+        buf_byte(&b, c);
+    }
+    buf_str(&b, latin1 ? STR_LIT("U\006latin1\206Rs.") : STR_LIT("s."));
+    struct made m = made_bytes(b.data, b.len, NULL);
+    buf_free(&b);
+    return m;
+}
+
+static void long_bytes_of_any_protocol(void)
+{
+    for (int i = 0; i < 8; i++) {
+        struct made a = long_bytes(i & 1, 0x81), b = long_bytes((i & 2) != 0, i & 4 ? 0x82 : 0x81);
+        CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+        CU_ASSERT_STRING_EQUAL(said, i & 4 ? "~v;" : "");
+    }
+}
+
+/* A legacy file keeps the source of a class next to its name; torch makes the class of it. */
+static void classes_with_source(void)
+{
+    same("{'v':m.C}", "{'v':@('module',m.C,'m.py','class C')}");
+    differ("{'v':m.C}", "{'v':@('module',m.D,'m.py','class C')}", "~v;");
+}
+
+/* An empty root holds nothing that could be missing on the other side; flat formats hold no values at all. */
+static void empty_roots(void)
+{
+    struct made a = made_bytes("\2\0\0\0\0\0\0\0{}", 10, NULL), b = made_pickle("{'x':1}");
+    CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
+    CU_ASSERT(!totals.compared && totals.in_a == 0 && totals.in_b == 1 && !said[0]);
+    differ("{}", "{'x':1}", "+x;");
+}
+
 /* Attributes that are values of their own are reported there and not once more as a part of the object. */
 static void attributes_once(void)
 {
@@ -247,6 +350,11 @@ void suite_diff_values(void)
     UNIT(sets_and_objects);
     UNIT(attributes_once);
     UNIT(loops_and_shared_nodes);
+    UNIT(types_of_containers);
+    UNIT(bytes_of_any_protocol);
+    UNIT(long_bytes_of_any_protocol);
+    UNIT(classes_with_source);
+    UNIT(empty_roots);
     UNIT(tensors_are_no_values);
     UNIT(emptied_containers);
     UNIT(one_side_without_values);

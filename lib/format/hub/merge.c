@@ -374,6 +374,7 @@ static ckpt_status take_pair(struct index *x, struct shard *s, uint32_t k)
         if (pair_of(s, leaf->path, leaf->npath) != k)
             break;
         CKPT_TRY(file_leaf(f, leaf->path, leaf->npath, leaf->value, x->err));
+        f->leaves[f->nleaves - 1].containers = leaf->containers;
     }
     return CKPT_OK;
 }

@@ -133,7 +133,8 @@ static ckpt_status drop_pairs(struct cut *c, const value_pair *pairs, uint32_t n
             continue;
         edit->dropped[i] = true;
         CKPT_TRY(path_elem(p->a, pairs[i].key, &key, err));
-        const ckpt_leaf pair = {path_join(p->a, &key, 1), &key, 1, pairs[i].val};
+        const ckpt_leaf pair = {
+            .name = path_join(p->a, &key, 1), .path = &key, .npath = 1, .value = pairs[i].val};
         if (!pair.name.ptr)
             return fail_memory(err);
         CKPT_TRY(plan_dropped(p, &pair, "not a tensor", err));

@@ -99,13 +99,12 @@ static ckpt_status add_rows(const struct rows *r)
     ckpt_file *f = r->f;
     struct table *t = &f->table;
     size_t n = r->p->n, all = n + f->nties; /* bounded: both are in memory */
-    ckpt_path_elem *none = ARENA_NEW(f->a, ckpt_path_elem);
     struct place *places = arena_array(f->a, n, sizeof *places);
     value_pair *pairs = arena_array(f->a, all, sizeof *pairs);
     t->rows = arena_grow(f->a, NULL, 0, &t->cap_rows, all, sizeof *t->rows);
     t->storages = arena_grow(f->a, NULL, 0, &t->cap_storages, n, sizeof *t->storages);
     f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!none || !places || !pairs || !f->root || (n && (!t->rows || !t->storages)))
+    if (!places || !pairs || !f->root || (n && (!t->rows || !t->storages)))
         return fail_memory(r->err);
     f->root->u.dict.pairs = pairs;
     f->root->u.dict.cap = (uint32_t)all;
@@ -115,8 +114,7 @@ static ckpt_status add_rows(const struct rows *r)
         if (!x.bad)
             CKPT_TRY(add_row(r, &x, &places[i]));
     }
-    CKPT_TRY(f->nties ? ties_read(f, r->err) : CKPT_OK);
-    return n ? CKPT_OK : file_leaf(f, none, 0, f->root, r->err);
+    return f->nties ? ties_read(f, r->err) : CKPT_OK;
 }
 
 ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err)

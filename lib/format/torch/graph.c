@@ -50,6 +50,7 @@ struct walk {
     size_t n, cap;
     ckpt_path_elem *path;
     struct step *steps;
+    const ckpt_value **on_way; /* by depth: the nodes from the root to the one at hand */
     uint32_t cap_path;
     struct again *again; /* of torch_graph_again */
     size_t first; /* of the node at hand's children in the list, still in their own order */
@@ -245,8 +246,15 @@ static ckpt_status leaf(struct walk *w, const struct pending *p)
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
                     (unsigned long long)w->g.f->limits.max_tensors);
+    const ckpt_value **containers = arena_array(w->g.f->a, p->depth, sizeof *containers);
     ckpt_path_elem *path = copy_path(w, p->depth);
-    return path ? file_leaf(w->g.f, path, p->depth, p->v, w->g.err) : fail_memory(w->g.err);
+    if (!path || !containers)
+        return fail_memory(w->g.err);
+    if (p->depth)
+        memcpy(containers, w->on_way, p->depth * sizeof *containers);
+    CKPT_TRY(file_leaf(w->g.f, path, p->depth, p->v, w->g.err));
+    w->g.f->leaves[w->g.f->nleaves - 1].containers = containers;
+    return CKPT_OK;
 }
 
 static ckpt_status add_row(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
@@ -597,16 +605,19 @@ static ckpt_status room_for(struct walk *w, uint32_t depth)
     if (depth > w->g.f->limits.max_depth)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "values nested {deeper} than {=%u}",
                     w->g.f->limits.max_depth);
-    if (depth <= w->cap_path)
+    if (depth < w->cap_path)
         return CKPT_OK;
-    uint32_t cap = depth * 2;
+    uint32_t cap = depth * 2 + 2; /* bounded: by max_depth */
     ckpt_path_elem *path = realloc(w->path, cap * sizeof *path);
     if (path)
         w->path = path;
     struct step *steps = realloc(w->steps, cap * sizeof *steps);
     if (steps)
         w->steps = steps;
-    if (!path || !steps)
+    const ckpt_value **on_way = realloc(w->on_way, cap * sizeof *on_way);
+    if (on_way)
+        w->on_way = on_way;
+    if (!path || !steps || !on_way)
         return fail_memory(w->g.err);
     w->cap_path = cap;
     return CKPT_OK;
@@ -635,6 +646,7 @@ static ckpt_status run(struct walk *w)
             w->steps[p.depth - 1] = p.step;
             st = elem_at(w, &p, &w->path[p.depth - 1]);
         }
+        w->on_way[p.depth] = p.v;
         if (st == CKPT_OK)
             st = visit(w, &p);
         if (st != CKPT_OK) {
@@ -657,6 +669,7 @@ static void close_all(struct walk *w)
     free(w->pending);
     free(w->path);
     free(w->steps);
+    free(w->on_way);
 }
 
 size_t torch_expected(const ckpt_file *f)

@@ -398,14 +398,10 @@ static ckpt_status put_row(struct torch_writer *w, pickle_writer *pw, uint32_t r
  * takes the class and leaves the text aside. */
 static bool put_class(pickle_writer *pw, const ckpt_value *pid)
 {
-    ckpt_str tag;
-    const ckpt_value *first = value_item(pid, 0), *klass = first;
-    if (value_text(first, &tag))
-        klass = str_is(tag, "module") ? value_item(pid, 1) : NULL;
-    if (!klass || klass->type != CKPT_V_GLOBAL)
-        return false;
-    pickle_put_name(pw, klass);
-    return true;
+    const ckpt_value *class = value_source_class(pid);
+    if (class)
+        pickle_put_name(pw, class);
+    return class != NULL;
 }
 
 /* put_pid - a persistent id of the input that names a storage. */

@@ -19,3 +19,28 @@ ckpt diff -g '*nothing' --root auto data/train.pt w.safetensors; echo $?
 ckpt diff data/train.pt w.safetensors | tail -n 1
 ckpt diff --tensors-only data/train.pt w.safetensors | tail -n 1
 ckpt diff --json data/train.pt w.safetensors | grep -o '"values":null}$'
+# a file that can hold none
+printf '\002\000\000\000\000\000\000\000{}' >none.safetensors
+ckpt diff none.safetensors a.pkl; echo $?
+# types of containers
+printf '(dS"a"\n(lI1\nasS"b"\n(I1\nts.' >lt.pkl
+printf '(dS"a"\n(I1\ntsS"b"\n(I1\nts.' >tt.pkl
+ckpt diff lt.pkl tt.pkl; echo $?
+ckpt diff --json lt.pkl tt.pkl | grep -o '"values":{"only_a".*'
+# a class with its source, as legacy files have it, and without
+ckpt convert -q corpus/torch/legexp/k_module_pid.pt m.pt 2>/dev/null
+ckpt diff corpus/torch/legexp/k_module_pid.pt m.pt; echo $?
+ckpt ls --values corpus/torch/legexp/k_module_pid.pt
+# bytearrays of protocols 5 and 2
+ckpt convert -q corpus/torch/t26/python_objs_p5.pt p2.pt
+ckpt diff corpus/torch/t26/python_objs_p5.pt p2.pt; echo $?
+# an array of text is the same or not as a whole
+array()
+{
+    printf "(dS'a'\ncnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(I0\ntS'b'\ntR(I1\n(I1\nt"
+    printf "cnumpy\ndtype\n(S'U1'\nI0\nI1\ntR(I3\nS'<'\nNNNI4\nI4\nI8\ntbI00\nS'%s\\\\0\\\\0\\\\0'\ntbs." "$1"
+}
+array a >ta.pkl
+array b >tb.pkl
+ckpt diff ta.pkl tb.pkl
+ckpt diff --json ta.pkl tb.pkl | grep -o '"changed":[^}]*}'
