@@ -188,6 +188,15 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
     text_free(&out);
 }
 
+static void notice_no_tensors(const ckpt_file *f, const char *path)
+{
+    size_t n = ckpt_leaf_count(f);
+    if (n)
+        notice(path, "no tensors; --values lists the %zu other value%s", n, n == 1 ? "" : "s");
+    else
+        notice(path, "no tensors");
+}
+
 static bool print_value(const ckpt_leaf *leaf)
 {
     struct text out = {0};
@@ -408,7 +417,7 @@ static int list(const char *path)
         print_totals(f, rows, n);
     tell_twins(f, path, rows, n);
     if (!ckpt_tensor_count(f) && !values)
-        notice(path, "no tensors; --values lists the %zu other values", ckpt_leaf_count(f));
+        notice_no_tensors(f, path);
     if (!found && globs.n)
         notice_no_match(f, globs.at, globs.n);
     free(rows);

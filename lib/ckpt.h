@@ -722,7 +722,8 @@ typedef struct {
 /* ckpt_diff_values - compares the values of A and B by name and meaning: type and content count, the order
  * of keys, the pickle's protocol and Python's version do not; tolerances are for tensors. Of OPTS the roots,
  * ignore_prefix and globs count. EVENT gets each that is not the same, in natural order of names (nonzero
- * stops); a list or mapping whose type differs comes before the first value in it. Where one file holds none, nothing is compared. */
+ * stops); a list or mapping whose type differs comes before the first value in it. Where one file holds none,
+ * nothing is compared. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
     const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_value *), void *user,
     ckpt_diff_value_totals *totals, ckpt_error *err);

@@ -1,6 +1,7 @@
 #!/bin/sh
-# rewrite.sh - what is written holds the very tensors, and values where it can, of what was read: every checkpoint of the corpus, sets of shards
-# and small tensors out of order among them, as a torch archive, as safetensors and as shards, by one thread and four.
+# rewrite.sh - what is written holds the very tensors, and values where it can, of what was read: every checkpoint of
+# the corpus, sets of shards and small tensors out of order among them, as a torch archive, as safetensors and as
+# shards, by one thread and four.
 # What a target refuses (exit 2) is counted aside; a difference is a failure.
 set -u
 each=${EACH:-1} # file is taken

@@ -147,8 +147,8 @@ static inline bool value_integer(const ckpt_value *v, int64_t *out)
     *out = v->type == CKPT_V_INT ? v->u.i : v->u.b;
     return true;
 }
-/* value_source_class - the class in PID, the id of a class that torch's legacy and tar formats keep together with
- * its source: ('module', class, file, source) or (class, file, source). NULL: another id. */
+/* value_source_class - the class in PID, the id of a class that torch's legacy and tar formats keep
+ * together with its source: ('module', class, file, source) or (class, file, source). NULL: another id. */
 const ckpt_value *value_source_class(const ckpt_value *pid);
 /* value_state - the last BUILD operand of a CALL, or NULL. */
 ckpt_value *value_state(const ckpt_value *v);

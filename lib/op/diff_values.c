@@ -103,8 +103,8 @@ static ckpt_status container(struct value_diff *d, ckpt_str name, const struct c
 /* length_below - of what follows the container, and a dot, in the name of its leaf. */
 static size_t length_below(const struct container *c) { return c->leaf->name.len - c->len - (c->depth != 0); }
 
-/* containers - those on the paths of leaves A and B, which are compared as NAME, from the root on. They are in
- * one place where as much of NAME follows them. */
+/* containers - those on the paths of leaves A and B, which are compared as NAME, from the root on. They
+ * are in one place where as much of NAME follows them. */
 static ckpt_status containers(struct value_diff *d, ckpt_str name, const ckpt_leaf *a, const ckpt_leaf *b,
                               ckpt_error *err)
 {

@@ -17,8 +17,8 @@
 
 enum form { NOTHING, TRUTH, INTEGER, REAL, TEXT, BYTES, BYTEARRAY, NAME, STORED, OBJECT };
 
-/* latin1_argument - the text of the only argument of CALL V, or of its first where the second names latin1, as
- * Python 2 has it; NULL: there is none. */
+/* latin1_argument - the text of the only argument of CALL V, or of its first where the second names latin1,
+ * as Python 2 has it; NULL: there is none. */
 static const ckpt_value *latin1_argument(const ckpt_value *v)
 {
     ckpt_str codec;

@@ -184,7 +184,7 @@ static void without_memory_it_stays_compact(void)
         CU_ASSERT_EQUAL(byte, 'b');
         flat_close();
     }
-    CU_ASSERT(k > 3 && k < 100);
+    CU_ASSERT(k > 2 && k < 100);
 }
 
 /* Whatever is asked for first finds rows. */

@@ -115,7 +115,7 @@ static void sets_and_objects(void)
     differ("{'v':collections.defaultdict(m.a)}", "{'v':collections.defaultdict(m.b)}", "~v;");
 }
 
-/* The type of what holds values counts, once a container, the outermost first; that of tensors alone does not. */
+/* The type of what holds values counts, once for each, outermost first; that of tensors alone does not. */
 static void types_of_containers(void)
 {
     differ("{'v':(1,2)}", "{'v':[1,2]}", "~v;");
