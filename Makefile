@@ -179,7 +179,7 @@ $(B)/tests/fail/ckpt-oom: $(B)/obj/tests/fail/oom.o $(CLI_OBJ) $(B)/libckpt.a
 
 # The fuzz targets, but each call that can fail fails in turn.
 TURNS     = $(patsubst %,-Wl$(comma)--wrap=%,arena_alloc arena_array arena_grow arena_str arena_printf buf_ok \
-    format_scan map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
+    scan_source map_put map_put_num map_set_num sink_patch sink_skip sink_write source_read \
     fd_pread fsync link linkat lstat mkdir open realpath rename renameat renameat2 stat unlink unlinkat)
 $(B)/tests/fail/in_turn: $(patsubst %,$(B)/obj/tests/fail/%.o,in_turn oom sets folder) $(FUZZ_PARTS) $(LIB_OBJ)
 	$(say) LD $@

@@ -70,6 +70,14 @@ ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits
 /* format_open_compact - the same of any format, for whoever calls file_expand. */
 ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                                ckpt_error *err);
+/* format_open_source - the bytes at PATH, once a journal next to it is settled, which NOTE (may be NULL) is
+ * about; *OUT is NULL for a folder. */
+ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);
+/* format_open_path - ckpt_open; with NAMES also a text of tensor names, and then ERR is not NULL. */
+ckpt_status format_open_path(const char *path, bool names, const ckpt_limits *limits, ckpt_file **out,
+                             ckpt_error *err);
+/* format_judge - of an undo journal of the file PATH: could it be of an edit in place? */
+struct journal_judge format_judge(const char *path);
 /* format_salvage - the same for a file that may be cut or damaged: tensors whose bytes are
  * not all there are rows without data, and listed as lost. */
 ckpt_status format_salvage(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,

@@ -3,6 +3,7 @@
 
 #include "codec/zip_salvage.h"
 #include "core/check.h"
+#include "format/names.h"
 #include "format/recognize.h"
 #include "format/salvage.h"
 #include "format/verify.h"
@@ -163,6 +164,54 @@ ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits
 {
     ckpt_error own;
     return open_as(path, src, limits, NULL, NULL, MAY_COMPACT, out, err ? err : &own);
+}
+
+ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
+{
+    *out = NULL;
+    ckpt_status st = source_is_folder(path) ? CKPT_OK : journal_open(path, note, out, err);
+    fail_file(st == CKPT_OK ? NULL : err, path);
+    return st;
+}
+
+/* replace_hint - HINT in the place of what ERR has. */
+static void replace_hint(ckpt_error *err, const char *hint)
+{
+    if (err)
+        err->hint[0] = '\0';
+    fail_hint(err, "%s", hint);
+}
+
+/* open_names - SRC (taken over), which did not open because of ERR, as a list of names; ERR stays where it is
+ * none. */
+static ckpt_status open_names(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
+                              const ckpt_error *err)
+{
+    ckpt_status why = err->status;
+    bool may_be = why == CKPT_EUNKNOWN || why == CKPT_EFORMAT || why == CKPT_ETRUNCATED;
+    if (may_be && names_open(path, source_ref(src), limits, out, NULL) == CKPT_OK)
+        why = CKPT_OK;
+    source_unref(src);
+    return why;
+}
+
+ckpt_status format_open_path(const char *path, bool names, const ckpt_limits *limits, ckpt_file **out,
+                             ckpt_error *err)
+{
+    source *src;
+    struct journal_note note = {.judge = format_judge(path)};
+    CKPT_TRY(format_open_source(path, &note, &src, err));
+    source *again = names && src ? source_ref(src) : NULL;
+    ckpt_status st = format_open_compact(path, src, limits, out, err);
+    if (again && st != CKPT_OK)
+        st = open_names(path, again, limits, out, err);
+    else
+        source_unref(again);
+    if (note.text[0] && st == CKPT_OK)
+        file_notice(*out, "%s", note.text);
+    else if (note.text[0] && check_is_fault(st)) /* which may be what that journal would undo */
+        replace_hint(err, note.text);
+    return st;
 }
 
 /* is_verdict - ST is about what the file holds: said of one that is damaged already, it

@@ -167,12 +167,10 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
 
 ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ckpt_error *err)
 {
-    source *src = NULL;
+    source *src;
     *out = NULL;
-    if (!source_is_folder(path)) {
-        CKPT_TRY(journal_open(path, NULL, &src, err));
-        c->result->bytes = src->size;
-    }
+    CKPT_TRY(format_open_source(path, NULL, &src, err));
+    c->result->bytes = src ? src->size : 0;
     CKPT_TRY(format_check(path, src, &c->opts->limits, c, out, err));
     if (*out) {
         c->result->format = (*out)->format->name;

@@ -3,6 +3,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
+#include "codec/json_scan.h"
 #include "op/keys.h"
 #include "op/prefix.h"
 
@@ -273,4 +274,59 @@ ckpt_status plan_rename_pairs(ckpt_plan *p, size_t n, const ckpt_str *from, cons
     ckpt_status st = run_map(p, n, from, &x, err);
     map_free(x.index);
     return st;
+}
+
+/* map_pairs - {"old": "new", …}: the texts end up in FROM and TO. ERR is set. */
+static ckpt_status map_pairs(json_scan *j, arena *a, ckpt_str **from, ckpt_str **to, size_t *n,
+                             ckpt_error *err)
+{
+    size_t cap_from = 0, cap_to = 0;
+    enum json_event e = json_next(j);
+    if (e != JSON_OBJECT)
+        return e == JSON_ERROR ? err->status
+                               : json_fail(j, "a rename map is {=a JSON object %s}", "{\"old\": \"new\"}");
+    while ((e = json_next(j)) == JSON_KEY) {
+        ckpt_str key = j->str;
+        e = json_next(j);
+        if (e != JSON_STRING)
+            break;
+        *from = arena_grow(a, *from, *n, &cap_from, *n + 1, sizeof **from);
+        *to = arena_grow(a, *to, *n, &cap_to, *n + 1, sizeof **to);
+        if (!*from || !*to)
+            return fail_memory(err);
+        (*from)[*n] = key;
+        (*to)[(*n)++] = j->str;
+    }
+    if (e != JSON_OBJECT_END)
+        return e == JSON_ERROR ? err->status : json_fail(j, "every value of a rename map is a string");
+    e = json_next(j);
+    return e == JSON_END ? CKPT_OK : err->status;
+}
+
+ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *err)
+{
+    source *src = NULL;
+    ckpt_str *from = NULL, *to = NULL;
+    size_t n = 0;
+    json_scan j;
+    ckpt_error own;
+    if (!err)
+        err = &own;
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK && src->size > plan->file->limits.max_header)
+        st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes",
+                  (unsigned long long)src->size);
+    char *text = st == CKPT_OK ? arena_alloc(plan->a, (size_t)src->size) : NULL;
+    if (st == CKPT_OK)
+        st = text ? source_read(src, 0, text, (size_t)src->size, err) : fail_memory(err);
+    if (st == CKPT_OK) {
+        json_init(&j, str_of(text, (size_t)src->size), 0, plan->a, err);
+        st = map_pairs(&j, plan->a, &from, &to, &n, err);
+    }
+    source_unref(src);
+    if (st != CKPT_OK) {
+        fail_file(err, path);
+        return st;
+    }
+    return plan_rename_pairs(plan, n, from, to, err);
 }

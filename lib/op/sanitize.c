@@ -20,6 +20,7 @@
  */
 #include "op/sanitize.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/utf8.h"
@@ -684,4 +685,26 @@ ckpt_status sanitize_plan(ckpt_plan *p, bool only_tensors, ckpt_error *err)
         st = unused_calls(&s);
     end(&s);
     return st;
+}
+
+static ckpt_status refuse_lost(const ckpt_plan *p, const ckpt_sanitized *first, ckpt_error *err)
+{
+    size_t others = 0;
+    char more[48] = "";
+    for (size_t i = 0; i < p->nsanitized; i++)
+        others += p->sanitized[i].lost && &p->sanitized[i] != first;
+    if (others)
+        (void)snprintf(more, sizeof more, ", and %zu more", others);
+    (void)fail(err, CKPT_ELOSSY, CKPT_NO_OFFSET, "\"%.*s\" (%.*s) would be left out%s", STR_ARG(first->name),
+               STR_ARG(first->type), more);
+    fail_hint(err, "without --strict they are left out and listed");
+    return CKPT_ELOSSY;
+}
+
+ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err)
+{
+    for (size_t i = 0; i < p->nsanitized; i++)
+        if (p->sanitized[i].lost)
+            return refuse_lost(p, &p->sanitized[i], err);
+    return CKPT_OK;
 }

@@ -8,5 +8,7 @@
 ckpt_status sanitize_plan(ckpt_plan *p, bool flat, ckpt_error *err);
 /* sanitize_flat - for such a format. */
 ckpt_status sanitize_flat(ckpt_plan *p, ckpt_error *err);
+/* sanitize_strict - CKPT_ELOSSY where something is left out of P. */
+ckpt_status sanitize_strict(const ckpt_plan *p, ckpt_error *err);
 
 #endif

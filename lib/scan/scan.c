@@ -15,7 +15,9 @@
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "format/recognize.h"
+#include "io/journal.h"
 #include "op/digest.h"
+#include "scan/judge.h"
 
 #define CHUNK 65536u
 
@@ -360,7 +362,7 @@ static uint64_t opcodes_for(uint64_t size)
     return checked_mul(size, 16, &n) && checked_add(n, (uint64_t)64 << 20, &n) ? n : UINT64_MAX;
 }
 
-ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
+ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
     struct scanner x = {.s = s,
                         .path = path,
@@ -383,5 +385,45 @@ ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_erro
     s->result->bytes = src->size;
     s->result->accounted = known < src->size ? known : src->size;
     arena_free(x.a);
+    return st;
+}
+
+ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
+                      int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result,
+                      ckpt_error *err)
+{
+    ckpt_scan_options o = opts ? *opts : (ckpt_scan_options){0};
+    struct scan s = {.opts = &o, .tell = tell, .user = user, .result = result};
+    struct judge *judge = NULL;
+    source *src = NULL;
+    ckpt_error own;
+    err = err ? err : &own;
+    o.max_depth = o.max_depth ? o.max_depth : 4;
+    o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
+    *result = (ckpt_scan_result){0};
+    ckpt_error torn;
+    ckpt_status half = journal_check(path, NULL, &torn);
+    ckpt_status st = source_file_open(path, &src, err);
+    if (st == CKPT_OK)
+        st = judge_new(&s, &judge, err);
+    if (st == CKPT_OK && o.opened && o.opened(user) != 0)
+        st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped");
+    if (st == CKPT_OK)
+        st = scan_source(path, src, &s, err);
+    if (st == CKPT_OK && o.sha256)
+        st = digest_source(src, result->sha256, err);
+    if (st == CKPT_OK)
+        st = source_file_changed(src, err);
+    if (st == CKPT_OK && half != CKPT_OK) { /* what was told holds for the file as it stands */
+        st = half;
+        *err = torn;
+    }
+    if (s.failed.status != CKPT_OK) {
+        st = s.failed.status;
+        *err = s.failed;
+    }
+    judge_free(judge);
+    source_unref(src);
+    fail_file(st == CKPT_OK ? NULL : err, path);
     return st;
 }

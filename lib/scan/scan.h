@@ -1,5 +1,5 @@
 /* scan.h - takes a file apart for `ckpt scan`: down to every pickle, and to bytes
- * that are nothing else than data. Private to lib/scan and api.c. */
+ * that are nothing else than data. Private to lib/scan. ERR may not be NULL. */
 #ifndef SCAN_SCAN_H
 #define SCAN_SCAN_H
 
@@ -110,7 +110,7 @@ ckpt_status scan_stray(struct scanner *x, source *src, ckpt_str outer, uint64_t 
 ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const char *format, uint64_t *end,
                         ckpt_error *err);
 
-/* format_scan - SRC, which is called PATH. ERR may not be NULL, here and in all readers. */
-ckpt_status format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
+/* scan_source - SRC, which is called PATH, for ckpt_scan. */
+ckpt_status scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 
 #endif

@@ -53,7 +53,7 @@ bool __real_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __real_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __real_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __real_buf_ok(const buf *b);
-ckpt_status __real_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
+ckpt_status __real_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 void *__wrap_arena_alloc(arena *a, size_t n);
 void *__wrap_arena_array(arena *a, uint64_t count, size_t size);
 void *__wrap_arena_grow(arena *a, void *old, size_t used, size_t *cap, size_t want, size_t size);
@@ -67,7 +67,7 @@ bool __wrap_map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old);
 bool __wrap_map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old);
 bool __wrap_map_set_num(map *m, uint64_t key, uint32_t value);
 bool __wrap_buf_ok(const buf *b);
-ckpt_status __wrap_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err);
+ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err);
 
 void *__wrap_arena_alloc(arena *a, size_t n) { return oom_fails() ? NULL : __real_arena_alloc(a, n); }
 
@@ -156,10 +156,10 @@ static int told(void *user, const ckpt_scan_record *r)
 }
 
 /* Who asked has heard enough: that ends a scan as a failure does. */
-ckpt_status __wrap_format_scan(const char *path, source *src, struct scan *s, ckpt_error *err)
+ckpt_status __wrap_scan_source(const char *path, source *src, struct scan *s, ckpt_error *err)
 {
     s->tell = told;
-    return __real_format_scan(path, src, s, err);
+    return __real_scan_source(path, src, s, err);
 }
 
 /* way - a hash of all callers of this call. */

@@ -388,7 +388,7 @@ static void scan(const uint8_t *data, size_t size)
     source *src = memory(data, size);
     ckpt_status st = src ? judge_new(&s, &judge, &err) : CKPT_OK;
     if (src && st == CKPT_OK)
-        st = format_scan("fuzz", src, &s, &err);
+        st = scan_source("fuzz", src, &s, &err);
     if (s.failed.status != CKPT_OK) /* it goes before, as in ckpt_scan */
         reason(s.failed.status, &s.failed);
     else

@@ -5,7 +5,7 @@ may() # may FROM-FLOOR TO-FLOOR
     case $1:$2 in
     "$1:$1" | *:public) return 0 ;;
     io:base | core:io | core:base | codec:core | codec:io | codec:base) return 0 ;;
-    format:codec | format:core | format:io | format:base | op:core | op:io | op:base | api:*) return 0 ;;
+    format:codec | format:core | format:io | format:base | op:codec | op:core | op:io | op:base | api:*) return 0 ;;
     scan:format | scan:op | scan:codec | scan:core | scan:io | scan:base) return 0 ;;
     doctor:format | doctor:op | doctor:codec | doctor:core | doctor:io | doctor:base) return 0 ;;
     esac
