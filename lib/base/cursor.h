@@ -62,6 +62,11 @@ static inline uint16_t cursor_u16(cursor *c)
     const unsigned char *b = cursor_take(c, 2);
     return b ? load_u16le(b) : 0;
 }
+static inline uint32_t cursor_u32(cursor *c)
+{
+    const unsigned char *b = cursor_take(c, 4);
+    return b ? load_u32le(b) : 0;
+}
 static inline uint64_t cursor_u64(cursor *c)
 {
     const unsigned char *b = cursor_take(c, 8);

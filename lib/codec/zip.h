@@ -5,7 +5,7 @@
 
 #include "base/arena.h"
 #include "base/map.h"
-#include "io/source.h"
+#include "codec/zip_header.h"
 
 struct zip_entry {
     ckpt_str name;   /* as in the central directory; may hold anything */

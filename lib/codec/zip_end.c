@@ -1,14 +1,8 @@
 /*
  * zip_end.c - where an archive's directory is.
  *
- * End record, behind the directory, 22 bytes and a comment (PKWARE APPNOTE 4.3.16):
- *   0   4  50 4B 05 06
- *   4   2  number of this disk        6   2  disk with the directory
- *   8   2  entries on this disk      10   2  entries
- *   12  4  size of the directory     16   4  its offset        20  2  length of the comment
- * Zip64 end record (56 bytes: 50 4B 06 06) and its locator (20 bytes: 50 4B 06
- * 07, offset of the record at 8) stand right before it in every file that torch
- * writes, however small.
+ * End of central directory, zip64 end of central directory and its locator are laid out in
+ * zip_header.h; torch writes all three, however small the file.
  *
  * Readers disagree on what to do when the numbers do not fit the place of the
  * record: miniz believes the offset, Python the size. Here both must lead to
@@ -21,14 +15,11 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/cursor.h"
+#include "codec/zip_header.h"
 
-#define END_SIZE     22u
-#define WIDE_SIZE    56u
-#define LOCATOR_SIZE 20u
-#define NEAR         (65535u + END_SIZE) /* the longest comment */
-#define FAR          (1u << 20)          /* as far as junk behind the archive is searched */
-#define TRIES        16                  /* of signatures that may be chance */
+#define NEAR  (65535u + ZIP_END_SIZE) /* the longest comment */
+#define FAR   (1u << 20)              /* as far as junk after the archive is searched */
+#define TRIES 16                      /* of signatures that may be chance */
 
 /* The last bytes of the file. */
 struct tail {
@@ -40,7 +31,7 @@ struct tail {
 
 static uint64_t here(const struct tail *t, uint64_t off) { return source_pos(t->src, off); }
 
-/* peek - N <= WIDE_SIZE bytes at OFF into OUT; false when they are not there. */
+/* peek - N <= ZIP64_END_SIZE bytes at OFF into OUT; false when they are not there. */
 static bool peek(const struct tail *t, uint64_t off, unsigned char *out, size_t n)
 {
     if (!range_within(off, n, t->src->size))
@@ -59,51 +50,73 @@ static bool signed_as(const struct tail *t, uint64_t off, uint32_t signature)
     return peek(t, off, b, 4) && load_u32le(b) == signature;
 }
 
-/* One number that is said twice, in 16 or 32 bits and in 64. */
-static bool agree(uint64_t narrow, uint64_t saturated, uint64_t wide)
+/* read_end_record - the end of central directory at OFF. False, as of the next two: there is none. */
+static bool read_end_record(const struct tail *t, uint64_t off, struct zip_end_record *r)
+{
+    unsigned char b[ZIP_END_SIZE];
+    bool read = peek(t, off, b, sizeof b);
+    *r = read ? zip_parse_end(b) : (struct zip_end_record){0};
+    return read;
+}
+
+static bool read_zip64_end(const struct tail *t, uint64_t off, struct zip_end_record *r)
+{
+    unsigned char b[ZIP64_END_SIZE];
+    bool read = peek(t, off, b, sizeof b);
+    *r = read ? zip64_parse_end(b) : (struct zip_end_record){0};
+    return read && r->signature == ZIP64_END;
+}
+
+/* read_locator - the zip64 locator that ends where the end record at END begins. */
+static bool read_locator(const struct tail *t, uint64_t end, struct zip64_locator *l)
+{
+    unsigned char b[ZIP64_LOCATOR_SIZE];
+    bool read = end >= sizeof b && peek(t, end - sizeof b, b, sizeof b);
+    *l = read ? zip64_parse_locator(b) : (struct zip64_locator){0};
+    return read && l->signature == ZIP64_LOCATOR;
+}
+
+/* is_same_number - NARROW has 16 or 32 bits, of which SATURATED is the last value, and WIDE 64. */
+static bool is_same_number(uint64_t narrow, uint64_t saturated, uint64_t wide)
 {
     return narrow == saturated || narrow == wide;
 }
 
-/* wide_end - the zip64 record that the locator before the end record tells of. */
-static ckpt_status wide_end(const struct tail *t, struct zip_end *e, ckpt_error *err)
+/* read_zip64 - the zip64 record that the locator before the end record leads to, if there is one. */
+static ckpt_status read_zip64(const struct tail *t, struct zip_end *e, ckpt_error *err)
 {
-    unsigned char loc[LOCATOR_SIZE], rec[WIDE_SIZE];
-    if (e->at < LOCATOR_SIZE || !signed_as(t, e->at - LOCATOR_SIZE, 0x07064B50))
+    struct zip64_locator l;
+    struct zip_end_record r;
+    if (!read_locator(t, e->at, &l))
         return CKPT_OK;
-    uint64_t locator = e->at - LOCATOR_SIZE;
-    if (!peek(t, locator, loc, sizeof loc))
-        return fail(err, CKPT_EIO, here(t, locator), "the zip64 locator cannot be read");
-    uint64_t at = load_u64le(loc + 8);
-    if (!signed_as(t, at, 0x06064B50) && locator >= WIDE_SIZE)
-        at = locator - WIDE_SIZE;
-    if (!range_within(at, WIDE_SIZE, locator) || !peek(t, at, rec, sizeof rec) ||
-        load_u32le(rec) != 0x06064B50)
+    uint64_t locator = e->at - ZIP64_LOCATOR_SIZE, at = l.offset, end = 0; /* bounded: it was read there */
+    if (!signed_as(t, at, ZIP64_END) && locator >= ZIP64_END_SIZE)
+        at = locator - ZIP64_END_SIZE;
+    if (!range_within(at, ZIP64_END_SIZE, locator) || !read_zip64_end(t, at, &r))
         return fail(err, CKPT_EFORMAT, here(t, locator),
                     "the zip64 locator points to {%llu}, where no {=zip64 end record} is",
-                    (unsigned long long)load_u64le(loc + 8));
-    uint64_t end = 0, said = load_u64le(rec + 4); /* behind these 12 bytes of it */
-    if (!checked_add(at, 12, &end) || !checked_add(end, said, &end) || end != locator) {
+                    (unsigned long long)l.offset);
+    if (!checked_add(at, 12, &end) || !checked_add(end, r.follows, &end) || end != locator) {
         (void)fail(err, CKPT_EFORMAT, here(t, at),
                    "the zip64 end record ends at {%llu}, its locator is at {=%llu}; readers would disagree",
                    (unsigned long long)end, (unsigned long long)locator);
         fail_hint(err, "several archives one after the other? a Distributed Checkpoint has such files");
         return CKPT_EFORMAT;
     }
-    if (load_u32le(loc + 4) || load_u32le(loc + 16) > 1 || load_u32le(rec + 16) || load_u32le(rec + 20))
+    if (l.disk || l.disks > 1 || r.disk || r.directory_disk)
         return fail(err, CKPT_EUNSUPPORTED, here(t, at),
-                    "disks {%u, %u and %u of %u}; an archive of one file says {=0, 0 and 0 of 1}",
-                    load_u32le(loc + 4), load_u32le(rec + 16), load_u32le(rec + 20), load_u32le(loc + 16));
-    uint64_t n = load_u64le(rec + 32), size = load_u64le(rec + 40), off = load_u64le(rec + 48);
-    if (!agree(e->n, 0xFFFF, n) || !agree(e->size, 0xFFFFFFFF, size) || !agree(e->offset, 0xFFFFFFFF, off))
+                    "disks {%u, %u and %u of %u}; an archive of one file says {=0, 0 and 0 of 1}", l.disk,
+                    r.disk, r.directory_disk, l.disks);
+    if (!is_same_number(e->n, 0xFFFF, r.entries) || !is_same_number(e->size, 0xFFFFFFFF, r.size) ||
+        !is_same_number(e->offset, 0xFFFFFFFF, r.offset))
         return fail(err, CKPT_EFORMAT, here(t, at),
                     "zip64 end record ({%llu entries in %llu bytes at %llu}) and end record "
                     "({=%llu, %llu, %llu}) differ",
-                    (unsigned long long)n, (unsigned long long)size, (unsigned long long)off,
+                    (unsigned long long)r.entries, (unsigned long long)r.size, (unsigned long long)r.offset,
                     (unsigned long long)e->n, (unsigned long long)e->size, (unsigned long long)e->offset);
-    e->n = n;
-    e->size = size;
-    e->offset = off;
+    e->n = r.entries;
+    e->size = r.size;
+    e->offset = r.offset;
     e->stop = at;
     return CKPT_OK;
 }
@@ -113,15 +126,15 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
 {
     uint64_t end;
     bool fits = checked_add(e->offset, e->size, &end) && end <= e->stop;
-    if (e->n > e->size / 46)
+    if (e->n > e->size / ZIP_CENTRAL_SIZE)
         return fail(err, CKPT_EFORMAT, here(t, e->at),
                     "{%llu entries} cannot be in {=a directory of %llu bytes}", (unsigned long long)e->n,
                     (unsigned long long)e->size);
     if ((fits && end == e->stop) || (fits && e->n == 0))
         return CKPT_OK;
-    bool by_offset = fits && signed_as(t, e->offset, 0x02014B50);
+    bool by_offset = fits && signed_as(t, e->offset, ZIP_CENTRAL);
     bool by_size = e->size >= 4 && e->size <= e->stop && e->offset <= e->stop - e->size &&
-                   signed_as(t, e->stop - e->size, 0x02014B50);
+                   signed_as(t, e->stop - e->size, ZIP_CENTRAL);
     if (by_offset && by_size)
         return fail(err, CKPT_EFORMAT, here(t, e->at),
                     "two directories: one {=at %llu}, one {at %llu}; readers would disagree",
@@ -134,7 +147,7 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
                     (unsigned long long)e->size, (unsigned long long)e->offset);
     e->shift = e->stop - e->size - e->offset;
     e->offset = e->stop - e->size;
-    if (signed_as(t, 0, 0x04034B50)) {
+    if (signed_as(t, 0, ZIP_LOCAL)) {
         (void)fail(
             err, CKPT_ETRUNCATED, here(t, t->src->size),
             "the archive ends before {=its directory}; the one found is {of an archive inside it, at %llu}",
@@ -147,27 +160,22 @@ static ckpt_status place(const struct tail *t, struct zip_end *e, ckpt_error *er
 
 static ckpt_status read_end(const struct tail *t, uint64_t at, struct zip_end *e, ckpt_error *err)
 {
-    unsigned char b[END_SIZE];
-    if (!peek(t, at, b, sizeof b))
+    struct zip_end_record r;
+    if (!read_end_record(t, at, &r))
         return fail(err, CKPT_EIO, here(t, at), "the end record cannot be read");
-    *e = (struct zip_end){.at = at, .stop = at};
-    uint64_t comment = load_u16le(b + 20);
-    if (!checked_add(at, END_SIZE, &e->end) || !range_within(e->end, comment, t->src->size))
+    *e = (struct zip_end){.at = at, .stop = at, .n = r.entries, .size = r.size, .offset = r.offset};
+    if (!checked_add(at, ZIP_END_SIZE, &e->end) || !range_within(e->end, r.comment_len, t->src->size))
         /* bounded: the record was just read there */
         return fail(err, CKPT_ETRUNCATED, here(t, at + 20),
-                    "the end record's comment has {=%llu bytes}, the file {ends before}",
-                    (unsigned long long)comment);
+                    "the end record's comment has {=%u bytes}, the file {ends before}", r.comment_len);
     /* bounded: by range_within */
-    e->end += comment;
-    e->n = load_u16le(b + 10);
-    e->size = load_u32le(b + 12);
-    e->offset = load_u32le(b + 16);
-    if (load_u16le(b + 8) != e->n || (load_u16le(b + 4) | load_u16le(b + 6)) != 0)
+    e->end += r.comment_len;
+    if (r.disk_entries != r.entries || r.disk || r.directory_disk)
         return fail(
             err, CKPT_EUNSUPPORTED, here(t, at),
-            "{disk %u, directory on disk %u, %u of %llu entries there}; one file is {=disk 0 and has all}",
-            load_u16le(b + 4), load_u16le(b + 6), load_u16le(b + 8), (unsigned long long)e->n);
-    CKPT_TRY(wide_end(t, e, err));
+            "{disk %u, directory on disk %u, %llu of %llu entries there}; one file is {=disk 0 and has all}",
+            r.disk, r.directory_disk, (unsigned long long)r.disk_entries, (unsigned long long)r.entries);
+    CKPT_TRY(read_zip64(t, e, err));
     return place(t, e, err);
 }
 
@@ -191,9 +199,9 @@ static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, c
     ckpt_status first = CKPT_EUNKNOWN;
     uint64_t stands = UINT64_MAX;
     int tries = 0;
-    for (size_t i = t->n < END_SIZE ? 0 : t->n - END_SIZE + 1; i-- > 0 && tries < TRIES;) {
+    for (size_t i = t->n < ZIP_END_SIZE ? 0 : t->n - ZIP_END_SIZE + 1; i-- > 0 && tries < TRIES;) {
         /* bounded: i + 4 <= n */
-        if (t->bytes[i] != 'P' || load_u32le(t->bytes + i) != 0x06054B50)
+        if (t->bytes[i] != 'P' || load_u32le(t->bytes + i) != ZIP_END)
             continue;
         /* bounded: i is inside the tail */
         ckpt_status st = read_end(t, t->at + i, e, tries++ ? NULL : err);
@@ -209,11 +217,11 @@ static ckpt_status search(const struct tail *t, bool *seen, struct zip_end *e, c
 }
 
 /* rfind - the last place in the tail with this signature. */
-static bool rfind(const struct tail *t, const char sig[4], uint64_t *at)
+static bool rfind(const struct tail *t, uint32_t signature, uint64_t *at)
 {
     for (size_t i = t->n < 4 ? 0 : t->n - 4 + 1; i-- > 0;)
         /* bounded: i + 4 <= n */
-        if (memcmp(t->bytes + i, sig, 4) == 0) {
+        if (t->bytes[i] == 'P' && load_u32le(t->bytes + i) == signature) {
             /* bounded: i is inside the tail */
             *at = t->at + i;
             return true;
@@ -221,21 +229,19 @@ static bool rfind(const struct tail *t, const char sig[4], uint64_t *at)
     return false;
 }
 
-/* missing - no end record: what the tail tells of how much is gone. */
+/* missing - no end record: what the tail shows of how much is gone. */
 static ckpt_status missing(const struct tail *t, ckpt_error *err)
 {
     uint64_t at, size = t->src->size, want = 0;
-    if (rfind(t, "PK\6\6", &at))
-        /* bounded: at is inside the file */
-        want = at + WIDE_SIZE + LOCATOR_SIZE + END_SIZE;
-    else if (rfind(t, "PK\5\6", &at))
-        /* bounded: at is inside the file */
-        want = at + END_SIZE;
+    if (rfind(t, ZIP64_END, &at))
+        want = at + ZIP_ENDS_SIZE; /* bounded: at is inside the file */
+    else if (rfind(t, ZIP_END, &at))
+        want = at + ZIP_END_SIZE; /* bounded: at is inside the file */
     if (want > size)
         (void)fail(err, CKPT_ETRUNCATED, here(t, size),
                    "the archive is cut inside {=its end record}: {%llu bytes are missing}",
                    (unsigned long long)(want - size));
-    else if (rfind(t, "PK\1\2", &at))
+    else if (rfind(t, ZIP_CENTRAL, &at))
         (void)fail(err, CKPT_ETRUNCATED, here(t, size),
                    "the archive is cut inside {=its directory}, {after %llu bytes}",
                    (unsigned long long)size);
@@ -272,7 +278,7 @@ ckpt_status zip_end_find(source *src, struct zip_end *out, ckpt_error *err)
 
 static void claim(const struct tail *t, struct zip_claim *c, uint64_t directory)
 {
-    bool is = signed_as(t, directory, 0x02014B50);
+    bool is = signed_as(t, directory, ZIP_CENTRAL);
     for (size_t i = 0; is && i < c->n; i++)
         is = c->directories[i] != directory;
     if (is && c->n < ZIP_CLAIMS)
@@ -288,27 +294,27 @@ static void claim_both(const struct tail *t, struct zip_claim *c, uint64_t offse
         claim(t, c, stop - size);
 }
 
-/* claim_wide - the same by the zip64 record at AT. */
-static void claim_wide(const struct tail *t, struct zip_claim *c, uint64_t at)
+/* claim_zip64 - the same by the zip64 record at AT. */
+static void claim_zip64(const struct tail *t, struct zip_claim *c, uint64_t at)
 {
-    unsigned char rec[WIDE_SIZE];
-    if (signed_as(t, at, 0x06064B50) && peek(t, at, rec, sizeof rec))
-        claim_both(t, c, load_u64le(rec + 48), load_u64le(rec + 40), at);
+    struct zip_end_record r;
+    if (read_zip64_end(t, at, &r))
+        claim_both(t, c, r.offset, r.size, at);
 }
 
 static void claim_all(const struct tail *t, struct zip_claim *c, uint64_t at)
 {
-    unsigned char b[END_SIZE], locator[LOCATOR_SIZE];
+    struct zip_end_record r;
+    struct zip64_locator l;
     *c = (struct zip_claim){.at = at};
-    if (!peek(t, at, b, sizeof b))
+    if (!read_end_record(t, at, &r))
         return;
-    claim_both(t, c, load_u32le(b + 16), load_u32le(b + 12), at);
-    if (at < LOCATOR_SIZE || !signed_as(t, at - LOCATOR_SIZE, 0x07064B50) ||
-        !peek(t, at - LOCATOR_SIZE, locator, sizeof locator))
+    claim_both(t, c, r.offset, r.size, at);
+    if (!read_locator(t, at, &l))
         return;
-    claim_wide(t, c, load_u64le(locator + 8));
-    if (at >= LOCATOR_SIZE + WIDE_SIZE)
-        claim_wide(t, c, at - LOCATOR_SIZE - WIDE_SIZE);
+    claim_zip64(t, c, l.offset);
+    if (at >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE)
+        claim_zip64(t, c, at - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE);
 }
 
 ckpt_status zip_end_claim(source *src, struct zip_claim *out, ckpt_error *err)
@@ -316,10 +322,32 @@ ckpt_status zip_end_claim(source *src, struct zip_claim *out, ckpt_error *err)
     struct tail t = {.src = src};
     ckpt_status st = load_tail(&t, NEAR, err);
     *out = (struct zip_claim){.at = 0};
-    for (size_t i = t.n < END_SIZE ? 0 : t.n - END_SIZE + 1; st == CKPT_OK && out->n == 0 && i-- > 0;)
+    for (size_t i = t.n < ZIP_END_SIZE ? 0 : t.n - ZIP_END_SIZE + 1; st == CKPT_OK && out->n == 0 && i-- > 0;)
         /* bounded: i + 4 <= n, and inside the source */
-        if (t.bytes[i] == 'P' && load_u32le(t.bytes + i) == 0x06054B50)
+        if (t.bytes[i] == 'P' && load_u32le(t.bytes + i) == ZIP_END)
             claim_all(&t, out, t.at + i); /* bounded: inside the tail */
     free(t.bytes);
     return st;
+}
+
+/* ------------------------------------------------------- concatenated archives */
+
+bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start)
+{
+    struct tail t = {.src = src};
+    struct zip_end_record r, wide;
+    struct zip64_locator l;
+    if (end < ZIP_END_SIZE || !read_end_record(&t, end - ZIP_END_SIZE, &r) || r.signature != ZIP_END ||
+        r.comment_len)
+        return false;
+    uint64_t stop = end - ZIP_END_SIZE;
+    if (stop >= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE && read_locator(&t, stop, &l) &&
+        read_zip64_end(&t, stop - ZIP64_LOCATOR_SIZE - ZIP64_END_SIZE, &wide)) {
+        stop -= ZIP64_LOCATOR_SIZE + ZIP64_END_SIZE; /* bounded: just compared */
+        r = wide;
+    }
+    if (r.size > stop || r.offset > stop - r.size)
+        return false;
+    *start = stop - r.size - r.offset; /* bounded: just compared */
+    return signed_as(&t, stop - r.size, ZIP_CENTRAL) && signed_as(&t, *start, ZIP_LOCAL);
 }

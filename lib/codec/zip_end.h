@@ -32,4 +32,8 @@ struct zip_claim {
  * directory. */
 ckpt_status zip_end_claim(source *src, struct zip_claim *out, ckpt_error *err);
 
+/* zip_find_concatenated - where the archive begins that ends at END of SRC, without a comment; false: none
+ * does. A .distcp of torch's distributed checkpoints is one archive after the other, one for each tensor. */
+bool zip_find_concatenated(source *src, uint64_t end, uint64_t *start);
+
 #endif

@@ -1,21 +1,11 @@
 /*
- * zip_layout.c - an archive's directory and members, by offset.
+ * zip_layout.c - an archive's directory and members, by offset. The layout of the headers is in
+ * zip_header.h.
  *
- * Directory entry (PKWARE APPNOTE 4.3.12), the only truth about a member:
- *   0  4  50 4B 01 02      8  2  flags           10  2  method (0 stored, 8 deflated)
- *   16 4  CRC-32           20 4  stored bytes    24  4  bytes
- *   28 2  length of name   30 2  of extra        32  2  of comment
- *   34 2  disk             42 4  offset of the local header
- *   46    name, extra, comment; extra 0001 holds, in 64 bits, those of bytes,
- *         stored bytes and offset that are FFFFFFFF above
- * Local header (4.3.7), 30 bytes and name and extra, then the payload:
- *   0  4  50 4B 03 04      6  2  flags           8   2  method
- *   14 4  CRC-32           18 4  stored bytes    22  4  bytes
- *   26 2  length of name   28 2  of extra
- * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets flag
- * 8, writes dates of 0, and beyond 4 GiB an extra 0001 that means something
- * else than the standard says: sizes are taken from the directory alone, and
- * local ones are only held against it where they are given.
+ * torch (its copy of miniz) leaves CRC and sizes 0 in local headers, sets bit 3 of the flags,
+ * writes dates of 0, and beyond 4 GiB a zip64 field that means something else than the standard
+ * says: sizes are taken from the central header alone, and local ones are only held against it
+ * where they are given.
  *
  * Refused: entries that reach out of the file or into each other (two entries
  * for one payload included), local headers with another name or method than
@@ -33,8 +23,6 @@
 #include "codec/zip_inflate.h"
 #include "io/reader.h"
 
-#define CENTRAL      46u
-#define LOCAL        30u
 #define WINDOW       (256u * 1024u)
 #define NEAR_HEADERS 4096u  /* closer than this, local headers are read by the window */
 #define SOME_EXTRA   128u   /* what torch writes behind a name, to align the payload, is no longer */
@@ -50,25 +38,6 @@ struct zip_window {
 static uint64_t here(const zip *z, uint64_t off) { return source_pos(z->src, off); }
 
 /* ------------------------------------------------------------- directory */
-
-/* wide_fields - the zip64 extra: those fields that are saturated, in order. */
-static bool wide_fields(struct zip_entry *e, cursor extra)
-{
-    bool usize = e->usize == 0xFFFFFFFF, csize = e->csize == 0xFFFFFFFF, off = e->header == 0xFFFFFFFF;
-    while ((usize || csize || off) && extra.left >= 4) {
-        uint16_t id = cursor_u16(&extra), n = cursor_u16(&extra);
-        cursor field = cursor_sub(&extra, n);
-        if (extra.bad)
-            return false;
-        if (id != 1)
-            continue;
-        e->usize = usize ? cursor_u64(&field) : e->usize;
-        e->csize = csize ? cursor_u64(&field) : e->csize;
-        e->header = off ? cursor_u64(&field) : e->header;
-        return !field.bad;
-    }
-    return true;
-}
 
 /* in_entry - ST, in the words of ERR, is about E. */
 static ckpt_status in_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
@@ -92,49 +61,46 @@ static ckpt_status past_end(const zip *z, uint64_t at, uint64_t need, uint64_t l
                 (unsigned long long)need, (unsigned long long)left);
 }
 
-/* read_entry - one entry at the reader, checked as far as it stands alone. */
+/* read_entry - the central header at R and its name, checked as far as it stands alone. */
 static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error *err)
 {
     uint64_t at = r->pos, left = reader_left(r);
-    const unsigned char *h = reader_peek(r, left < CENTRAL ? (size_t)left : CENTRAL);
-    if (!h)
+    const unsigned char *b = reader_peek(r, left < ZIP_CENTRAL_SIZE ? (size_t)left : ZIP_CENTRAL_SIZE);
+    if (!b)
         return r->status;
-    if (left >= 4 && load_u32le(h) != 0x02014B50)
+    if (left >= 4 && load_u32le(b) != ZIP_CENTRAL)
         return fail(err, CKPT_EFORMAT, here(z, at),
-                    "found {%02x %02x %02x %02x}, an entry begins with {=50 4b 01 02}", h[0], h[1], h[2],
-                    h[3]);
-    if (left < CENTRAL)
-        return past_end(z, at, CENTRAL, left, err);
-    e->flags = load_u16le(h + 8);
-    e->method = load_u16le(h + 10);
-    e->crc = load_u32le(h + 16);
-    e->csize = load_u32le(h + 20);
-    e->usize = load_u32le(h + 24);
-    uint16_t name = load_u16le(h + 28), extra = load_u16le(h + 30), comment = load_u16le(h + 32);
-    uint16_t disk = load_u16le(h + 34);
-    e->header = load_u32le(h + 42);
-    /* bounded: three times 16 bits, less than a window */
-    uint64_t rest = (uint64_t)name + extra + comment;
-    if (left - CENTRAL < rest)
-        return past_end(z, at, CENTRAL + rest, left, err);
-    h = reader_take(r, CENTRAL + (size_t)rest);
-    if (!h)
+                    "found {%02x %02x %02x %02x}, an entry begins with {=50 4b 01 02}", b[0], b[1], b[2],
+                    b[3]);
+    if (left < ZIP_CENTRAL_SIZE)
+        return past_end(z, at, ZIP_CENTRAL_SIZE, left, err);
+    struct zip_header h = zip_parse_central(b);
+    if (left < zip_central_length(&h))
+        return past_end(z, at, zip_central_length(&h), left, err);
+    b = reader_take(r, zip_central_length(&h));
+    if (!b)
         return r->status;
-    e->name = arena_str(z->a, str_of((const char *)h + CENTRAL, name));
+    e->name = arena_str(z->a, str_of((const char *)b + ZIP_CENTRAL_SIZE, h.name_len));
     if (!e->name.ptr)
         return fail_memory(err);
-    if (!wide_fields(e, cursor_of(h + CENTRAL + name, extra, 0)))
-        return bad_entry(z, at, e, "its extra fields have a length of", extra,
+    if (!zip64_resolve(&h, cursor_of(b + ZIP_CENTRAL_SIZE + h.name_len, h.extra_len, 0), NULL))
+        return bad_entry(z, at, e, "its extra fields have a length of", h.extra_len,
                          "enough for the zip64 sizes that they stand for", err);
-    if (disk != 0 && disk != 0xFFFF)
-        return bad_entry(z, at, e, "the number of its disk is", disk, "0, as in an archive of one part", err);
-    if (!checked_add(e->header, z->shift, &e->header))
-        return bad_entry(z, at, e, "its offset is", e->header, "below 2^64 from the file's beginning", err);
-    if (e->method == 0 && e->csize != e->usize && !(e->flags & 1))
+    e->flags = h.flags;
+    e->method = h.method;
+    e->crc = h.crc;
+    e->csize = h.csize;
+    e->usize = h.usize;
+    if (h.disk != 0 && h.disk != 0xFFFF)
+        return bad_entry(z, at, e, "the number of its disk is", h.disk, "0, as in an archive of one part",
+                         err);
+    if (!checked_add(h.offset, z->shift, &e->header))
+        return bad_entry(z, at, e, "its offset is", h.offset, "below 2^64 from the file's beginning", err);
+    if (e->method == ZIP_STORED && e->csize != e->usize && !(e->flags & ZIP_FLAG_ENCRYPTED))
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
                                 "stored as it is, yet its sizes are {=%llu} and {%llu}",
                                 (unsigned long long)e->csize, (unsigned long long)e->usize), err);
-    if (e->method == 8 && e->usize / DEFLATE_MAX > e->csize)
+    if (e->method == ZIP_DEFLATED && e->usize / DEFLATE_MAX > e->csize)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, at),
                                 "%llu deflated bytes cannot hold {the %llu} that they are said to, "
                                 "{=%u each} at most", (unsigned long long)e->csize,
@@ -216,10 +182,11 @@ static ckpt_status sort_entries(zip *z, ckpt_error *err)
 static uint64_t entry_pos(const zip *z, size_t i)
 {
     uint64_t at = z->directory;
-    unsigned char h[CENTRAL];
-    while (i-- > 0 && source_read(z->src, at, h, sizeof h, NULL) == CKPT_OK)
-        /* bounded: all of them were read there */
-        at += (uint64_t)CENTRAL + load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32);
+    unsigned char b[ZIP_CENTRAL_SIZE];
+    while (i-- > 0 && source_read(z->src, at, b, sizeof b, NULL) == CKPT_OK) {
+        struct zip_header h = zip_parse_central(b);
+        at += zip_central_length(&h); /* bounded: all of them were read there */
+    }
     return here(z, at);
 }
 
@@ -233,7 +200,7 @@ static ckpt_status check_extents(zip *z, ckpt_error *err)
         struct zip_entry *e = &z->entries[z->order[i]];
         uint64_t end;
         e->limit = limit;
-        if (checked_add(e->header, LOCAL, &end) && checked_add(end, e->name.len, &end) &&
+        if (checked_add(e->header, ZIP_LOCAL_SIZE, &end) && checked_add(end, e->name.len, &end) &&
             checked_add(end, e->csize, &end) && end <= limit) {
             limit = e->header;
             continue;
@@ -449,58 +416,59 @@ static ckpt_status differs(const zip *z, const struct zip_entry *e, const char *
 }
 
 /* check_sizes - CRC and sizes of the local header, where it has them. */
-static ckpt_status check_sizes(zip *z, const struct zip_entry *e, const unsigned char *h, cursor extra,
+static ckpt_status check_sizes(zip *z, const struct zip_entry *e, struct zip_header h, cursor extra,
                                ckpt_error *err)
 {
-    struct zip_entry l = {
-        .csize = load_u32le(h + 18), .usize = load_u32le(h + 22), .crc = load_u32le(h + 14)};
-    if ((load_u16le(h + 6) & 8) || (l.csize == 0 && l.usize == 0 && l.crc == 0))
+    if ((h.flags & ZIP_FLAG_DESCRIPTOR) || (h.csize == 0 && h.usize == 0 && h.crc == 0))
         return CKPT_OK;
-    if (!wide_fields(&l, extra))
+    if (!zip64_resolve(&h, extra, NULL))
         return differs(z, e, "the length of the zip64 extra field", extra.left, 16, err);
-    if (l.crc != e->crc)
-        return differs(z, e, "the CRC-32", l.crc, e->crc, err);
-    if (l.csize != e->csize)
-        return differs(z, e, "the stored size", l.csize, e->csize, err);
-    return l.usize == e->usize ? CKPT_OK : differs(z, e, "the size", l.usize, e->usize, err);
+    if (h.crc != e->crc)
+        return differs(z, e, "the CRC-32", h.crc, e->crc, err);
+    if (h.csize != e->csize)
+        return differs(z, e, "the stored size", h.csize, e->csize, err);
+    return h.usize == e->usize ? CKPT_OK : differs(z, e, "the size", h.usize, e->usize, err);
 }
 
 static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
 {
-    const unsigned char *h;
+    const unsigned char *b;
     bool near = z->located && e->limit - e->header <= (z->sequential ? 2 * NEAR_HEADERS : NEAR_HEADERS);
     /* bounded: a name has 16 bits of length */
-    CKPT_TRY(window_at(z, e->header, LOCAL + e->name.len, near, &h, err));
-    uint16_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
+    CKPT_TRY(window_at(z, e->header, ZIP_LOCAL_SIZE + e->name.len, near, &b, err));
+    struct zip_header h = zip_parse_local(b);
     uint64_t end;
-    if (load_u32le(h) != 0x04034B50)
+    if (h.signature != ZIP_LOCAL)
         return in_entry(e,
                         fail(err, CKPT_EFORMAT, here(z, e->header),
-                             "found {%02x %02x %02x %02x}, a local header begins with {=50 4b 03 04}", h[0],
-                             h[1], h[2], h[3]),
+                             "found {%02x %02x %02x %02x}, a local header begins with {=50 4b 03 04}", b[0],
+                             b[1], b[2], b[3]),
                         err);
-    if (load_u16le(h + 8) != e->method)
-        return differs(z, e, "the method", load_u16le(h + 8), e->method, err);
-    if ((load_u16le(h + 6) ^ e->flags) & 1)
-        return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
-                                "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
-                                "encrypted?",
-                                load_u16le(h + 6), e->flags), err);
-    if (name != e->name.len || (name && memcmp(h + LOCAL, e->name.ptr, name) != 0)) {
-        size_t shown = name < e->name.len ? name : e->name.len;
+    if (h.method != e->method)
+        return differs(z, e, "the method", h.method, e->method, err);
+    if ((h.flags ^ e->flags) & ZIP_FLAG_ENCRYPTED)
+        return in_entry(e,
+                        fail(err, CKPT_EFORMAT, here(z, e->header),
+                             "flags {0x%04x} in its local header, {=0x%04x} in the directory: is it "
+                             "encrypted?",
+                             h.flags, e->flags),
+                        err);
+    if (h.name_len != e->name.len ||
+        (h.name_len && memcmp(b + ZIP_LOCAL_SIZE, e->name.ptr, h.name_len) != 0)) {
+        size_t shown = h.name_len < e->name.len ? h.name_len : e->name.len;
         (void)fail(err, CKPT_EFORMAT, here(z, e->header),
                    "its local header calls it {\"%.*s\"}, the directory {=\"%.*s\"}; readers would disagree",
-                   (int)(shown > 200 ? 200 : shown), (const char *)h + LOCAL, STR_ARG(e->name));
+                   (int)(shown > 200 ? 200 : shown), (const char *)b + ZIP_LOCAL_SIZE, STR_ARG(e->name));
         return in_entry(e, CKPT_EFORMAT, err);
     }
-    uint64_t data = e->header + LOCAL + name + extra;
+    uint64_t data = e->header + zip_local_length(&h);
     if (!checked_add(data, e->csize, &end) || end > e->limit)
         return in_entry(e, fail(err, CKPT_EFORMAT, here(z, e->header),
                                 "its {%llu bytes from %llu on} overlap {=what begins at %llu}",
                                 (unsigned long long)e->csize, (unsigned long long)data,
                                 (unsigned long long)e->limit), err);
-    CKPT_TRY(window_at(z, e->header, LOCAL + (size_t)name + extra, near, &h, err));
-    CKPT_TRY(check_sizes(z, e, h, cursor_of(h + LOCAL + name, extra, 0), err));
+    CKPT_TRY(window_at(z, e->header, zip_local_length(&h), near, &b, err));
+    CKPT_TRY(check_sizes(z, e, h, cursor_of(b + ZIP_LOCAL_SIZE + h.name_len, h.extra_len, 0), err));
     e->data = data;
     e->data_known = true;
     return CKPT_OK;
@@ -596,14 +564,14 @@ static ckpt_status readable(const zip *z, const struct zip_entry *e, ckpt_error 
 {
     if (e->fault)
         return lost(z, e, err);
-    if (e->flags & 0x2041)
+    if (e->flags & ZIP_FLAGS_ENCRYPTED)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
                    "it is {encrypted (flags 0x%04x)}; {=what is not} is read", e->flags);
-    else if (e->flags & 0x20)
+    else if (e->flags & ZIP_FLAG_PATCH)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
                    "it is {a patch to another file (flags 0x%04x)}; {=whole files} are read",
                    e->flags);
-    else if (e->method != 0 && e->method != 8)
+    else if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         (void)fail(err, CKPT_EUNSUPPORTED, here(z, e->header),
                    "it is compressed by {method %u (%s)}; {=stored and deflate} are read", e->method,
                    method_name(e->method));
@@ -632,7 +600,7 @@ ckpt_status zip_member(zip *z, size_t i, source **out, ckpt_error *err)
 {
     const struct zip_entry *e = &z->entries[i];
     CKPT_TRY(readable(z, e, err));
-    if (e->method != 0)
+    if (e->method != ZIP_STORED)
         return e->alone ? inflate_source(z->src, e->data, e->csize, e->usize, out, err)
                         : inflated(z, i, out, err);
     member *m = ARENA_NEW(z->a, member);

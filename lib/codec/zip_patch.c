@@ -1,14 +1,9 @@
 /*
- * zip_patch.c - see zip_patch.h. Touched are, of the layout in zip_layout.c:
+ * zip_patch.c - see zip_patch.h. Touched are, of the layout in zip_header.h: CRC-32, where it is
+ * given, and name in the local header; the payload; the CRC-32 in the data descriptor; CRC-32 and
+ * name in the central header. The end records are written anew after a longer directory.
  *
- *   local header   14 4  CRC-32, where it is given    30  the name
- *   payload
- *   descriptor, behind the payload where flag 8 says so (PKWARE APPNOTE 4.3.9):
- *                  0  4  50 4B 07 08, may be absent    then CRC-32 and both sizes
- *   directory      16 4  CRC-32                        46  the name
- *   end records    (zip_end.c) written anew behind a longer directory
- *
- * Refused: junk before or behind the archive, comments, anything between directory
+ * Refused: junk before or after the archive, comments, anything between directory
  * and end records, a descriptor that does not hold what the directory says.
  */
 #include "codec/zip_patch.h"
@@ -18,21 +13,16 @@
 #include "base/buf.h"
 #include "base/checked.h"
 #include "base/crc32.h"
-#include "base/cursor.h"
 #include "base/store.h"
-#include "codec/zip_write.h"
 #include "io/reader.h"
 
-#define CENTRAL 46u
-#define LOCAL   30u
-#define FULL32  0xFFFFFFFFu
 #define ALIGN   64u
 #define MAX_END (1u << 30)
 
-/* How long the directory is, and where the record of one entry is in it. */
+/* How long the directory is, and where the central header of one entry is in it. */
 struct directory {
     size_t n;
-    size_t record;
+    size_t central;
 };
 
 static ckpt_status unclean(ckpt_error *err, uint64_t at, const char *why)
@@ -40,16 +30,16 @@ static ckpt_status unclean(ckpt_error *err, uint64_t at, const char *why)
     return fail(err, CKPT_EUNSUPPORTED, at, "%s; it is not edited in place", why);
 }
 
-/* pass_records - R goes over the records of Z's entries, that of entry I is D's. */
-static void pass_records(const zip *z, reader *r, size_t i, struct directory *d)
+/* pass_directory - R goes over the central headers of Z, that of entry I is D's. */
+static void pass_directory(const zip *z, reader *r, size_t i, struct directory *d)
 {
     for (size_t k = 0; k < z->n && r->status == CKPT_OK; k++) {
         size_t at = (size_t)(r->pos - z->directory); /* bounded: it began there */
-        const unsigned char *h = reader_take(r, CENTRAL);
-        size_t more = h ? (size_t)load_u16le(h + 28) + load_u16le(h + 30) + load_u16le(h + 32) : 0;
-        (void)reader_skip(r, more);
+        const unsigned char *b = reader_peek(r, ZIP_CENTRAL_SIZE);
+        struct zip_header h = b ? zip_parse_central(b) : (struct zip_header){0};
+        (void)reader_skip(r, zip_central_length(&h));
         if (k == i)
-            d->record = at;
+            d->central = at;
     }
     d->n = (size_t)(r->pos - z->directory); /* bounded: likewise */
 }
@@ -58,13 +48,16 @@ static void pass_records(const zip *z, reader *r, size_t i, struct directory *d)
 static bool only_ends(reader *r)
 {
     uint64_t left = reader_left(r);
-    const unsigned char *p = left == 98 ? reader_take(r, 98) : NULL;
-    return left == 22 || (p && load_u32le(p) == 0x06064B50 && load_u64le(p + 4) == 44 &&
-                          load_u32le(p + 56) == 0x07064B50);
+    const unsigned char *b = left == ZIP_ENDS_SIZE ? reader_take(r, ZIP_ENDS_SIZE) : NULL;
+    if (!b)
+        return left == ZIP_END_SIZE;
+    struct zip_end_record wide = zip64_parse_end(b);
+    return wide.signature == ZIP64_END && wide.follows == ZIP64_END_SIZE - 12 &&
+           zip64_parse_locator(b + ZIP64_END_SIZE).signature == ZIP64_LOCATOR;
 }
 
-/* find_record - in the directory, and nothing but the end records may follow that. */
-static ckpt_status find_record(zip *z, size_t i, struct directory *d, ckpt_error *err)
+/* find_central - in the directory, and nothing but the end records may follow that. */
+static ckpt_status find_central(zip *z, size_t i, struct directory *d, ckpt_error *err)
 {
     uint64_t left = z->src->size - z->directory; /* bounded: it was found in the file */
     reader r;
@@ -73,7 +66,7 @@ static ckpt_status find_record(zip *z, size_t i, struct directory *d, ckpt_error
     if (left > MAX_END)
         return unclean(err, z->directory, "the directory has more than 1 GiB");
     CKPT_TRY(reader_init(&r, z->src, z->directory, z->src->size, err));
-    pass_records(z, &r, i, d);
+    pass_directory(z, &r, i, d);
     bool clean = only_ends(&r);
     ckpt_status st = r.status;
     reader_free(&r);
@@ -110,17 +103,17 @@ static ckpt_str number32(arena *a, uint32_t v)
     return arena_str(a, str_of((const char *)b, 4));
 }
 
-/* descriptor - where the CRC-32 behind the payload of E is. */
-static ckpt_status descriptor(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
+/* find_descriptor_crc - where the CRC-32 after the payload of E is. */
+static ckpt_status find_descriptor_crc(zip *z, const struct zip_entry *e, uint64_t *at, ckpt_error *err)
 {
     unsigned char b[8];
     uint64_t end = e->data + e->csize; /* bounded: zip_data saw it before limit */
     if (!range_within(end, sizeof b, e->limit))
         return unclean(err, end, "the data descriptor of its pickle is missing");
     CKPT_TRY(source_read(z->src, end, b, sizeof b, err));
-    bool mark = load_u32le(b) == 0x08074B50 && load_u32le(b + 4) == e->crc;
-    *at = mark ? end + 4 : end; /* bounded: by range_within */
-    if (mark || load_u32le(b) == e->crc)
+    bool is_signed = load_u32le(b) == ZIP_DESCRIPTOR && load_u32le(b + 4) == e->crc;
+    *at = is_signed ? end + 4 : end; /* bounded: by range_within */
+    if (is_signed || load_u32le(b) == e->crc)
         return CKPT_OK;
     return unclean(err, end, "the data descriptor of its pickle has another CRC-32 than the directory");
 }
@@ -129,23 +122,23 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
 {
     const struct zip_entry *e = &z->entries[i];
     struct directory d = {0};
-    unsigned char local[LOCAL];
+    struct zip_header local;
     uint64_t at = 0;
     CKPT_TRY(zip_data(z, i, err));
-    CKPT_TRY(find_record(z, i, &d, err));
-    CKPT_TRY(source_read(z->src, e->header, local, sizeof local, err));
+    CKPT_TRY(find_central(z, i, &d, err));
+    CKPT_TRY(zip_read_local(z->src, e->header, &local, err));
     ckpt_str crc = number32(z->a, crc32_update(0, bytes.ptr, bytes.len));
-    bool recorded = !z->crc_none, given = recorded && load_u32le(local + 14) == e->crc && e->crc;
+    bool recorded = !z->crc_none, given = recorded && local.crc == e->crc && e->crc;
     out->old_size = out->new_size = z->src->size;
     if (given) /* bounded: the header was read */
-        CKPT_TRY(add(out, e->header + 14, crc, err));
+        CKPT_TRY(add(out, e->header + ZIP_LOCAL_CRC, crc, err));
     CKPT_TRY(add(out, e->data, bytes, err));
-    if (recorded && (load_u16le(local + 6) & 8)) {
-        CKPT_TRY(descriptor(z, e, &at, err));
+    if (recorded && (local.flags & ZIP_FLAG_DESCRIPTOR)) {
+        CKPT_TRY(find_descriptor_crc(z, e, &at, err));
         CKPT_TRY(add(out, at, crc, err));
     }
-    if (recorded) /* bounded: the record lies in the directory */
-        CKPT_TRY(add(out, z->directory + d.record + 16, crc, err));
+    if (recorded) /* bounded: the header lies in the directory */
+        CKPT_TRY(add(out, z->directory + d.central + ZIP_CENTRAL_CRC, crc, err));
     return CKPT_OK;
 }
 
@@ -175,24 +168,23 @@ static ckpt_status hold_member(struct held *h, source *after, ckpt_str bytes, ck
 {
     const struct zip_entry *e = &h->z->entries[h->i];
     struct zip_entry now = *e;
-    unsigned char was[LOCAL], is[LOCAL], part[8192];
+    unsigned char was[ZIP_LOCAL_SIZE], is[ZIP_LOCAL_SIZE], part[8192];
     uint64_t at;
     zip z = {.src = after};
     now.crc = h->crc;
     CKPT_TRY(source_read(h->z->src, e->header, was, sizeof was, err));
     CKPT_TRY(source_read(after, e->header, is, sizeof is, err));
-    bool given = !h->z->crc_none && e->crc && load_u32le(was + 14) == e->crc;
-    h->same = h->same && bytes.len == e->csize && memcmp(was, is, 14) == 0 &&
-              load_u32le(is + 14) == (given ? h->crc : load_u32le(was + 14)) &&
-              memcmp(was + 18, is + 18, LOCAL - 18) == 0;
+    if (!h->z->crc_none && e->crc && zip_parse_local(was).crc == e->crc)
+        store_u32le(was + ZIP_LOCAL_CRC, h->crc);
+    h->same = h->same && bytes.len == e->csize && memcmp(was, is, sizeof was) == 0;
     /* bounded: N is what is left, at most, and e->data + DONE lies before limit */
     for (size_t done = 0, n; h->same && done < bytes.len; done += n) {
         n = bytes.len - done < sizeof part ? bytes.len - done : sizeof part;
         CKPT_TRY(source_read(after, e->data + done, part, n, err));
         h->same = memcmp(part, bytes.ptr + done, n) == 0;
     }
-    if (h->same && !h->z->crc_none && (load_u16le(is + 6) & 8))
-        return descriptor(&z, &now, &at, err);
+    if (h->same && !h->z->crc_none && (zip_parse_local(is).flags & ZIP_FLAG_DESCRIPTOR))
+        return find_descriptor_crc(&z, &now, &at, err);
     return CKPT_OK;
 }
 
@@ -247,11 +239,10 @@ static bool undoes_append(zip *z, size_t i, source *now, const struct patches *u
     char there[65536];
     size_t stem = e->name.len > 3 ? e->name.len - 3 : 0;
     /* bounded: the header was read; a name has 16 bits of length */
-    return undo->n == 2 && undo->old_size > undo->new_size && find_record(z, i, &d, NULL) == CKPT_OK &&
-           name->at == e->header + LOCAL && str_eq(name->bytes, e->name) && end->at == z->directory &&
-           end->bytes.len == undo->new_size - z->directory &&
-           source_read(now, name->at, there, stem, NULL) == CKPT_OK &&
-           memcmp(there, e->name.ptr, stem) == 0;
+    return undo->n == 2 && undo->old_size > undo->new_size && find_central(z, i, &d, NULL) == CKPT_OK &&
+           name->at == e->header + ZIP_LOCAL_SIZE && str_eq(name->bytes, e->name) &&
+           end->at == z->directory && end->bytes.len == undo->new_size - z->directory &&
+           source_read(now, name->at, there, stem, NULL) == CKPT_OK && memcmp(there, e->name.ptr, stem) == 0;
 }
 
 bool zip_patch_undoes(zip *z, size_t i, source *now, const struct patches *undo)
@@ -274,60 +265,19 @@ bool zip_patch_is_intact(zip *z, size_t i)
 
 /* ---------------------------------------------------------------- appending */
 
-/* put_member - local header, payload, descriptor where E has one; at z->directory. */
-static void put_member(const zip *z, const struct zip_entry *e, ckpt_str bytes, uint32_t crc, buf *b)
+/* put_member - local header H, which stands at z->directory, payload, descriptor where H has one. */
+static void put_member(const zip *z, struct zip_header h, ckpt_str name, ckpt_str bytes, buf *b)
 {
-    bool later = e->flags & 8;
-    uint16_t name = (uint16_t)e->name.len;
-    uint64_t data = z->directory + LOCAL + name + 4; /* bounded: far below 2^63, by the file's size */
-    uint16_t pad = (uint16_t)((ALIGN - data % ALIGN) % ALIGN);
-    buf_u32le(b, 0x04034B50);
-    buf_u16le(b, 10);
-    buf_u16le(b, e->flags & 0x0808);
-    buf_u16le(b, 0);
-    buf_u32le(b, 0x00210000); /* 1980-01-01 */
-    buf_u32le(b, later ? 0 : crc);
-    buf_u32le(b, later ? 0 : (uint32_t)bytes.len);
-    buf_u32le(b, later ? 0 : (uint32_t)bytes.len);
-    buf_u16le(b, name);
-    buf_u16le(b, (uint16_t)(pad + 4));
-    buf_str(b, e->name);
-    buf_u16le(b, 0x4246);
-    buf_u16le(b, pad);
-    for (uint16_t k = 0; k < pad; k++)
-        buf_byte(b, 'Z');
+    /* bounded: by the file's size */
+    uint64_t data = z->directory + ZIP_LOCAL_SIZE + name.len + ZIP_PAD_FIELD;
+    bool later = h.flags & ZIP_FLAG_DESCRIPTOR;
+    uint32_t crc = h.crc, size = (uint32_t)h.csize;
+    if (later)
+        h.crc = 0, h.csize = h.usize = 0;
+    zip_put_local(b, &h, name, (uint16_t)((ALIGN - data % ALIGN) % ALIGN));
     buf_str(b, bytes);
-    if (!later)
-        return;
-    buf_u32le(b, 0x08074B50);
-    buf_u32le(b, crc);
-    buf_u32le(b, (uint32_t)bytes.len);
-    buf_u32le(b, (uint32_t)bytes.len);
-}
-
-static void put_record(const zip *z, const struct zip_entry *e, uint32_t size, uint32_t crc, buf *b)
-{
-    bool far = z->directory >= FULL32;
-    buf_u32le(b, 0x02014B50);
-    buf_u16le(b, far ? 45 : 10);
-    buf_u16le(b, far ? 45 : 10);
-    buf_u16le(b, e->flags & 0x0808);
-    buf_u16le(b, 0);
-    buf_u32le(b, 0x00210000);
-    buf_u32le(b, crc);
-    buf_u32le(b, size);
-    buf_u32le(b, size);
-    buf_u16le(b, (uint16_t)e->name.len);
-    buf_u16le(b, far ? 12 : 0);
-    for (int k = 0; k < 10; k++) /* comment, disk, attributes */
-        buf_byte(b, 0);
-    buf_u32le(b, far ? FULL32 : (uint32_t)z->directory);
-    buf_str(b, e->name);
-    if (!far)
-        return;
-    buf_u16le(b, 1);
-    buf_u16le(b, 8);
-    buf_u64le(b, z->directory);
+    if (later)
+        zip_put_descriptor(b, crc, size, size);
 }
 
 ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, struct patches *out,
@@ -338,28 +288,35 @@ ckpt_status zip_patch_append(zip *z, size_t i, ckpt_str aside, ckpt_str bytes, s
     unsigned char *old;
     buf b;
     CKPT_TRY(zip_data(z, i, err));
-    if (bytes.len >= FULL32 || aside.len != e->name.len)
+    if (bytes.len >= UINT32_MAX || aside.len != e->name.len)
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "a pickle of %zu bytes is not added in place",
                     bytes.len);
-    CKPT_TRY(find_record(z, i, &d, err));
+    CKPT_TRY(find_central(z, i, &d, err));
     CKPT_TRY(read_directory(z, d.n, &old, err));
-    uint32_t crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len);
+    struct zip_header h = {.made_by = z->directory < UINT32_MAX ? 10 : 45,
+                           .flags = e->flags & (ZIP_FLAG_DESCRIPTOR | ZIP_FLAG_UTF8),
+                           .time = ZIP_1980,
+                           .crc = z->crc_none ? 0 : crc32_update(0, bytes.ptr, bytes.len),
+                           .csize = bytes.len,
+                           .usize = bytes.len,
+                           .offset = z->directory};
     buf_init(&b, SIZE_MAX / 2);
-    put_member(z, e, bytes, crc, &b);
-    size_t name = d.record + CENTRAL;    /* bounded: the record lies in the directory */
-    uint64_t at = z->directory + b.len; /* bounded: by the file's size and memory */
+    put_member(z, h, e->name, bytes, &b);
+    size_t name = d.central + ZIP_CENTRAL_SIZE; /* bounded: the header lies in the directory */
+    uint64_t at = z->directory + b.len;         /* bounded: by the file's size and memory */
     buf_put(&b, old, name);
     buf_str(&b, aside);
-    buf_put(&b, old + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the record */
+    buf_put(&b, old + name + aside.len, d.n - name - aside.len); /* bounded: the name is in the directory */
     free(old);
-    put_record(z, e, (uint32_t)bytes.len, crc, &b);
+    zip_put_central(&b, &h, e->name);
     uint64_t end = z->directory + b.len; /* bounded: as above */
-    zip_put_ends(&b, (uint64_t)z->n + 1, at, end - at, end);
+    zip_put_ends(&b, &(struct zip_end_record){.entries = (uint64_t)z->n + 1, .size = end - at, .offset = at},
+                 end);
     ckpt_str all = buf_ok(&b) ? arena_str(z->a, buf_view(&b)) : str_of(NULL, 0);
     buf_free(&b);
     out->old_size = z->src->size;
     /* bounded: the header was read; all is in memory */
-    CKPT_TRY(add(out, e->header + LOCAL, arena_str(z->a, aside), err));
+    CKPT_TRY(add(out, e->header + ZIP_LOCAL_SIZE, arena_str(z->a, aside), err));
     CKPT_TRY(add(out, z->directory, all, err));
     out->new_size = z->directory + all.len; /* bounded: as above */
     return CKPT_OK;

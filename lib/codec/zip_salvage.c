@@ -1,10 +1,8 @@
 /*
  * zip_salvage.c - an archive whose directory is gone or wrong, by its local headers.
  *
- *   local header   PK 3 4, then 26 bytes, name, extra, payload
- *   descriptor     PK 7 8, CRC-32, stored size, size: 4 bytes each, or 8 in archives
- *                  with zip64 fields; behind the payload when flag bit 3 is set, as
- *                  torch sets it, and the header says 0 for all three
+ * The layout of local headers and data descriptors is in zip_header.h; torch sets bit 3 of the flags, and the
+ * header has 0 for CRC-32 and both sizes.
  *
  * The file is searched once for both marks. A record ends where a descriptor states
  * the very distance from its payload; a payload may hold such marks itself, so that
@@ -26,19 +24,16 @@
 #include <stdlib.h>
 
 #include "base/crc32.h"
-#include "base/cursor.h"
 #include "codec/inflate.h"
 
-#define LOCAL     30u
 #define CHUNK     (256u * 1024u)
 #define MAX_MARKS (1u << 24)
 #define AHEAD     4096u /* marks inside one payload that are looked at */
 
-enum mark_kind { HEADER, DESCRIPTOR };
-
+/* Where a local header or a data descriptor may be. */
 struct mark {
     uint64_t at;
-    uint8_t kind;
+    bool is_header;
 };
 
 struct walk {
@@ -58,7 +53,7 @@ struct walk {
 
 /* -------------------------------------------------------------------- marks */
 
-static ckpt_status add_mark(struct walk *w, uint64_t at, enum mark_kind kind)
+static ckpt_status add_mark(struct walk *w, uint64_t at, bool is_header)
 {
     if (w->nmarks >= MAX_MARKS)
         return fail(w->err, CKPT_ELIMIT, at, "more than %u records", MAX_MARKS);
@@ -66,7 +61,7 @@ static ckpt_status add_mark(struct walk *w, uint64_t at, enum mark_kind kind)
     if (!grown)
         return fail_memory(w->err);
     w->marks = grown;
-    grown[w->nmarks++] = (struct mark){at, (uint8_t)kind};
+    grown[w->nmarks++] = (struct mark){at, is_header};
     return CKPT_OK;
 }
 
@@ -77,10 +72,8 @@ static ckpt_status marks_in(struct walk *w, uint64_t pos, size_t n)
     while ((p = memchr(p, 'P', (size_t)(end - p))) && end - p >= 4) {
         uint32_t sign = load_u32le(p);
         uint64_t at = pos + (uint64_t)(p - w->chunk); /* bounded: inside the file */
-        if (sign == 0x04034B50)
-            CKPT_TRY(add_mark(w, at, HEADER));
-        else if (sign == 0x08074B50)
-            CKPT_TRY(add_mark(w, at, DESCRIPTOR));
+        if (sign == ZIP_LOCAL || sign == ZIP_DESCRIPTOR)
+            CKPT_TRY(add_mark(w, at, sign == ZIP_LOCAL));
         p++;
     }
     return CKPT_OK;
@@ -122,7 +115,7 @@ static ckpt_status sum_of(struct walk *w, struct zip_entry *e, uint64_t at, uint
 {
     uint64_t used, size;
     *fits = e->csize == e->usize;
-    if (e->method == 0)
+    if (e->method == ZIP_STORED)
         return crc_of(w, at, e->csize, crc);
     ckpt_status st = inflate_measure(w->src, at, e->csize, &used, &size, crc, w->err);
     w->in_vain += size / 16; /* bounded: by the size of the file; unpacking is as quick */
@@ -134,21 +127,20 @@ static ckpt_status sum_of(struct walk *w, struct zip_entry *e, uint64_t at, uint
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED ? CKPT_OK : st;
 }
 
-/* descriptor_at - does one at AT, inside the file, state SIZE bytes? Fills E. */
+/* descriptor_at - has the one at AT, inside the file, SIZE compressed bytes? Fills E. */
 static bool descriptor_at(struct walk *w, uint64_t at, uint64_t size, struct zip_entry *e)
 {
-    unsigned char d[24];
+    unsigned char b[ZIP_DESCRIPTOR_MAX];
     uint64_t left = w->src->size - at;
-    size_t n = left < sizeof d ? (size_t)left : sizeof d;
-    if (n < 16 || source_read(w->src, at, d, n, NULL) != CKPT_OK || load_u32le(d) != 0x08074B50)
+    size_t n = left < sizeof b ? (size_t)left : sizeof b;
+    struct zip_descriptor d;
+    if (source_read(w->src, at, b, n, NULL) != CKPT_OK ||
+        !((zip_parse_descriptor(b, n, ZIP_SIGNED | ZIP_WIDE, &d) && d.csize == size) ||
+          (zip_parse_descriptor(b, n, ZIP_SIGNED, &d) && d.csize == size)))
         return false;
-    bool narrow = size <= UINT32_MAX && load_u32le(d + 8) == size;
-    bool wide = n == 24 && load_u64le(d + 8) == size;
-    if (!narrow && !wide)
-        return false;
-    e->crc = load_u32le(d + 4);
-    e->csize = size;
-    e->usize = wide ? load_u64le(d + 16) : load_u32le(d + 12);
+    e->crc = d.crc;
+    e->csize = d.csize;
+    e->usize = d.usize;
     return true;
 }
 
@@ -160,8 +152,8 @@ static void end_by_descriptor(struct walk *w, size_t i, struct zip_entry *e)
         const struct mark *m = &w->marks[k];
         if (m->at < e->data)
             continue;
-        headers = headers || m->kind == HEADER;
-        if (m->kind == DESCRIPTOR && descriptor_at(w, m->at, m->at - e->data, e)) {
+        headers = headers || m->is_header;
+        if (!m->is_header && descriptor_at(w, m->at, m->at - e->data, e)) {
             e->limit = m->at;
             return;
         }
@@ -179,42 +171,42 @@ static void end_by_descriptor(struct walk *w, size_t i, struct zip_entry *e)
 static bool reaches_next(const struct walk *w, size_t i, uint64_t at)
 {
     while (++i < w->nmarks && w->marks[i].at < at)
-        if (w->marks[i].kind == HEADER)
+        if (w->marks[i].is_header)
             return true;
     return false;
 }
 
-/* read_header - the record at mark I into E; *IS false: it is none. *LATER: sizes stand behind it. */
+/* read_header - the record at mark I into E; *IS false: it is none. *LATER: a descriptor has its sizes. */
 static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bool *is, bool *later)
 {
-    unsigned char h[LOCAL];
+    struct zip_header h;
     uint64_t at = w->marks[i].at, left = w->src->size - at;
     *is = false;
-    if (left < LOCAL)
+    if (left < ZIP_LOCAL_SIZE)
         return CKPT_OK;
-    CKPT_TRY(source_read(w->src, at, h, LOCAL, w->err));
-    uint32_t name = load_u16le(h + 26), extra = load_u16le(h + 28);
-    /* bounded: inside the file, as LEFT says first */
-    if (left - LOCAL < (uint64_t)name + extra || !name || reaches_next(w, i, at + LOCAL + name + extra))
+    CKPT_TRY(zip_read_local(w->src, at, &h, w->err));
+    uint64_t data = at + zip_local_length(&h); /* bounded: inside the file, as LEFT shows first */
+    if (left < zip_local_length(&h) || !h.name_len || reaches_next(w, i, data))
         return CKPT_OK;
-    char *text = arena_alloc(w->a, name);
+    char *text = arena_alloc(w->a, h.name_len);
     if (!text)
         return fail_memory(w->err);
-    CKPT_TRY(source_read(w->src, at + LOCAL, text, name, w->err)); /* bounded: inside left */
-    /* bounded: inside the file, as left said */
-    *e = (struct zip_entry){.name = str_of(text, name), .header = at, .data = at + LOCAL + name + extra};
-    e->flags = load_u16le(h + 6) & (uint16_t)~8u;
-    e->method = load_u16le(h + 8);
-    e->data_known = true;
+    CKPT_TRY(source_read(w->src, at + ZIP_LOCAL_SIZE, text, h.name_len, w->err)); /* bounded: inside LEFT */
+    *e = (struct zip_entry){.name = str_of(text, h.name_len),
+                            .header = at,
+                            .data = data,
+                            .flags = h.flags & (uint16_t)~ZIP_FLAG_DESCRIPTOR,
+                            .method = h.method,
+                            .data_known = true};
     *is = true;
-    *later = load_u16le(h + 6) & 8;
+    *later = h.flags & ZIP_FLAG_DESCRIPTOR;
     if (*later) {
         end_by_descriptor(w, i, e);
         return CKPT_OK;
     }
-    e->crc = load_u32le(h + 14);
-    e->csize = load_u32le(h + 18);
-    e->usize = load_u32le(h + 22);
+    e->crc = h.crc;
+    e->csize = h.csize;
+    e->usize = h.usize;
     e->limit = e->data + e->csize; /* bounded: a place in the file, and 32 bits */
     if (e->csize == UINT32_MAX || e->limit > w->src->size) {
         e->limit = e->data;
@@ -226,30 +218,27 @@ static ckpt_status read_header(struct walk *w, size_t i, struct zip_entry *e, bo
 /* borne_out - does a record, or the directory, begin where E is said to end? */
 static bool borne_out(const struct walk *w, const struct zip_entry *e)
 {
-    unsigned char sign[4];
-    return w->src->size - e->limit >= sizeof sign && /* bounded: limit is in the file */
-           source_read(w->src, e->limit, sign, sizeof sign, NULL) == CKPT_OK &&
-           (load_u32le(sign) == 0x04034B50 || load_u32le(sign) == 0x02014B50);
+    return zip_has_signature(w->src, e->limit, ZIP_LOCAL) || zip_has_signature(w->src, e->limit, ZIP_CENTRAL);
 }
 
-/* check_record - LATER: a descriptor told where E ends. */
+/* check_record - LATER: a descriptor has the size of E. */
 static ckpt_status check_record(struct walk *w, struct zip_entry *e, bool later)
 {
     uint32_t crc;
     bool fits, open = e->crc_unknown;
-    if (e->fault || (open && e->method == 0))
+    if (e->fault || (open && e->method == ZIP_STORED))
         return CKPT_OK;
-    if (e->method != 0 && e->method != 8)
+    if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         e->fault = "it is compressed by a method that is not known here";
     else if (w->in_vain / 64 > w->src->size)
         e->fault = "so much of the archive is damaged that it was not looked at";
     if (e->fault)
         return CKPT_OK;
-    e->alone = e->method == 8;
+    e->alone = e->method == ZIP_DEFLATED;
     CKPT_TRY(sum_of(w, e, e->data, &crc, &fits));
     if (!fits)
-        e->fault = e->method == 8 ? "its deflated bytes are broken, or not as many as is recorded"
-                                  : "it is stored, yet its two sizes differ";
+        e->fault = e->method == ZIP_DEFLATED ? "its deflated bytes are broken, or not as many as is recorded"
+                                             : "it is stored, yet its two sizes differ";
     else if (crc != e->crc && e->crc)
         e->fault = "its bytes do not have the checksum that is recorded";
     e->crc_unknown = open || crc != e->crc;
@@ -287,7 +276,7 @@ static ckpt_status walk_records(struct walk *w)
     for (size_t i = 0; i < w->nmarks; i++) {
         struct zip_entry e;
         bool is, later;
-        if (w->marks[i].kind != HEADER || w->marks[i].at < next)
+        if (!w->marks[i].is_header || w->marks[i].at < next)
             continue;
         CKPT_TRY(read_header(w, i, &e, &is, &later));
         if (!is)
@@ -346,7 +335,7 @@ static bool described(struct walk *w, const struct zip_entry *e, uint64_t *data)
     static const unsigned lengths[] = {16, 24};
     for (size_t i = 0; i < sizeof lengths / sizeof *lengths; i++) {
         struct zip_entry stated;
-        uint64_t least = LOCAL + e->name.len + lengths[i]; /* bounded: a name has 16 bits */
+        uint64_t least = ZIP_LOCAL_SIZE + e->name.len + lengths[i]; /* bounded: a name has 16 bits */
         uint64_t room = e->limit - e->header;              /* bounded: zip_open saw room for it */
         if (room < least || room - least < e->csize)
             continue;
@@ -392,14 +381,15 @@ static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry 
     uint64_t room = e->limit - e->header; /* bounded: zip_open saw room for it */
     bool found = false, fits = true;
     uint32_t crc;
-    if (here && e->method != 0 && (e->method != 8 || here->method == 0)) /* of two methods one is damaged */
+    if (here && e->method != ZIP_STORED &&
+        (e->method != ZIP_DEFLATED || here->method == ZIP_STORED)) /* of two methods one is damaged */
         e->method = here->method;
-    if (e->method != 0 && e->method != 8)
+    if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED)
         return CKPT_OK;
     if (z->crc_none && described(w, e, &e->data))
         CKPT_TRY(sum_of(w, e, e->data, &crc, &found));
     for (size_t i = 0; i < sizeof tails / sizeof *tails && !found && e->crc; i++) {
-        uint64_t least = LOCAL + e->name.len + tails[i]; /* bounded: a name has 16 bits */
+        uint64_t least = ZIP_LOCAL_SIZE + e->name.len + tails[i]; /* bounded: a name has 16 bits */
         if (room < least || room - least < e->csize)
             continue;
         e->data = e->limit - tails[i] - e->csize; /* bounded: by the line above */
@@ -408,7 +398,7 @@ static ckpt_status by_neighbours(struct walk *w, const zip *z, struct zip_entry 
     }
     if (found) {
         e->data_known = true;
-        e->alone = e->method == 8;
+        e->alone = e->method == ZIP_DEFLATED;
         e->flags = here ? e->flags & here->flags : e->flags; /* encryption is told of twice */
         e->fault = NULL;
     }

@@ -3,13 +3,12 @@
  *
  * Member, as torch/csrc's PyTorchStreamWriter aligns it (readers that map the
  * file count on it), but with sizes and CRC where the standard wants them:
- *   0   30  local header: needed 10 (45 with zip64), flags 0, method 0,
- *           1980-01-01 00:00:00, CRC-32, sizes
- *   30      name
- *           extra 0001: two 64-bit sizes, when they do not fit 32 bits
- *           extra 4246 "FB": as many 'Z' as bring the payload to the alignment
- *           payload
- * Behind the members: directory, zip64 end record and locator (always, as torch
+ *   local header: flags 0, stored, 1980-01-01 00:00:00, CRC-32, sizes
+ *   name
+ *   zip64 extra field: the sizes, when they do not fit 32 bits
+ *   extra field 4246 "FB": as many 'Z' as bring the payload to the alignment
+ *   payload
+ * After the members: directory, zip64 end record and locator (always, as torch
  * has them), end record. The same members give the same bytes on any day.
  *
  * A payload of more than 256 KiB is written as it comes and its CRC patched
@@ -22,14 +21,10 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/store.h"
+#include "codec/zip_header.h"
 
-#define LOCAL         30u
-#define CENTRAL       46u
-#define ENDS          (56u + 20u + 22u)
-#define HELD          (256u * 1024u)
-#define DATE_1980     0x0021u
-#define FULL32        0xFFFFFFFFu
-#define MAX_DIRECTORY (SIZE_MAX / 2)
+#define HELD            (256u * 1024u)
+#define MAX_DIRECTORY   (SIZE_MAX / 2)
 #define DIRECTORY_PIECE (64u * 1024u)
 
 struct zip_writer {
@@ -38,58 +33,57 @@ struct zip_writer {
     uint32_t align;
     buf name; /* of the member at hand, with top */
     buf held; /* its header, and its payload while it is small */
-    uint64_t header, size, left;
-    uint32_t crc;
+    struct zip_spot spot; /* of that member, but for its name; … */
+    uint64_t left;        /* … so many of its bytes are still to come */
     bool open, hold;
     buf directory;     /* without those that were skipped … */
     size_t skipped, where; /* … which are so many, and stand at this byte of it */
     uint64_t members;
 };
 
-/* Where a member's parts lie, and how its sizes are said. */
-struct place {
-    uint64_t data;
-    uint16_t extra; /* bytes of both extra fields in the local header */
-    uint16_t pad;
-    bool wide; /* its sizes need zip64 */
-};
-
-static bool place_at(uint64_t header, size_t name, uint64_t size, uint32_t align, uint64_t like,
-                     struct place *p)
+static struct zip_header header_of(const struct zip_spot *s)
 {
-    bool clone = size >= ZIP_CLONE_LEAST && like != CKPT_NO_OFFSET && SINK_PAGE % align == 0;
-    clone = clone && like % align == 0;
-    uint64_t data, unit = clone ? SINK_PAGE : align, rest = clone ? like % SINK_PAGE : 0;
-    p->wide = size >= FULL32;
-    uint64_t fixed = LOCAL + 4u + (p->wide ? 20u : 0u);
-    if (!checked_add(header, fixed, &data) || !checked_add(data, name, &data))
-        return false;
-    p->pad = (uint16_t)((unit + rest - data % unit) % unit);
-    p->extra = (uint16_t)(p->pad + 4u + (p->wide ? 20u : 0u));
-    return checked_add(data, p->pad, &p->data);
+    return (struct zip_header){.made_by = 45,
+                               .time = ZIP_1980,
+                               .crc = s->crc,
+                               .csize = s->size,
+                               .usize = s->size,
+                               .offset = s->header};
 }
 
-static size_t central_size(size_t name, uint64_t size, uint64_t header)
+/* fixed_length - of the local header of S without name and filling. */
+static uint64_t fixed_length(const struct zip_spot *s)
 {
-    size_t extra = (size >= FULL32 ? 16u : 0u) + (header >= FULL32 ? 8u : 0u);
-    return CENTRAL + name + (extra ? extra + 4u : 0u);
+    struct zip_header h = header_of(s);
+    h.offset = 0;
+    return ZIP_LOCAL_SIZE + ZIP_PAD_FIELD + zip64_length(&h);
+}
+
+/* place_payload - finds s->data; NAME is how long the name is. False: beyond 2^64. */
+static bool place_payload(struct zip_spot *s, size_t name, uint32_t align)
+{
+    bool clone = s->size >= ZIP_CLONE_LEAST && s->like != CKPT_NO_OFFSET && SINK_PAGE % align == 0;
+    clone = clone && s->like % align == 0;
+    uint64_t data, unit = clone ? SINK_PAGE : align, rest = clone ? s->like % SINK_PAGE : 0;
+    return checked_add(s->header, fixed_length(s), &data) && checked_add(data, name, &data) &&
+           checked_add(data, (unit + rest - data % unit) % unit, &s->data);
 }
 
 bool zip_layout_member(struct zip_layout *l, const char *top, uint32_t align, size_t name, uint64_t size,
                        uint64_t like)
 {
-    struct place p;
-    uint64_t header = l->at;
+    struct zip_spot s = {.size = size, .like = like, .header = l->at};
+    struct zip_header h = header_of(&s);
     name += strlen(top) + 1;
-    return place_at(header, name, size, align, like, &p) &&
-           checked_add(l->directory, central_size(name, size, header), &l->directory) &&
-           checked_add(p.data, size, &l->at);
+    return place_payload(&s, name, align) &&
+           checked_add(l->directory, ZIP_CENTRAL_SIZE + name + zip64_length(&h), &l->directory) &&
+           checked_add(s.data, size, &l->at);
 }
 
 bool zip_layout_size(const struct zip_layout *l, uint64_t *total)
 {
     uint64_t end;
-    return checked_add(l->at, l->directory, &end) && checked_add(end, ENDS, total);
+    return checked_add(l->at, l->directory, &end) && checked_add(end, ZIP_ENDS_SIZE, total);
 }
 
 ckpt_status zip_writer_new(sink *out, const char *top, uint32_t align, zip_writer **w, ckpt_error *err)
@@ -126,76 +120,33 @@ void zip_writer_free(zip_writer *w)
     free(w);
 }
 
-/* put_local - the local header and its extra fields; the CRC may come later. */
-static void put_local(buf *b, ckpt_str name, uint64_t size, uint32_t crc, const struct place *p)
+/* put_local - the local header of S, filled up to s->data; the CRC may come later. */
+static void put_local(buf *b, ckpt_str name, const struct zip_spot *s)
 {
-    buf_u32le(b, 0x04034B50);
-    buf_u16le(b, p->wide ? 45 : 10);
-    buf_u16le(b, 0);
-    buf_u16le(b, 0);
-    buf_u16le(b, 0);
-    buf_u16le(b, DATE_1980);
-    buf_u32le(b, crc);
-    buf_u32le(b, p->wide ? FULL32 : (uint32_t)size);
-    buf_u32le(b, p->wide ? FULL32 : (uint32_t)size);
-    buf_u16le(b, (uint16_t)name.len);
-    buf_u16le(b, p->extra);
-    buf_str(b, name);
-    if (p->wide) {
-        buf_u16le(b, 1);
-        buf_u16le(b, 16);
-        buf_u64le(b, size);
-        buf_u64le(b, size);
-    }
-    buf_u16le(b, 0x4246);
-    buf_u16le(b, p->pad);
-    for (uint16_t i = 0; i < p->pad; i++)
-        buf_byte(b, 'Z');
+    struct zip_header h = header_of(s);
+    uint64_t pad = s->data - s->header - fixed_length(s) - name.len; /* bounded: place_payload added them */
+    h.crc = 0;
+    zip_put_local(b, &h, name, (uint16_t)pad);
 }
 
-static void put_central(buf *b, ckpt_str name, uint64_t size, uint32_t crc, uint64_t header)
+static void put_central(buf *b, ckpt_str name, const struct zip_spot *s)
 {
-    bool wide = size >= FULL32, far = header >= FULL32;
-    buf_u32le(b, 0x02014B50);
-    buf_u16le(b, 45);
-    buf_u16le(b, wide || far ? 45 : 10);
-    buf_u16le(b, 0);
-    buf_u16le(b, 0);
-    buf_u16le(b, 0);
-    buf_u16le(b, DATE_1980);
-    buf_u32le(b, crc);
-    buf_u32le(b, wide ? FULL32 : (uint32_t)size);
-    buf_u32le(b, wide ? FULL32 : (uint32_t)size);
-    buf_u16le(b, (uint16_t)name.len);
-    buf_u16le(b, (uint16_t)(central_size(0, size, header) - CENTRAL));
-    for (int i = 0; i < 10; i++) /* comment, disk, attributes */
-        buf_byte(b, 0);
-    buf_u32le(b, far ? FULL32 : (uint32_t)header);
-    buf_str(b, name);
-    if (wide || far) {
-        buf_u16le(b, 1);
-        buf_u16le(b, (uint16_t)((wide ? 16 : 0) + (far ? 8 : 0)));
-    }
-    if (wide) {
-        buf_u64le(b, size);
-        buf_u64le(b, size);
-    }
-    if (far)
-        buf_u64le(b, header);
+    struct zip_header h = header_of(s);
+    zip_put_central(b, &h, name);
 }
 
 /* close_member - the payload is complete: the directory learns of it. */
 static ckpt_status close_member(zip_writer *w, ckpt_error *err)
 {
     unsigned char crc[4];
-    store_u32le(crc, w->crc);
+    store_u32le(crc, w->spot.crc);
     if (w->hold) {
-        memcpy(w->held.data + 14, crc, 4);
+        memcpy(w->held.data + ZIP_LOCAL_CRC, crc, 4);
         CKPT_TRY(sink_write(w->out, w->held.data, w->held.len, err));
     } else {
-        CKPT_TRY(sink_patch(w->out, w->header + 14, crc, 4, err));
+        CKPT_TRY(sink_patch(w->out, w->spot.header + ZIP_LOCAL_CRC, crc, 4, err));
     }
-    put_central(&w->directory, buf_view(&w->name), w->size, w->crc, w->header);
+    put_central(&w->directory, buf_view(&w->name), &w->spot);
     w->open = false;
     w->members++;
     return buf_ok(&w->directory) ? CKPT_OK : fail_memory(err);
@@ -203,7 +154,6 @@ static ckpt_status close_member(zip_writer *w, ckpt_error *err)
 
 ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckpt_error *err)
 {
-    struct place p;
     if (w->open)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
                     "\"%s\" begins while %llu bytes of the member before it are missing", name,
@@ -212,16 +162,15 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     buf_str(&w->name, buf_view(&w->top));
     buf_text(&w->name, name);
     buf_free(&w->held);
-    w->header = sink_tell(w->out);
+    w->spot = (struct zip_spot){.size = size, .like = CKPT_NO_OFFSET, .header = sink_tell(w->out)};
     if (w->name.no_memory)
         return fail_memory(err);
-    if (!buf_ok(&w->name) || !place_at(w->header, w->name.len, size, w->align, CKPT_NO_OFFSET, &p))
+    if (!buf_ok(&w->name) || !place_payload(&w->spot, w->name.len, w->align))
         return fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "\"%s\" does not fit into a zip archive", name);
-    put_local(&w->held, buf_view(&w->name), size, 0, &p);
+    put_local(&w->held, buf_view(&w->name), &w->spot);
     if (!buf_ok(&w->held))
         return fail_memory(err);
-    w->size = w->left = size;
-    w->crc = 0;
+    w->left = size;
     w->open = true;
     w->hold = size <= HELD;
     if (!w->hold)
@@ -229,19 +178,9 @@ ckpt_status zip_writer_begin(zip_writer *w, const char *name, uint64_t size, ckp
     return size ? CKPT_OK : close_member(w, err);
 }
 
-/* place_spot - where SPOT's payload lies behind its header. */
-static bool place_spot(const zip_writer *w, const struct zip_spot *spot, struct place *p)
-{
-    size_t name = w->top.len + strlen(spot->name); /* bounded: both are short */
-    return place_at(spot->header, name, spot->size, w->align, spot->like, p);
-}
-
 bool zip_spot_place(const zip_writer *w, struct zip_spot *spot)
 {
-    struct place p;
-    bool ok = place_spot(w, spot, &p);
-    spot->data = ok ? p.data : 0;
-    return ok;
+    return place_payload(spot, w->top.len + strlen(spot->name), w->align); /* bounded: both are short */
 }
 
 ckpt_status zip_writer_skip(zip_writer *w, struct zip_spot *spot, ckpt_error *err)
@@ -270,12 +209,12 @@ static bool whole_name(const zip_writer *w, const struct zip_spot *spot, buf *ou
 
 ckpt_status zip_spot_header(const zip_writer *w, const struct zip_spot *spot, buf *out, ckpt_error *err)
 {
-    struct place p;
+    struct zip_spot placed = *spot;
     buf whole;
     buf_init(&whole, 65535);
-    bool ok = whole_name(w, spot, &whole) && place_spot(w, spot, &p);
+    bool ok = whole_name(w, spot, &whole) && zip_spot_place(w, &placed);
     if (ok)
-        put_local(out, buf_view(&whole), spot->size, 0, &p);
+        put_local(out, buf_view(&whole), &placed);
     buf_free(&whole);
     return ok && buf_ok(out) ? CKPT_OK : fail_memory(err);
 }
@@ -287,7 +226,7 @@ ckpt_status zip_writer_put(zip_writer *w, const void *bytes, size_t n, ckpt_erro
             return CKPT_OK;
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu bytes more than the member was to have", n);
     }
-    w->crc = crc32_update(w->crc, bytes, n);
+    w->spot.crc = crc32_update(w->spot.crc, bytes, n);
     if (w->hold)
         buf_put(&w->held, bytes, n);
     else
@@ -304,31 +243,7 @@ ckpt_status zip_writer_member(zip_writer *w, const char *name, ckpt_str bytes, c
     return zip_writer_put(w, bytes.ptr, bytes.len, err);
 }
 
-uint32_t zip_writer_crc(const zip_writer *w) { return w->crc; }
-
-void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end)
-{
-    buf_u32le(b, 0x06064B50);
-    buf_u64le(b, 44);
-    buf_u16le(b, 45);
-    buf_u16le(b, 45);
-    buf_u64le(b, 0);
-    buf_u64le(b, members);
-    buf_u64le(b, members);
-    buf_u64le(b, size);
-    buf_u64le(b, at);
-    buf_u32le(b, 0x07064B50);
-    buf_u32le(b, 0);
-    buf_u64le(b, end);
-    buf_u32le(b, 1);
-    buf_u32le(b, 0x06054B50);
-    buf_u32le(b, 0);
-    buf_u16le(b, members >= 0xFFFF ? 0xFFFF : (uint16_t)members);
-    buf_u16le(b, members >= 0xFFFF ? 0xFFFF : (uint16_t)members);
-    buf_u32le(b, size >= FULL32 ? FULL32 : (uint32_t)size);
-    buf_u32le(b, at >= FULL32 ? FULL32 : (uint32_t)at);
-    buf_u16le(b, 0);
-}
+uint32_t zip_writer_crc(const zip_writer *w) { return w->spot.crc; }
 
 /* put_skipped - their records, in pieces. */
 static ckpt_status put_skipped(zip_writer *w, zip_tell *tell, const void *user, ckpt_error *err)
@@ -338,7 +253,7 @@ static ckpt_status put_skipped(zip_writer *w, zip_tell *tell, const void *user, 
         struct zip_spot spot;
         tell(user, i, &spot);
         if (whole_name(w, &spot, &w->name))
-            put_central(&w->held, buf_view(&w->name), spot.size, spot.crc, spot.header);
+            put_central(&w->held, buf_view(&w->name), &spot);
         if (!buf_ok(&w->name) || !buf_ok(&w->held))
             return fail_memory(err);
         if (w->held.len < DIRECTORY_PIECE && i + 1 < w->skipped)
@@ -368,7 +283,8 @@ ckpt_status zip_writer_finish(zip_writer *w, zip_tell *tell, const void *user, c
     CKPT_TRY(put_directory(w, tell, user, err));
     uint64_t end = sink_tell(w->out);
     buf_free(&w->held);
-    zip_put_ends(&w->held, w->members, at, end - at, end);
+    zip_put_ends(&w->held, &(struct zip_end_record){.entries = w->members, .size = end - at, .offset = at},
+                 end);
     if (!buf_ok(&w->held))
         return fail_memory(err);
     return sink_write(w->out, w->held.data, w->held.len, err);

@@ -23,8 +23,6 @@ struct zip_spot {
 /* Gives skipped member I again. */
 typedef void zip_tell(const void *user, size_t i, struct zip_spot *spot);
 
-#define ZIP_CRC_AT 14u /* of the CRC-32, from the header on */
-
 /* From so many bytes on a payload lies, in its page, where it lay in the file it comes
  * from: there it may be cloned. The layout does not depend on whether it is. */
 #define ZIP_CLONE_LEAST (1u << 20)
@@ -47,9 +45,6 @@ uint32_t zip_writer_crc(const zip_writer *w);
  * skipped members, for the directory; NULL where none was. W stays to be freed. */
 ckpt_status zip_writer_finish(zip_writer *w, zip_tell *tell, const void *user, ckpt_error *err);
 void zip_writer_free(zip_writer *w);
-/* zip_put_ends - zip64 end record, which stands at END, its locator, end record of a
- * directory of SIZE bytes at AT. */
-void zip_put_ends(buf *b, uint64_t members, uint64_t at, uint64_t size, uint64_t end);
 /* The layout of an archive before its first byte: members one by one, from all 0. */
 struct zip_layout {
     uint64_t at, directory;

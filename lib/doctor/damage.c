@@ -4,6 +4,7 @@
 
 #include "base/cursor.h"
 #include "base/text.h"
+#include "codec/zip_header.h"
 #include "doctor/doctor.h"
 #include "format/recognize.h"
 #include "format/safetensors/safetensors.h"
@@ -47,25 +48,20 @@ ckpt_status doctor_foreign(struct doctor *d, const ckpt_error *e, ckpt_error *er
 
 /* ------------------------------------------------------------------- cut off */
 
-#define LOCAL 30u
-
-/* Data descriptor (APPNOTE 4.3.9): 50 4B 07 08, CRC, and two sizes of 4 or 8 bytes each. */
-#define DESCRIPTOR 24u
-
-static bool is_header(uint32_t signature) { return signature == 0x04034B50 || signature == 0x02014B50; }
-
-/* describes - is the descriptor at P one of LENGTH bytes? Returns its own length, or 0. */
-static unsigned describes(const unsigned char *p, uint64_t length)
+/* describes - do the ZIP_DESCRIPTOR_MAX bytes at B begin with the data descriptor of LENGTH compressed ones?
+ * Returns its own length, or 0; with 32 bits for a size it counts only before a header. */
+static unsigned describes(const unsigned char *b, uint64_t length)
 {
-    if (load_u32le(p) != 0x08074B50)
-        return 0;
-    if (load_u32le(p + 8) == length && is_header(load_u32le(p + 16)))
-        return 16;
-    return load_u64le(p + 8) == length ? DESCRIPTOR : 0;
+    struct zip_descriptor d;
+    if (zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED, &d) && d.csize == length && /* bounded: 16 */
+        (load_u32le(b + d.length) == ZIP_LOCAL || load_u32le(b + d.length) == ZIP_CENTRAL))
+        return d.length;
+    bool wide = zip_parse_descriptor(b, ZIP_DESCRIPTOR_MAX, ZIP_SIGNED | ZIP_WIDE, &d);
+    return wide && d.csize == length ? d.length : 0;
 }
 
-/* described_end - *END is behind the descriptor that tells how many bytes lie between DATA and
- * it; 0: there is none. */
+/* described_end - *OUT is after the descriptor that has the number of bytes between DATA and itself;
+ * 0: there is none. */
 static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt_error *err)
 {
     reader r;
@@ -74,44 +70,43 @@ static ckpt_status described_end(source *src, uint64_t data, uint64_t *out, ckpt
     if (data >= src->size)
         return CKPT_OK;
     CKPT_TRY(reader_init(&r, src, data, src->size, err));
-    while (!end && reader_left(&r) >= DESCRIPTOR) {
+    while (!end && reader_left(&r) >= ZIP_DESCRIPTOR_MAX) {
         size_t n = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *p = reader_peek(&r, n);
         if (!p)
             break;
-        /* bounded: i + DESCRIPTOR <= n, inside the source */
-        for (size_t i = 0; !end && i + DESCRIPTOR <= n; i++)
+        /* bounded: i + ZIP_DESCRIPTOR_MAX <= n, inside the source */
+        for (size_t i = 0; !end && i + ZIP_DESCRIPTOR_MAX <= n; i++)
             if (p[i] == 'P' && describes(p + i, r.pos + i - data))
                 end = r.pos + i + describes(p + i, r.pos + i - data);
-        (void)reader_skip(&r, n - (DESCRIPTOR - 1));
+        (void)reader_skip(&r, n - (ZIP_DESCRIPTOR_MAX - 1));
     }
     reader_free(&r);
     *out = end;
     return CKPT_OK;
 }
 
-/* next_record - *AT moves from a local header behind its record; 0: the record does not
+/* next_record - *AT moves from a local header to the end of its record; 0: the record does not
  * end. *NAME (of CAP bytes) is what the header calls it. */
 static ckpt_status next_record(source *src, uint64_t *at, char *name, size_t cap, ckpt_error *err)
 {
-    unsigned char h[LOCAL];
+    struct zip_header h;
     uint64_t data, end = 0;
     uint64_t from = *at;
     *at = 0;
-    if (src->size - from < sizeof h) /* bounded: FROM is inside the source */
+    if (src->size - from < ZIP_LOCAL_SIZE) /* bounded: FROM is inside the source */
         return CKPT_OK;
-    CKPT_TRY(source_read(src, from, h, sizeof h, err));
-    size_t n = load_u16le(h + 26) < cap - 1 ? load_u16le(h + 26) : cap - 1;
+    CKPT_TRY(zip_read_local(src, from, &h, err));
+    size_t n = h.name_len < cap - 1 ? h.name_len : cap - 1;
     /* bounded: the header was just read there */
-    if (source_read(src, from + LOCAL, name, n, NULL) != CKPT_OK)
+    if (source_read(src, from + ZIP_LOCAL_SIZE, name, n, NULL) != CKPT_OK)
         n = 0;
     name[n] = 0;
-    /* bounded: as above, and two lengths of 16 bits */
-    data = from + LOCAL + load_u16le(h + 26) + load_u16le(h + 28);
-    if (load_u16le(h + 6) & 8)
+    data = from + zip_local_length(&h); /* bounded: as above, and two lengths of 16 bits */
+    if (h.flags & ZIP_FLAG_DESCRIPTOR)
         CKPT_TRY(described_end(src, data, &end, err));
     else
-        end = data + load_u32le(h + 18); /* bounded: as above, and 32 bits */
+        end = data + h.csize; /* bounded: as above, and 32 bits */
     *at = end <= src->size ? end : 0;
     return CKPT_OK;
 }
@@ -121,10 +116,9 @@ static ckpt_status cut_archive(struct doctor *d, const struct verdict *v, ckpt_e
 {
     source *src = d->src;
     char name[256] = "";
-    unsigned char sig[4];
     uint64_t at = 0, begin = 0;
     unsigned long long intact = 0;
-    while (source_read(src, at, sig, 4, NULL) == CKPT_OK && load_u32le(sig) == 0x04034B50) {
+    while (zip_has_signature(src, at, ZIP_LOCAL)) {
         begin = at;
         CKPT_TRY(next_record(src, &at, name, sizeof name, err));
         if (!at)

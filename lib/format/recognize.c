@@ -17,6 +17,7 @@
 #include "base/cursor.h"
 #include "codec/inflate.h"
 #include "codec/json_scan.h"
+#include "codec/zip_header.h"
 #include "core/findings.h"
 #include "format/safetensors/safetensors.h"
 #include "io/reader.h"
@@ -88,12 +89,9 @@ bool recognize_safetensors(const struct probe *p)
 
 bool recognize_archive(const struct probe *p)
 {
-    unsigned char tail[22];
     const struct signature *s = recognize(p);
     return (s && s->kind == SIGN_ZIP) ||
-           (p->size >= sizeof tail &&
-            source_read(p->src, p->size - sizeof tail, tail, sizeof tail, NULL) == CKPT_OK &&
-            memcmp(tail, "PK\5\6", 4) == 0);
+           (p->size >= ZIP_END_SIZE && zip_has_signature(p->src, p->size - ZIP_END_SIZE, ZIP_END));
 }
 
 bool recognize_zlib(const struct probe *p)

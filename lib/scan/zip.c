@@ -12,7 +12,7 @@
 #include "codec/unpack_archive.h"
 #include "codec/zip_audit.h"
 #include "codec/zip_end.h"
-#include "codec/zip_row.h"
+#include "codec/zip_header.h"
 #include "scan/scan.h"
 
 #define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
@@ -193,7 +193,7 @@ static ckpt_status check_crc(struct archive *r, const struct zip_view *v, source
 /* cannot - the member is encrypted or packed in a way that is not known here. */
 static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
 {
-    return v->flags & 0x2041
+    return v->flags & ZIP_FLAGS_ENCRYPTED
                ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
                             "it is encrypted or a patch to another file (flags 0x%04x)", v->flags)
                : scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by method %u",
@@ -315,13 +315,14 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
         return fail_memory(err);
     if (!v->reachable || v->csize == 0)
         return CKPT_OK;
-    if (!(v->flags & 0x2041) && (v->method == 12 || v->method == 14 || v->method == 93))
+    if (!(v->flags & ZIP_FLAGS_ENCRYPTED) && (v->method == 12 || v->method == 14 || v->method == 93))
         return by_libarchive(r, v, where, err);
-    if (v->method != 0 && v->method != 8)
+    if (v->method != ZIP_STORED && v->method != ZIP_DEFLATED)
         return cannot(r, v, where) ? CKPT_OK : CKPT_ECANCELLED;
-    ckpt_status st = v->method == 0 ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
-    bool plain = st == CKPT_OK && src && v->flags & 0x2061 && scan_is_pickle(r->x, src, 0, src->size, true);
-    if (st == CKPT_OK && v->flags & 0x2061) {
+    ckpt_status st = v->method == ZIP_STORED ? source_slice(r->z.src, v->data, v->csize, &src, err) : CKPT_OK;
+    bool plain = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
+                 scan_is_pickle(r->x, src, 0, src->size, true);
+    if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
         bool go = plain
                       ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
                                    "is said to be encrypted or a patch (flags 0x%04x), and is a plain pickle",
@@ -583,7 +584,7 @@ struct pieces {
 static ckpt_status row_of(struct scanner *x, source *src, struct pieces *r, ckpt_error *err)
 {
     uint64_t end = src->size, start;
-    while (zip_row_last(src, end, &start)) {
+    while (zip_find_concatenated(src, end, &start)) {
         if (start == 0)
             return CKPT_OK;
         uint64_t *grown = arena_grow(x->a, r->starts, r->n, &r->cap, r->n + 1, sizeof *grown);

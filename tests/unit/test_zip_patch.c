@@ -68,7 +68,7 @@ static void make(buf *b, const struct how *h)
     buf_put(b, dir.data, dir.len);
     buf_text(b, h->between ? h->between : "");
     if (h->wide) {
-        zip_put_ends(b, 2, at, n, b->len);
+        zip_put_ends(b, &(struct zip_end_record){.entries = 2, .size = n, .offset = at}, b->len);
     } else {
         buf_u32le(b, 0x06054B50);
         buf_u32le(b, 0);
@@ -363,7 +363,8 @@ static int far_away(void)
     buf ends;
     buf_init(&ends, 4096);
     buf_put(&ends, e.bytes.data + at, (size_t)size);
-    zip_put_ends(&ends, 2, at + gap, size, at + gap + size);
+    zip_put_ends(&ends, &(struct zip_end_record){.entries = 2, .size = size, .offset = at + gap},
+                 at + gap + size);
     bool ok = fd >= 0 && pwrite(fd, e.bytes.data, (size_t)at, 0) == (ssize_t)at &&
               pwrite(fd, ends.data, ends.len, (off_t)(at + gap)) == (ssize_t)ends.len;
     CU_ASSERT_FATAL(ok);

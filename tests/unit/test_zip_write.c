@@ -270,26 +270,6 @@ static void refuses_what_does_not_fit(void)
     buf_free(&e.kept);
 }
 
-/* Where 32 or 16 bits cannot say it, the old end record sends the reader to the new one. */
-static void ends_say_what_they_can(void)
-{
-    static const uint64_t above = UINT64_C(1) << 32;
-    for (int large = 0; large < 2; large++) {
-        buf b;
-        buf_init(&b, 200);
-        zip_put_ends(&b, large ? 65535 : 65534, large ? above : above - 2, large ? above - 1 : 7, above);
-        CU_ASSERT_EQUAL_FATAL(b.len, 98);
-        CU_ASSERT(load_u64le(b.data + 24) == (large ? 65535 : 65534) && load_u64le(b.data + 64) == above);
-        CU_ASSERT(load_u64le(b.data + 40) == (large ? above - 1 : 7));
-        CU_ASSERT(load_u64le(b.data + 48) == (large ? above : above - 2));
-        CU_ASSERT(load_u16le(b.data + 84) == (large ? 0xffff : 65534));
-        CU_ASSERT(load_u16le(b.data + 86) == load_u16le(b.data + 84));
-        CU_ASSERT(load_u32le(b.data + 88) == (large ? UINT32_MAX : 7));
-        CU_ASSERT(load_u32le(b.data + 92) == (large ? UINT32_MAX : UINT32_MAX - 1));
-        buf_free(&b);
-    }
-}
-
 static void refuses_what_no_caller_may_ask(void)
 {
     static const uint32_t aligns[] = {0, 3, 65536, 1u << 31};
@@ -316,7 +296,6 @@ static void refuses_what_no_caller_may_ask(void)
 
 void suite_zip_write(void)
 {
-    UNIT(ends_say_what_they_can);
     UNIT(refuses_what_no_caller_may_ask);
     UNIT(aligns_every_payload);
     UNIT(patches_the_crc_of_large_members);

@@ -303,7 +303,7 @@ ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value 
 uint64_t torch_archive_base(const struct torch_archive *ta, size_t i)
 {
     const struct zip_entry *e = &ta->z->entries[i];
-    return e->method == 0 && e->data_known ? source_pos(ta->z->src, e->data) : CKPT_NO_OFFSET;
+    return e->method == ZIP_STORED && e->data_known ? source_pos(ta->z->src, e->data) : CKPT_NO_OFFSET;
 }
 
 void torch_archive_in(const struct torch_archive *ta, size_t i, ckpt_error *err)

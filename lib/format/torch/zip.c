@@ -95,7 +95,7 @@ static bool key_is_pointer(const struct torch_archive *ta)
 static void producer(struct torch_archive *ta, const struct zip_entry *pickle)
 {
     ckpt_str *out = &ta->f->producer;
-    if (!(pickle->flags & 8) || pickle->method != 0)
+    if (!(pickle->flags & ZIP_FLAG_DESCRIPTOR) || pickle->method != ZIP_STORED)
         return;
     if (strcmp(ta->storage, "tensors/") == 0)
         *out = STR_LIT("torch 1.4");

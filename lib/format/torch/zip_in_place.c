@@ -45,7 +45,7 @@ static ckpt_status check(const ckpt_file *f, const struct zip_entry *e, ckpt_err
         return refuse(err, "a whole module, which is written as its state dict");
     if (f->nparts || f->npickles != 1 || !f->root)
         return refuse(err, "more than one pickle");
-    if (e->method != 0 || (e->flags & 0x2061))
+    if (e->method != ZIP_STORED || (e->flags & ZIP_FLAGS_OPAQUE))
         return refuse(err, "its pickle is compressed");
     if (e->duplicate)
         return refuse(err, "two records are called data.pkl");

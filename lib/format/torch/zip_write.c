@@ -117,7 +117,7 @@ static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct 
     if (!g->zw)
         return CKPT_OK;
     g->crcs[number] = crc;
-    return outlet_patch(o, g->headers[number] + ZIP_CRC_AT, bytes, 4, err); /* bounded: in the archive */
+    return outlet_patch(o, g->headers[number] + ZIP_LOCAL_CRC, bytes, 4, err); /* bounded: in the archive */
 }
 
 /* share - stored bytes [*FROM, *END) of X, of COUNT that go from FIRST to TO, which the file
@@ -400,7 +400,7 @@ static ckpt_status same_member(void *user, size_t i, const struct zip_entry *e, 
         (void)snprintf(spot.name, sizeof spot.name, "%s", fixed[i < 2 ? i : 2]);
     ckpt_str name = e->name;
     bool same = str_starts(name, STR_LIT(TOP "/")) && str_is(str_skip(name, sizeof TOP), spot.name) &&
-                e->method == 0 && e->header == spot.header && e->crc == spot.crc &&
+                e->method == ZIP_STORED && e->header == spot.header && e->crc == spot.crc &&
                 (i == 0 || e->csize == spot.size);
     return same ? CKPT_OK
                 : fail(err, CKPT_EIO, e->header, "what was written reads back as another member than \"%s\"",

@@ -1,0 +1,154 @@
+/*
+ * zip_header.h - the headers of a zip archive as named fields, for all that read or write one.
+ * Source: PKWARE APPNOTE.TXT, by the sections given. Numbers are little-endian.
+ *
+ *   local header (4.3.7)               central header (4.3.12), one for each entry of the directory
+ *    0  4  50 4B 03 04                  0  4  50 4B 01 02
+ *                                       4  2  version made by
+ *    4  2  version needed               6  2
+ *    6  2  flags                        8  2
+ *    8  2  method                      10  2
+ *   10  4  MS-DOS time and date        12  4
+ *   14  4  CRC-32                      16  4
+ *   18  4  compressed size             20  4
+ *   22  4  uncompressed size           24  4
+ *   26  2  length of name              28  2
+ *   28  2  length of extra fields      30  2
+ *                                      32  2  length of comment
+ *                                      34  2  disk             36  2  internal attributes
+ *                                      38  4  external attributes
+ *                                      42  4  offset of the local header
+ *   30     name, extra, payload        46     name, extra, comment
+ *
+ *   extra field (4.5): 2 bytes of id, 2 of length, data. Id 0001 is zip64 (4.5.3): in 64 bits those of
+ *     uncompressed size, compressed size and offset that are FFFFFFFF in the header, in this order.
+ *   data descriptor (4.3.9), after the payload where bit 3 of the flags is set: 50 4B 07 08 (optional),
+ *     CRC-32, compressed and uncompressed size; the sizes have 4 bytes each, or 8
+ *
+ *   end of central directory (4.3.16)  zip64 end of central directory (4.3.14)
+ *    0  4  50 4B 05 06                  0  4  50 4B 06 06
+ *                                       4  8  bytes that follow these 12
+ *                                      12  2  version made by  14  2  version needed
+ *    4  2  number of this disk         16  4
+ *    6  2  disk of the directory       20  4
+ *    8  2  entries on this disk        24  8
+ *   10  2  entries                     32  8
+ *   12  4  size of the directory       40  8
+ *   16  4  its offset                  48  8
+ *   20  2  length of comment           56
+ *   22     comment
+ *   zip64 locator (4.3.15), before the end of central directory:
+ *    0  4  50 4B 06 07    4  4  disk of the zip64 end    8  8  its offset   16  4  number of disks
+ *
+ * Nothing is held against anything here: what two headers that differ mean is for the caller.
+ */
+#ifndef CODEC_ZIP_HEADER_H
+#define CODEC_ZIP_HEADER_H
+
+#include "base/buf.h"
+#include "base/cursor.h"
+#include "io/source.h"
+
+#define ZIP_LOCAL          0x04034B50u
+#define ZIP_CENTRAL        0x02014B50u
+#define ZIP_DESCRIPTOR     0x08074B50u
+#define ZIP_END            0x06054B50u
+#define ZIP64_END          0x06064B50u
+#define ZIP64_LOCATOR      0x07064B50u
+#define ZIP_LOCAL_SIZE     30u
+#define ZIP_CENTRAL_SIZE   46u
+#define ZIP_END_SIZE       22u
+#define ZIP64_END_SIZE     56u
+#define ZIP64_LOCATOR_SIZE 20u
+#define ZIP_LOCAL_CRC      14u /* where in the header it stands, for those who patch it */
+#define ZIP_CENTRAL_CRC    16u
+#define ZIP_STORED         0u
+#define ZIP_DEFLATED       8u
+#define ZIP_1980           0x00210000u /* the first date there is, at midnight */
+
+/* Bits of the flags (4.4.4). */
+#define ZIP_FLAG_ENCRYPTED  0x0001u
+#define ZIP_FLAG_DESCRIPTOR 0x0008u /* CRC-32 and sizes follow the payload */
+#define ZIP_FLAG_PATCH      0x0020u
+#define ZIP_FLAG_UTF8       0x0800u
+#define ZIP_FLAGS_ENCRYPTED 0x2041u /* encrypted, strongly, with the directory */
+#define ZIP_FLAGS_OPAQUE    (ZIP_FLAGS_ENCRYPTED | ZIP_FLAG_PATCH)
+
+/* A local or a central header; made_by, comment_len, disk, attributes and offset are 0 in a local one. */
+struct zip_header {
+    uint32_t signature;
+    uint16_t made_by, needed, flags, method;
+    uint32_t time, crc;
+    uint64_t csize, usize, offset;
+    uint16_t name_len, extra_len, comment_len, disk;
+    uint32_t attributes; /* the external ones */
+};
+
+/* zip_parse_local, zip_parse_central - the fixed part, whatever its signature. */
+struct zip_header zip_parse_local(const unsigned char bytes[ZIP_LOCAL_SIZE]);
+struct zip_header zip_parse_central(const unsigned char bytes[ZIP_CENTRAL_SIZE]);
+/* zip_local_length, zip_central_length - with all that belongs to the header: below 2^18. */
+static inline uint32_t zip_local_length(const struct zip_header *h)
+{
+    return ZIP_LOCAL_SIZE + h->name_len + h->extra_len;
+}
+static inline uint32_t zip_central_length(const struct zip_header *h)
+{
+    return ZIP_CENTRAL_SIZE + h->name_len + h->extra_len + h->comment_len;
+}
+/* zip_read_local - zip_parse_local of what SRC has at AT. */
+ckpt_status zip_read_local(source *src, uint64_t at, struct zip_header *h, ckpt_error *err);
+/* zip_has_signature - are the four bytes at AT of SRC, if it has them, this one? */
+bool zip_has_signature(source *src, uint64_t at, uint32_t signature);
+
+/* zip64_resolve - sizes and offset of H that are FFFFFFFF become those of the first zip64 field in EXTRA, if
+ * it has one, and 0 where that lacks them. False: it lacks some, or a field before it is cut. *UNUSED, or
+ * NULL: how many bytes of it replace nothing. */
+bool zip64_resolve(struct zip_header *h, cursor extra, size_t *unused);
+/* zip64_length - of the field that H has when it is written; 0: none. */
+uint16_t zip64_length(const struct zip_header *h);
+
+/* zip_put_local - H of a member called NAME, with a zip64 field where a size needs one and, as the last extra
+ * field, one of PAD bytes that only fills. Lengths and version needed are found here. */
+#define ZIP_PAD_FIELD 4u /* the id and length of the filling field */
+void zip_put_local(buf *b, const struct zip_header *h, ckpt_str name, uint16_t pad);
+/* zip_put_central - likewise, without a comment. */
+void zip_put_central(buf *b, const struct zip_header *h, ckpt_str name);
+
+/* What a data descriptor may have: a signature, sizes of 64 bits. */
+enum { ZIP_SIGNED = 1, ZIP_WIDE = 2 };
+
+struct zip_descriptor {
+    uint32_t crc;
+    uint64_t csize, usize;
+    uint32_t length; /* of itself */
+};
+
+#define ZIP_DESCRIPTOR_MAX 24u
+
+/* zip_parse_descriptor - the N bytes as one of this FORM. False: too few, or another signature. */
+bool zip_parse_descriptor(const unsigned char *bytes, size_t n, unsigned form, struct zip_descriptor *d);
+/* zip_put_descriptor - signed, and with 32 bits for each size. */
+void zip_put_descriptor(buf *b, uint32_t crc, uint32_t csize, uint32_t usize);
+
+/* An end of central directory, or the zip64 one. */
+struct zip_end_record {
+    uint32_t signature, disk, directory_disk;
+    uint64_t disk_entries, entries, size, offset;
+    uint64_t follows;     /* zip64 */
+    uint16_t comment_len; /* not zip64 */
+};
+
+struct zip64_locator {
+    uint32_t signature, disk, disks;
+    uint64_t offset;
+};
+
+struct zip_end_record zip_parse_end(const unsigned char bytes[ZIP_END_SIZE]);
+struct zip_end_record zip64_parse_end(const unsigned char bytes[ZIP64_END_SIZE]);
+struct zip64_locator zip64_parse_locator(const unsigned char bytes[ZIP64_LOCATOR_SIZE]);
+/* zip_put_ends - the zip64 end, which stands at AT, its locator, the end: entries, size, offset of R. */
+#define ZIP_ENDS_SIZE (ZIP64_END_SIZE + ZIP64_LOCATOR_SIZE + ZIP_END_SIZE)
+void zip_put_ends(buf *b, const struct zip_end_record *r, uint64_t at);
+
+#endif

@@ -1,0 +1,201 @@
+/* Zip headers field by field, against bytes written out by hand from APPNOTE.TXT. */
+#include "codec/zip_header.h"
+#include "unit.h"
+
+#define LOCAL                                                                                                \
+    "PK\3\4\x2d\0\x08\x08\x08\0\x01\x02\x21\x54\xaa\xbb\xcc\xdd\x11\x22\x33\x44\x55\x66\x77\x88\3\0\x0c\1"
+#define CENTRAL                                                                                              \
+    "PK\1\2\x3f\3\x2d\0\x08\x08\x08\0\x01\x02\x21\x54\xaa\xbb\xcc\xdd\x11\x22\x33\x44\x55\x66\x77\x88"       \
+    "\3\0\x0c\1\x05\0\x07\0\xff\xff\x01\0\0\xa0\x78\x56\x34\x12"
+
+static const unsigned char *bytes_of(const char *text) { return (const unsigned char *)text; }
+
+static void check_common(const struct zip_header *h)
+{
+    CU_ASSERT(h->needed == 45 && h->flags == 0x0808 && h->method == ZIP_DEFLATED && h->time == 0x54210201);
+    CU_ASSERT(h->crc == 0xddccbbaa && h->csize == 0x44332211 && h->usize == 0x88776655);
+    CU_ASSERT(h->name_len == 3 && h->extra_len == 0x010c);
+}
+
+static void headers_are_read(void)
+{
+    struct zip_header l = zip_parse_local(bytes_of(LOCAL)), c = zip_parse_central(bytes_of(CENTRAL));
+    CU_ASSERT(sizeof LOCAL - 1 == ZIP_LOCAL_SIZE && sizeof CENTRAL - 1 == ZIP_CENTRAL_SIZE);
+    CU_ASSERT(l.signature == ZIP_LOCAL && c.signature == ZIP_CENTRAL);
+    check_common(&l);
+    check_common(&c);
+    CU_ASSERT(l.made_by == 0 && l.comment_len == 0 && l.disk == 0 && l.attributes == 0 && l.offset == 0);
+    CU_ASSERT(c.made_by == 0x033f && c.comment_len == 5 && c.disk == 7 && c.attributes == 0xa0000001);
+    CU_ASSERT(c.offset == 0x12345678);
+    CU_ASSERT(zip_local_length(&l) == 30 + 3 + 0x010c && zip_central_length(&c) == 46 + 3 + 0x010c + 5);
+}
+
+static void headers_are_found_in_a_source(void)
+{
+    source *src = source_mem("..." LOCAL, 3 + ZIP_LOCAL_SIZE, 0);
+    struct zip_header h;
+    CU_ASSERT(zip_read_local(src, 3, &h, NULL) == CKPT_OK && h.signature == ZIP_LOCAL);
+    CU_ASSERT(zip_read_local(src, 2, &h, NULL) == CKPT_OK && h.signature != ZIP_LOCAL);
+    CU_ASSERT_EQUAL(zip_read_local(src, 4, &h, NULL), CKPT_ETRUNCATED);
+    CU_ASSERT(zip_has_signature(src, 3, ZIP_LOCAL) && !zip_has_signature(src, 3, ZIP_CENTRAL));
+    CU_ASSERT(!zip_has_signature(src, 30, ZIP_LOCAL) && !zip_has_signature(src, UINT64_MAX, ZIP_LOCAL));
+    source_unref(src);
+}
+
+/* resolve - zip64_resolve by N bytes of extra fields. */
+static bool resolve(const char *extra, size_t n, struct zip_header *h, size_t *unused)
+{
+    *unused = 0;
+    return zip64_resolve(h, cursor_of(extra, n, 0), unused);
+}
+
+#define ONE   "\1\0\0\0\1\0\0\0"
+#define TWO   "\2\0\0\0\2\0\0\0"
+#define THREE "\3\0\0\0\3\0\0\0"
+#define FULL  UINT32_MAX
+
+static void zip64_fields_replace_what_is_saturated(void)
+{
+    static const struct {
+        const char *extra;
+        size_t n;
+        uint64_t usize, csize, offset; /* in the header … */
+        bool ok;
+        uint64_t usize_is, csize_is, offset_is; /* … and then */
+        size_t unused;
+    } cases[] = {
+        {"\1\0\x18\0" ONE TWO THREE, 28, FULL, FULL, FULL, true, 0x100000001, 0x200000002, 0x300000003, 0},
+        {"\1\0\x08\0" ONE, 12, 5, FULL, 6, true, 5, 0x100000001, 6, 0},
+        {"\1\0\x08\0" ONE, 12, 5, 7, FULL, true, 5, 7, 0x100000001, 0},
+        {"\1\0\x0c\0" ONE "disk", 16, FULL, 7, 6, true, 0x100000001, 7, 6, 4},
+        {"\1\0\x10\0" ONE TWO, 20, 5, 7, 6, true, 5, 7, 6, 16},
+        {"FB\2\0ZZ\1\0\x08\0" ONE "\1\0\x08\0" TWO, 30, FULL, 7, 6, true, 0x100000001, 7, 6, 0},
+        {"FB\2\0ZZ", 6, FULL, FULL, 6, true, FULL, FULL, 6, 0}, /* no zip64 field: the values themselves */
+        {"\1\0\x08\0" ONE, 12, FULL, FULL, 6, false, 0x100000001, 0, 6, 0}, /* too short for both */
+        {"\1\0\x10\0" ONE, 12, FULL, 7, 6, false, FULL, 7, 6, 0},           /* longer than the extra fields */
+        {"FB\x0e\0ZZ\1\0\x08\0" ONE, 18, FULL, 7, 6, true, FULL, 7, 6, 0},  /* inside another field: none */
+        {"FB\x70\0ZZ", 6, 5, 7, 6, true, 5, 7, 6, 0},                       /* cut, and nothing needs it */
+        {"FB\x70\0ZZ", 6, 5, 7, FULL, false, 5, 7, FULL, 0},
+        {"\1\0\x08", 3, FULL, 7, 6, true, FULL, 7, 6, 0},
+        {"", 0, FULL, 7, 6, true, FULL, 7, 6, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zip_header h = {.usize = cases[i].usize, .csize = cases[i].csize, .offset = cases[i].offset};
+        size_t unused;
+        CU_ASSERT_EQUAL(resolve(cases[i].extra, cases[i].n, &h, &unused), cases[i].ok);
+        CU_ASSERT(h.usize == cases[i].usize_is && h.csize == cases[i].csize_is &&
+                  h.offset == cases[i].offset_is);
+        CU_ASSERT_EQUAL(unused, cases[i].unused);
+    }
+}
+
+/* What is written is read back, in 32 bits up to FFFFFFFE and in a zip64 field from FFFFFFFF on. */
+static void headers_come_back(void)
+{
+    static const uint64_t sizes[] = {0, 70, FULL - 1, FULL, UINT64_C(1) << 40};
+    for (size_t i = 0; i < 25; i++) {
+        uint64_t size = sizes[i % 5], offset = sizes[i / 5];
+        const struct zip_header in = {.made_by = 45,
+                                      .flags = 0x0800,
+                                      .time = ZIP_1980,
+                                      .crc = 0xdeadbeef,
+                                      .csize = size,
+                                      .usize = size,
+                                      .offset = offset};
+        buf b;
+        buf_init(&b, 1000);
+        zip_put_local(&b, &in, STR_LIT("a/name"), 5);
+        size_t local_len = b.len;
+        zip_put_central(&b, &in, STR_LIT("a/name"));
+        CU_ASSERT_FATAL(buf_ok(&b));
+        struct zip_header l = zip_parse_local(b.data), c = zip_parse_central(b.data + local_len);
+        uint32_t wide = size >= FULL ? 20 : 0, far = offset < FULL ? 0 : wide ? 8 : 12;
+        CU_ASSERT(zip_local_length(&l) == local_len && l.extra_len == wide + ZIP_PAD_FIELD + 5);
+        CU_ASSERT(zip_central_length(&c) == b.len - local_len && c.extra_len == wide + far);
+        CU_ASSERT(l.needed == (wide ? 45 : 10) && c.needed == (wide || far ? 45 : 10) && c.made_by == 45);
+        CU_ASSERT(zip64_length(&in) == c.extra_len && memcmp(b.data + local_len - 9, "FB\5\0ZZZZZ", 9) == 0);
+        CU_ASSERT(zip64_resolve(&l, cursor_of(b.data + ZIP_LOCAL_SIZE + 6, l.extra_len, 0), NULL));
+        CU_ASSERT(
+            zip64_resolve(&c, cursor_of(b.data + local_len + ZIP_CENTRAL_SIZE + 6, c.extra_len, 0), NULL));
+        CU_ASSERT(l.csize == size && l.usize == size && c.csize == size && c.usize == size &&
+                  c.offset == offset);
+        CU_ASSERT(l.crc == in.crc && c.crc == in.crc && l.flags == in.flags && c.time == in.time);
+        buf_free(&b);
+    }
+}
+
+static void descriptors_have_four_forms(void)
+{
+    static const char narrow[] = "PK\7\x08\1\2\3\4\x10\0\0\0\x20\0\0\0", wide[] = "PK\7\x08\1\2\3\4" ONE TWO;
+    struct zip_descriptor d;
+    CU_ASSERT(zip_parse_descriptor(bytes_of(narrow), 16, ZIP_SIGNED, &d) && d.length == 16);
+    CU_ASSERT(d.crc == 0x04030201 && d.csize == 16 && d.usize == 32);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(narrow) + 4, 12, 0, &d) && d.length == 12 && d.usize == 32);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(wide), 24, ZIP_SIGNED | ZIP_WIDE, &d) && d.length == 24);
+    CU_ASSERT(d.crc == 0x04030201 && d.csize == 0x100000001 && d.usize == 0x200000002);
+    CU_ASSERT(zip_parse_descriptor(bytes_of(wide) + 4, 20, ZIP_WIDE, &d) && d.length == 20);
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(narrow), 15, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(wide), 23, ZIP_SIGNED | ZIP_WIDE, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(wide) + 4, 20, ZIP_SIGNED, &d));
+    CU_ASSERT(!zip_parse_descriptor(bytes_of(narrow), 0, 0, &d));
+    buf b;
+    buf_init(&b, 100);
+    zip_put_descriptor(&b, 0x04030201, 16, 32);
+    CU_ASSERT(b.len == 16 && memcmp(b.data, narrow, 16) == 0);
+    buf_free(&b);
+}
+
+/* Where 32 or 16 bits cannot hold a number, the old end record sends the reader to the new one. */
+static void ends_hold_what_they_can(void)
+{
+    static const uint64_t above = UINT64_C(1) << 32;
+    for (int large = 0; large < 2; large++) {
+        const struct zip_end_record in = {.entries = large ? 65535 : 65534,
+                                          .size = large ? above - 1 : 7,
+                                          .offset = large ? above : above - 2};
+        buf b;
+        buf_init(&b, 200);
+        zip_put_ends(&b, &in, above);
+        CU_ASSERT_EQUAL_FATAL(b.len, ZIP_ENDS_SIZE);
+        struct zip_end_record wide = zip64_parse_end(b.data), end = zip_parse_end(b.data + 76);
+        struct zip64_locator l = zip64_parse_locator(b.data + ZIP64_END_SIZE);
+        CU_ASSERT(wide.signature == ZIP64_END && wide.follows == 44 && !wide.disk && !wide.directory_disk);
+        CU_ASSERT(wide.entries == in.entries && wide.disk_entries == in.entries);
+        CU_ASSERT(wide.size == in.size && wide.offset == in.offset);
+        CU_ASSERT(l.signature == ZIP64_LOCATOR && l.offset == above && !l.disk && l.disks == 1);
+        CU_ASSERT(end.signature == ZIP_END && !end.disk && !end.directory_disk && !end.comment_len);
+        CU_ASSERT(end.entries == (large ? 0xffff : 65534) && end.disk_entries == end.entries);
+        CU_ASSERT(end.size == (large ? FULL : 7) && end.offset == (large ? FULL : FULL - 1));
+        buf_free(&b);
+    }
+}
+
+/* Every field of the end records has its own bytes. */
+static void ends_are_read(void)
+{
+    unsigned char b[ZIP64_END_SIZE];
+    for (size_t i = 0; i < sizeof b; i++)
+        b[i] = (unsigned char)(i + 1);
+    struct zip_end_record end = zip_parse_end(b), wide = zip64_parse_end(b);
+    struct zip64_locator l = zip64_parse_locator(b);
+    CU_ASSERT(end.signature == 0x04030201 && end.disk == 0x0605 && end.directory_disk == 0x0807);
+    CU_ASSERT(end.disk_entries == 0x0a09 && end.entries == 0x0c0b && end.size == 0x100f0e0d);
+    CU_ASSERT(end.offset == 0x14131211 && end.comment_len == 0x1615 && end.follows == 0);
+    CU_ASSERT(wide.signature == 0x04030201 && wide.follows == 0x0c0b0a0908070605 && wide.disk == 0x14131211);
+    CU_ASSERT(wide.directory_disk == 0x18171615 && wide.disk_entries == 0x201f1e1d1c1b1a19);
+    CU_ASSERT(wide.entries == 0x2827262524232221 && wide.size == 0x302f2e2d2c2b2a29);
+    CU_ASSERT(wide.offset == 0x3837363534333231 && wide.comment_len == 0);
+    CU_ASSERT(l.signature == 0x04030201 && l.disk == 0x08070605 && l.offset == 0x100f0e0d0c0b0a09);
+    CU_ASSERT(l.disks == 0x14131211);
+}
+
+void suite_zip_header(void)
+{
+    UNIT(headers_are_read);
+    UNIT(headers_are_found_in_a_source);
+    UNIT(zip64_fields_replace_what_is_saturated);
+    UNIT(headers_come_back);
+    UNIT(descriptors_have_four_forms);
+    UNIT(ends_hold_what_they_can);
+    UNIT(ends_are_read);
+}
