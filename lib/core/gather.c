@@ -15,8 +15,9 @@
 
 #include "base/checked.h"
 
-#define WINDOW ((size_t)256 * 1024)
-#define GAP    1024u /* bytes that are read about as fast as a system call is made */
+#define WINDOW  ((size_t)256 * 1024)
+#define GAP     1024u /* bytes that are read about as fast as a system call is made */
+#define AT_ONCE 32u   /* bytes that one memcpy copies faster than a loop over elements */
 
 bool gather_init(struct gather *g, const ckpt_tensor *t)
 {
@@ -94,6 +95,8 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
         LINE(4);
         LINE(8);
         LINE(16);
+        LINE(32);
+        LINE(64);
     default:
         for (; n; n--, in += from, out += to)
             memcpy(out, in, width);
@@ -101,17 +104,28 @@ static void copy_line(const unsigned char *in, size_t from, unsigned char *out, 
 #undef LINE
 }
 
+/* best_line - the longest dimension of the box; one whose elements are neighbours on both sides is copied at
+ * once, so that it need not be long. */
+static uint32_t best_line(const struct gather_dim *dim, uint32_t ndim, size_t width)
+{
+    uint32_t line = 0;
+    for (uint32_t k = 0; k < ndim; k++) {
+        if (dim[k].stride == 1 && dim[k].out == 1 && dim[k].n * width >= AT_ONCE)
+            return k;
+        if (dim[k].n > dim[line].n)
+            line = k;
+    }
+    return line;
+}
+
 /* place - all elements of the box of NDIM >= 1 dimensions from IN to OUT. */
 static void place(const struct gather_dim *dim, uint32_t ndim, const unsigned char *in, unsigned char *out,
                   size_t width)
 {
     uint64_t index[GATHER_DIMS], from = 0, to = 0;
-    uint32_t line = 0;
-    for (uint32_t k = 0; k < ndim; k++) {
+    uint32_t line = best_line(dim, ndim, width);
+    for (uint32_t k = 0; k < ndim; k++)
         index[k] = 0;
-        if (dim[k].n > dim[line].n)
-            line = k;
-    }
     for (;;) {
         copy_line(in + from * width, (size_t)dim[line].stride * width, out + to * width,
                   (size_t)dim[line].out * width, dim[line].n, width);
@@ -185,6 +199,8 @@ static ckpt_status piece(struct gather *g, struct box *b, uint64_t from, uint64_
     uint64_t at = g->at + from * g->width;
     if (n == 0 || (n == 1 && dim[0].stride == 1 && dim[0].out == 1))
         return source_read(g->src, at, out, (size_t)span * g->width, err);
+    if (!g->window && !(g->window = malloc(WINDOW)))
+        return fail_memory(err);
     CKPT_TRY(source_read(g->src, at, g->window, (size_t)span * g->width, err));
     place(dim, n, g->window, out, g->width);
     return CKPT_OK;
@@ -241,10 +257,18 @@ static uint64_t block(const struct gather *g, uint64_t first, uint64_t count, st
     return d.n * d.out;
 }
 
+ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err)
+{
+    struct box b;
+    b.ndim = 0;
+    for (uint32_t k = 0; k < g->ndim; k++)
+        box_add(&b, g->dim[k]);
+    box_split(&b, g->width);
+    return fetch(g, &b, 0, out, err);
+}
+
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out, ckpt_error *err)
 {
-    if (!g->window && !(g->window = malloc(WINDOW)))
-        return fail_memory(err);
     while (count) {
         struct box b;
         uint64_t from;

@@ -16,7 +16,7 @@ struct gather_dim {
 struct gather {
     source *src;
     uint64_t at;    /* byte of src where the view's first element lies */
-    uint32_t width; /* bytes of an element, 1 to 16 */
+    uint32_t width; /* bytes of an element, at most 64 */
     uint32_t ndim;  /* sizes of 1 left out, neighbours joined where they can be; outermost first */
     struct gather_dim dim[GATHER_DIMS];
     unsigned char *window; /* made on first use */
@@ -36,5 +36,8 @@ size_t gather_block(const struct gather *g);
 /* gather_read - COUNT elements from FIRST, which exist, into OUT. */
 ckpt_status gather_read(struct gather *g, uint64_t first, uint64_t count, unsigned char *out,
                         ckpt_error *err);
+/* gather_copy - all elements of G, whose dimensions may be in any order: each to its place in OUT, which DIM
+ * states and between which there may be gaps. */
+ckpt_status gather_copy(struct gather *g, unsigned char *out, ckpt_error *err);
 
 #endif

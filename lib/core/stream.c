@@ -31,6 +31,7 @@ struct stream {
     unsigned char *block; /* gathered units: block_at of block_len bytes are handed out */
     size_t block_cap, block_at, block_len;
     bool repeats, full; /* what follows a block is the same again; it was read */
+    struct window own;  /* over a source with a block size, where the caller has none */
 };
 
 static ckpt_status no_bytes(const ckpt_tensor *t, ckpt_error *err)
@@ -183,10 +184,16 @@ ckpt_status stream_allowed(const struct table *t, const ckpt_tensor *v, ckpt_err
     return CKPT_ELIMIT;
 }
 
+static void set_window(struct stream *s)
+{
+    bool blocks = s->l.run && s->l.g.src && s->l.g.src->block;
+    s->l.window = s->o.window ? s->o.window : blocks ? &s->own : NULL;
+}
+
 static ckpt_status begin(struct stream *s, struct table *t, uint32_t row, ckpt_error *err)
 {
     CKPT_TRY(look_at(&s->l, t, row, err));
-    s->l.window = s->o.window;
+    set_window(s);
     CKPT_TRY(stream_allowed(t, s->l.t, err));
     const struct look *l = &s->l;
     s->end = l->total;
@@ -247,6 +254,7 @@ ckpt_status stream_open_part(struct table *t, uint32_t row, uint64_t first, uint
         return st;
     }
     s->part = true;
+    set_window(s);
     s->crc_on_the_way = crc_open(s->l.st);
     s->next = first;
     s->end = first + count; /* bounded: range_within */
@@ -333,6 +341,7 @@ void stream_close(stream *s)
     if (!s)
         return;
     gather_free(&s->l.g);
+    window_close(&s->own);
     free(s->block);
     free(s);
 }

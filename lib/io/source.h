@@ -28,6 +28,7 @@ struct source {
                       CKPT_NO_OFFSET when the bytes there are encoded */
     int refs;
     bool serial; /* reading moves a state of its own: for one thread at a time */
+    size_t block; /* 0, or: reads of so many bytes at multiples of it are much cheaper than smaller ones */
 };
 
 /* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */

@@ -250,7 +250,7 @@ ckpt_status source_file_open(const char *path, source **out, ckpt_error *err)
         free(f);
         return fail_memory(err);
     }
-    f->s = (source){&file_ops, 0, 0, 1, false};
+    f->s = (source){.ops = &file_ops, .refs = 1};
     atomic_init(&f->sequential, false);
     atomic_init(&f->broke, 0);
     atomic_init(&f->changed, NULL);

@@ -136,7 +136,7 @@ ckpt_status source_latin1(source *parent, uint64_t off, uint64_t size, uint64_t 
         source_unref(text);
         return fail_memory(err);
     }
-    l->s = (source){&latin1_ops, count, CKPT_NO_OFFSET, 1, true};
+    l->s = (source){.ops = &latin1_ops, .size = count, .base = CKPT_NO_OFFSET, .refs = 1, .serial = true};
     l->text = text;
     l->marks = marks;
     l->nmarks = 1;

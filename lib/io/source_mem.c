@@ -24,7 +24,7 @@ source *source_mem(const void *data, size_t size, uint64_t base)
     struct mem_source *m = malloc(sizeof *m);
     if (!m)
         return NULL;
-    m->s = (source){&mem_ops, size, base, 1, false};
+    m->s = (source){.ops = &mem_ops, .size = size, .base = base, .refs = 1};
     m->data = data;
     return &m->s;
 }

@@ -65,10 +65,56 @@ static void turn_to(struct window *w, int fd)
     w->rest = w->due = 0;
 }
 
+/* load_block - what S has from AT to the end of that block. */
+static ckpt_status load_block(struct window *w, source *s, uint64_t at, size_t n, ckpt_error *err)
+{
+    w->block_len = 0;
+    if (w->block_room < n) {
+        free(w->block);
+        w->block_room = 0;
+        if (!(w->block = malloc(s->block)))
+            return fail_memory(err);
+        w->block_room = s->block;
+    }
+    CKPT_TRY(source_read(s, at, w->block, n, err));
+    w->block_of = s;
+    w->block_at = at;
+    w->block_len = n;
+    return CKPT_OK;
+}
+
+/* read_by_blocks - N bytes at OFF, which are all there. */
+static ckpt_status read_by_blocks(struct window *w, source *s, uint64_t off, unsigned char *out, size_t n,
+                                  ckpt_error *err)
+{
+    while (n) {
+        uint64_t into = off - w->block_at;
+        bool here = w->block_of == s && off >= w->block_at && into < w->block_len;
+        size_t left = s->block - (size_t)(off % s->block), some;
+        left = left < s->size - off ? left : (size_t)(s->size - off);
+        if (!here && n >= left) { /* all that this block has: it need not be copied */
+            some = left;
+            CKPT_TRY(source_read(s, off, out, some, err));
+        } else {
+            if (!here)
+                CKPT_TRY(load_block(w, s, off, left, err));
+            some = w->block_len - (here ? (size_t)into : 0);
+            some = some < n ? some : n;
+            memcpy(out, w->block + (here ? (size_t)into : 0), some);
+        }
+        off += some;
+        out += some;
+        n -= some;
+    }
+    return CKPT_OK;
+}
+
 ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, size_t n, ckpt_error *err)
 {
     int fd;
     uint64_t at;
+    if (s->block && range_within(off, n, s->size))
+        return read_by_blocks(w, s, off, out, n, err);
     if (n > SMALL || !range_within(off, n, s->size) || !source_extent(s, off, &fd, &at))
         return source_read(s, off, out, n, err);
     turn_to(w, fd);
@@ -84,6 +130,7 @@ ckpt_status window_read(struct window *w, source *s, uint64_t off, void *out, si
 void window_close(struct window *w)
 {
     free(w->bytes);
-    w->bytes = NULL;
-    w->len = 0;
+    free(w->block);
+    w->bytes = w->block = NULL;
+    w->len = w->block_len = w->block_room = 0;
 }

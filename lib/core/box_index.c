@@ -1,0 +1,192 @@
+/* box_index.c - see box_index.h.
+ *
+ * A search descends only where the bounds of neighbours intersect what is searched for. For pieces that form
+ * a grid, even or not, that is a few bounds on each level. Boxes made to be searched slowly, long thin ones
+ * in every direction, could make n searches cost n^2: both proofs below have a budget of visits. */
+#include "core/box_index.h"
+
+#include <stdlib.h>
+
+#define VISITS     256u       /* of each box, on average, before a proof is given up … */
+#define MORE       (1u << 24) /* … and for all together */
+#define MOST_STACK 65536u     /* regions that wait to be looked at */
+
+uint64_t box_volume(const uint64_t *box, uint32_t ndim)
+{
+    uint64_t volume = 1;
+    for (uint32_t k = 0; k < ndim; k++)
+        volume *= box[ndim + k] - box[k]; /* bounded: the caller promised */
+    return volume;
+}
+
+/* bound_children - the smallest box around the N of them at CHILD. */
+static void bound_children(uint64_t *to, const uint64_t *child, size_t n, uint32_t ndim)
+{
+    memcpy(to, child, (size_t)2 * ndim * sizeof *to);
+    for (size_t i = 1; i < n; i++) {
+        child += 2 * ndim;
+        for (uint32_t k = 0; k < ndim; k++) {
+            to[k] = child[k] < to[k] ? child[k] : to[k];
+            to[ndim + k] = child[ndim + k] > to[ndim + k] ? child[ndim + k] : to[ndim + k];
+        }
+    }
+}
+
+bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n)
+{
+    *x = (struct box_index){.ndim = ndim, .levels = 1, .count = {n}, .box = {box}};
+    while (x->count[x->levels - 1] > BOX_FANOUT) {
+        size_t below = x->count[x->levels - 1], above = (below - 1) / BOX_FANOUT + 1,
+               width = (size_t)2 * ndim;
+        const uint64_t *children = x->box[x->levels - 1];
+        uint64_t *bounds = arena_array(a, above, width * sizeof *bounds);
+        if (!bounds)
+            return false;
+        for (size_t i = 0; i < above; i++) {
+            size_t first = i * BOX_FANOUT, left = below - first;
+            bound_children(bounds + i * width, children + first * width,
+                           left < BOX_FANOUT ? left : BOX_FANOUT, ndim);
+        }
+        x->box[x->levels] = bounds;
+        x->count[x->levels++] = above;
+    }
+    return true;
+}
+
+static bool intersects(const uint64_t *a, const uint64_t *b, uint32_t ndim)
+{
+    for (uint32_t k = 0; k < ndim; k++)
+        if (a[k] >= b[ndim + k] || b[k] >= a[ndim + k])
+            return false;
+    return true;
+}
+
+void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box)
+{
+    uint32_t top = x->levels - 1;
+    s->index = x;
+    s->box = box;
+    s->visited = 0;
+    s->level = top;
+    s->at[top] = 0;
+    s->stop[top] = x->count[top];
+}
+
+bool box_search_next(struct box_search *s, size_t *i)
+{
+    const struct box_index *x = s->index;
+    for (uint32_t l = s->level;;) {
+        if (s->at[l] == s->stop[l]) {
+            if (++l == x->levels)
+                return false;
+            continue;
+        }
+        size_t at = s->at[l]++;
+        s->visited++;
+        if (!intersects(x->box[l] + at * 2 * x->ndim, s->box, x->ndim))
+            continue;
+        if (l == 0) {
+            s->level = 0;
+            *i = at;
+            return true;
+        }
+        l--;
+        s->at[l] = at * BOX_FANOUT;
+        s->stop[l] = x->count[l] - s->at[l] < BOX_FANOUT ? x->count[l] : s->at[l] + BOX_FANOUT;
+    }
+}
+
+/* visits_allowed - how many boxes a proof may look at. */
+static uint64_t visits_allowed(const struct box_index *x) { return (uint64_t)x->count[0] * VISITS + MORE; }
+
+enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b)
+{
+    uint64_t left = visits_allowed(x);
+    for (*a = 0; *a < x->count[0]; ++*a) {
+        struct box_search s;
+        box_search_begin(&s, x, box_at(x, *a));
+        while (box_search_next(&s, b))
+            if (*b > *a)
+                return BOX_FOUND;
+        if (s.visited > left)
+            return BOX_TOO_IRREGULAR;
+        left -= s.visited;
+    }
+    return BOX_NONE;
+}
+
+/* Regions of which it is not known yet whether they are covered. */
+struct regions {
+    uint64_t *box;
+    size_t n, cap;
+    uint32_t ndim;
+};
+
+static enum box_finding push(struct regions *r, const uint64_t *box)
+{
+    size_t width = (size_t)2 * r->ndim;
+    if (r->n == r->cap) {
+        size_t cap = r->cap ? 2 * r->cap : 64;
+        uint64_t *grown = cap > MOST_STACK ? NULL : realloc(r->box, cap * width * sizeof *grown);
+        if (!grown)
+            return cap > MOST_STACK ? BOX_TOO_IRREGULAR : BOX_NO_MEMORY;
+        r->box = grown;
+        r->cap = cap;
+    }
+    memcpy(r->box + r->n++ * width, box, width * sizeof *box);
+    return BOX_NONE;
+}
+
+/* push_rest - what COVER, which intersects REGION, leaves of it; REGION becomes what it covers. */
+static enum box_finding push_rest(struct regions *r, uint64_t *region, const uint64_t *cover)
+{
+    enum box_finding found = BOX_NONE;
+    for (uint32_t k = 0; k < r->ndim && found == BOX_NONE; k++) {
+        uint64_t *from = &region[k], *end = &region[r->ndim + k], was = *end;
+        if (cover[k] > *from) {
+            *end = cover[k];
+            found = push(r, region);
+            *from = *end;
+            *end = was;
+        }
+        if (found == BOX_NONE && cover[r->ndim + k] < *end) {
+            was = *from;
+            *from = cover[r->ndim + k];
+            found = push(r, region);
+            *end = *from;
+            *from = was;
+        }
+    }
+    return found;
+}
+
+static enum box_finding find_hole(const struct box_index *x, struct regions *r, uint64_t *region)
+{
+    uint64_t left = visits_allowed(x);
+    while (r->n) {
+        struct box_search s;
+        size_t i;
+        r->n--;
+        memcpy(region, r->box + r->n * 2 * x->ndim, (size_t)2 * x->ndim * sizeof *region);
+        box_search_begin(&s, x, region);
+        if (!box_search_next(&s, &i))
+            return BOX_FOUND;
+        if (s.visited > left)
+            return BOX_TOO_IRREGULAR;
+        left -= s.visited;
+        enum box_finding found = push_rest(r, region, box_at(x, i));
+        if (found != BOX_NONE)
+            return found;
+    }
+    return BOX_NONE;
+}
+
+enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole)
+{
+    struct regions r = {.ndim = x->ndim};
+    enum box_finding found = push(&r, whole);
+    if (found == BOX_NONE)
+        found = find_hole(x, &r, hole);
+    free(r.box);
+    return found;
+}

@@ -1,0 +1,48 @@
+/* box_index.h - boxes in several dimensions: which of them intersect a given one, whether any two overlap,
+ * and what they leave uncovered. A packed R-tree over the order that the caller gives, which for the pieces
+ * of a tensor is row-major, as they will be read. */
+#ifndef CORE_BOX_INDEX_H
+#define CORE_BOX_INDEX_H
+
+#include "base/arena.h"
+
+#define BOX_DIMS   64u /* at most */
+#define BOX_FANOUT 8u
+#define BOX_LEVELS 12u /* 8^11 is beyond 2^32 boxes */
+
+/* A box has NDIM lower bounds, followed by NDIM upper bounds, which are not in it. */
+struct box_index {
+    uint32_t ndim, levels;
+    size_t count[BOX_LEVELS];
+    uint64_t *box[BOX_LEVELS]; /* [0]: the boxes; above: the bounds of eight neighbours each */
+};
+
+struct box_search {
+    const struct box_index *index;
+    const uint64_t *box; /* what is searched for */
+    size_t at[BOX_LEVELS], stop[BOX_LEVELS];
+    uint32_t level;
+    uint64_t visited; /* boxes and bounds that were looked at */
+};
+
+enum box_finding { BOX_NONE, BOX_FOUND, BOX_TOO_IRREGULAR, BOX_NO_MEMORY };
+
+static inline const uint64_t *box_at(const struct box_index *x, size_t i)
+{
+    return x->box[0] + i * 2 * x->ndim; /* bounded: as many are in memory */
+}
+/* box_volume - of one that has a volume below 2^64. */
+uint64_t box_volume(const uint64_t *box, uint32_t ndim);
+/* box_index_init - over N boxes of NDIM dimensions, none of them empty, at BOX, which outlives the index;
+ * false: no memory. */
+bool box_index_init(struct box_index *x, arena *a, uint32_t ndim, uint64_t *box, size_t n);
+/* box_search_begin - for all boxes that intersect BOX, which outlives the search. */
+void box_search_begin(struct box_search *s, const struct box_index *x, const uint64_t *box);
+/* box_search_next - *I is the number of the next one, in rising order; false: there are no more. */
+bool box_search_next(struct box_search *s, size_t *i);
+/* box_find_overlap - BOX_FOUND: boxes A < B intersect. BOX_TOO_IRREGULAR: to be sure takes too long. */
+enum box_finding box_find_overlap(const struct box_index *x, size_t *a, size_t *b);
+/* box_find_hole - BOX_FOUND: no box intersects HOLE, a box inside of WHOLE. */
+enum box_finding box_find_hole(const struct box_index *x, const uint64_t *whole, uint64_t *hole);
+
+#endif

@@ -1,0 +1,661 @@
+/* pieces.c - see pieces.h.
+ *
+ * Boxes are kept in bytes and in as few dimensions as they need: one in which every piece is complete is
+ * joined with the dimension before it. So a tensor cut along its first dimension is a list of runs, and one
+ * cut along any other single dimension a matrix of which the pieces are columns.
+ *
+ * A read is split into boxes of the tensor, each as large as can be. What each piece has of such a box is
+ * fetched by core/gather, in few and large reads of its source. Columns are fetched well only for many rows
+ * at a time: that is what source.block asks of readers.
+ *
+ * No sum or product of positions can overflow: the tensor's size in bytes fits 64 bits, a box is inside of
+ * the tensor, and its bytes are inside of its source; the checks come before all others. */
+#include "core/pieces.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/checked.h"
+#include "core/box_index.h"
+#include "core/gather.h"
+
+#define BLOCK  ((uint64_t)1 << 20) /* 64 columns are read 16 KiB at a time; larger blocks are no faster */
+#define NO_DIM UINT32_MAX
+
+/* A dimension of the boxes: dimensions LEAD to INNER of the tensor; in all of them but LEAD every piece is
+ * complete. Counted in steps of INNER, or bytes where an element is in it. */
+struct group {
+    uint32_t lead, inner;  /* NO_DIM: the bytes of an element */
+    uint64_t unit, extent; /* steps: for one of LEAD, in all */
+};
+
+/* Where the bytes of a box are. */
+struct place {
+    source *src;
+    uint64_t at;
+};
+
+struct assembled {
+    source s;
+    uint32_t ndim;
+    bool overlap;
+    struct box_index index;
+    struct place *place;    /* by box */
+    const uint32_t *number; /* by box: which piece it is */
+    const uint64_t *stride; /* NDIM of each box, in bytes; NULL: each is row-major, without gaps */
+    uint64_t extent[BOX_DIMS], run[BOX_DIMS]; /* by dimension: bytes of the tensor, of one step */
+    const unsigned char *fill;                /* WIDTH bytes, or NULL */
+    uint32_t width;
+};
+
+/* ------------------------------------------------------------------------ reading */
+
+/* next_box - the largest box of the tensor that begins at byte FIRST and has at most COUNT bytes, which
+ * follow each other; returns how many. */
+static uint64_t next_box(const struct assembled *s, uint64_t first, uint64_t count, uint64_t *box)
+{
+    uint32_t n = s->ndim, k = 0;
+    while (k + 1 < n && (s->run[k] > count || first % s->run[k] != 0))
+        k++;
+    for (uint32_t j = 0; j < n; j++) {
+        box[j] = first / s->run[j] % s->extent[j];
+        box[n + j] = j < k ? box[j] + 1 : s->extent[j];
+    }
+    if (s->extent[k] - box[k] > count / s->run[k])
+        box[n + k] = box[k] + count / s->run[k];
+    return (box[n + k] - box[k]) * s->run[k];
+}
+
+/* add_dim - a dimension outside of those that G has, joined with the last one where it continues that. */
+static void add_dim(struct gather *g, uint64_t n, uint64_t stride, uint64_t out)
+{
+    struct gather_dim *last = g->ndim ? &g->dim[g->ndim - 1] : NULL;
+    if (n == 1)
+        return;
+    if (last && stride == last->n * last->stride && out == last->n * last->out)
+        last->n *= n;
+    else
+        g->dim[g->ndim++] = (struct gather_dim){n, stride, out};
+}
+
+/* widen - bytes that stay together become one element. */
+static void widen(struct gather *g)
+{
+    uint64_t n = g->ndim > 1 && g->dim[0].stride == 1 && g->dim[0].out == 1 ? g->dim[0].n : 0;
+    if (n < 2 || n > 64 || (n & (n - 1)) != 0)
+        return;
+    for (uint32_t k = 1; k < g->ndim; k++)
+        if (g->dim[k].stride % n != 0 || g->dim[k].out % n != 0)
+            return;
+    g->width = (uint32_t)n;
+    g->ndim--;
+    for (uint32_t k = 0; k < g->ndim; k++)
+        g->dim[k] = (struct gather_dim){g->dim[k + 1].n, g->dim[k + 1].stride / n, g->dim[k + 1].out / n};
+}
+
+/* copy_common - what box I has of BOX, whose bytes go to OUT. */
+static ckpt_status copy_common(const struct assembled *s, size_t i, const uint64_t *box, struct gather *g,
+                               unsigned char *out, ckpt_error *err)
+{
+    const uint64_t *own = box_at(&s->index, i), *stride = s->stride ? s->stride + i * s->ndim : NULL;
+    uint64_t at = s->place[i].at, to = 0, run = 1;
+    g->src = s->place[i].src;
+    g->width = 1;
+    g->ndim = 0;
+    for (uint32_t n = s->ndim, k = n; k-- > 0;) {
+        uint64_t from = own[k] > box[k] ? own[k] : box[k];
+        uint64_t end = own[n + k] < box[n + k] ? own[n + k] : box[n + k];
+        uint64_t step = stride ? stride[k] : run;
+        add_dim(g, end - from, step, s->run[k]);
+        at += (from - own[k]) * step;
+        to += (from - box[k]) * s->run[k];
+        run *= own[n + k] - own[k];
+    }
+    g->at = at;
+    widen(g);
+    return gather_copy(g, out + to, err);
+}
+
+static int latest_first(const void *a, const void *b)
+{
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return x < y ? 1 : x > y ? -1 : 0;
+}
+
+/* copy_in_turn - copy_common for boxes that may overlap: the first piece is written last. */
+static ckpt_status copy_in_turn(const struct assembled *s, const uint64_t *box, struct gather *g,
+                                unsigned char *out, ckpt_error *err)
+{
+    struct box_search found;
+    size_t i, n = 0;
+    box_search_begin(&found, &s->index, box);
+    while (box_search_next(&found, &i))
+        n++;
+    uint32_t(*turn)[2] = malloc((n + 1) * sizeof *turn); /* bounded: the boxes are more */
+    if (!turn)
+        return fail_memory(err);
+    box_search_begin(&found, &s->index, box);
+    for (n = 0; box_search_next(&found, &i); n++) {
+        turn[n][0] = s->number[i];
+        turn[n][1] = (uint32_t)i;
+    }
+    qsort(turn, n, sizeof *turn, latest_first);
+    ckpt_status st = CKPT_OK;
+    for (size_t k = 0; st == CKPT_OK && k < n; k++)
+        st = copy_common(s, turn[k][1], box, g, out, err);
+    free(turn);
+    return st;
+}
+
+static ckpt_status copy_box(const struct assembled *s, const uint64_t *box, struct gather *g,
+                            unsigned char *out, ckpt_error *err)
+{
+    struct box_search found;
+    size_t i;
+    if (s->overlap)
+        return copy_in_turn(s, box, g, out, err);
+    box_search_begin(&found, &s->index, box);
+    while (box_search_next(&found, &i))
+        CKPT_TRY(copy_common(s, i, box, g, out, err));
+    return CKPT_OK;
+}
+
+/* fill - the element that stands for what no piece covers, again and again. */
+static void fill(const struct assembled *s, uint64_t off, unsigned char *out, size_t n)
+{
+    size_t have = n < s->width ? n : s->width;
+    for (size_t i = 0; i < have; i++)
+        out[i] = s->fill[(off + i) % s->width];
+    for (; have < n; have += n - have < have ? n - have : have) /* bounded: up to N */
+        memcpy(out + have, out, n - have < have ? n - have : have);
+}
+
+static ckpt_status assembled_read(source *src, uint64_t off, void *to, size_t n, ckpt_error *err)
+{
+    const struct assembled *s = (const struct assembled *)src;
+    unsigned char *out = to;
+    struct gather g = {.window = NULL};
+    ckpt_status st = CKPT_OK;
+    if (s->fill)
+        fill(s, off, out, n);
+    while (n && st == CKPT_OK) {
+        uint64_t box[2 * BOX_DIMS];
+        size_t done = (size_t)next_box(s, off, n, box); /* bounded: by N */
+        st = copy_box(s, box, &g, out, err);
+        off += done;
+        out += done;
+        n -= done;
+    }
+    gather_free(&g);
+    return st;
+}
+
+static void assembled_sequential(source *src)
+{
+    const struct assembled *s = (const struct assembled *)src;
+    for (size_t i = 0; i < s->index.count[0]; i++)
+        source_sequential(s->place[i].src);
+}
+
+static void assembled_close(source *src)
+{
+    struct assembled *s = (struct assembled *)src;
+    for (size_t i = 0; i < s->index.count[0]; i++)
+        source_unref(s->place[i].src);
+    free(s);
+}
+
+static const struct source_ops assembled_ops = {
+    .read_at = assembled_read, .close = assembled_close, .sequential = assembled_sequential};
+
+/* ------------------------------------------------------------------- what is given */
+
+/* Pieces on their way into an index. */
+struct assembly {
+    const struct pieces *p;
+    arena *a;
+    ckpt_error *err;
+    uint64_t nbytes;
+    uint32_t *order; /* of the pieces that are not empty, row-major by where their boxes begin */
+    size_t n;
+    bool row_major;               /* each is, without gaps */
+    struct group group[BOX_DIMS]; /* the innermost first */
+    uint32_t ngroups;
+};
+
+/* name_box - "[2:4, :]" in TEXT, of the box at OFFSET with SIZE; without OFFSET "[4, 8]". */
+static const char *name_box(const struct pieces *p, const uint64_t *offset, const uint64_t *size,
+                            char text[256])
+{
+    buf b;
+    buf_init(&b, 1u << 16);
+    for (uint32_t k = 0; k < p->ndim; k++) {
+        uint64_t end = UINT64_MAX;
+        buf_text(&b, k ? ", " : "");
+        if (!offset)
+            buf_printf(&b, "%" PRIu64, size[k]);
+        else if (offset[k] == 0 && size[k] == p->shape[k])
+            buf_text(&b, ":");
+        else if (checked_add(offset[k], size[k], &end) || end)
+            buf_printf(&b, "%" PRIu64 ":%" PRIu64, offset[k], end);
+    }
+    ckpt_str s = buf_view(&b);
+    (void)snprintf(text, 256, "[%.*s]", STR_ARG(s));
+    buf_free(&b);
+    return text;
+}
+
+/* name_piece - "piece 3 [2:4, :]". */
+static const char *name_piece(const struct assembly *x, size_t i, char text[300])
+{
+    char box[256];
+    const struct piece *c = &x->p->piece[i];
+    (void)snprintf(text, 300, "piece %zu %s", i, name_box(x->p, c->offset, c->size, box));
+    return text;
+}
+
+/* measure - the bytes of the tensor. */
+static ckpt_status measure(struct assembly *x)
+{
+    const struct pieces *p = x->p;
+    bool fits = true, empty = p->width == 0;
+    x->nbytes = p->width;
+    if (p->ndim > BOX_DIMS - 1 || p->n >= UINT32_MAX)
+        return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                    "{%u dimensions, %zu pieces}; {=%u and %u} are allowed", p->ndim, p->n, BOX_DIMS - 1,
+                    UINT32_MAX - 1);
+    for (uint32_t k = 0; k < p->ndim; k++)
+        empty = empty || p->shape[k] == 0;
+    for (uint32_t k = 0; k < p->ndim && !empty; k++)
+        fits = fits && checked_mul(x->nbytes, p->shape[k], &x->nbytes);
+    x->nbytes = empty ? 0 : x->nbytes;
+    return fits ? CKPT_OK
+                : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                       "{the product of its %u sizes} does not fit {=64 bits}", p->ndim);
+}
+
+/* byte_strides - of piece C, which is not empty, by dimension; false: beyond 64 bits. *SPAN: bytes from its
+ * first element to the end of its last. */
+static bool byte_strides(const struct pieces *p, const struct piece *c, uint64_t *stride, uint64_t *span)
+{
+    uint64_t run = p->width, reach, last = 0;
+    for (uint32_t k = p->ndim; k-- > 0; run *= c->size[k]) { /* bounded: inside of the tensor */
+        stride[k] = run;
+        if (!c->stride || c->size[k] == 1)
+            reach = (c->size[k] - 1) * run; /* bounded: likewise */
+        else if (!checked_mul(c->stride[k], p->width, &stride[k]) ||
+                 !checked_mul(stride[k], c->size[k] - 1, &reach))
+            return false;
+        if (!checked_add(last, reach, &last))
+            return false;
+    }
+    return checked_add(last, p->width, span);
+}
+
+static bool is_row_major(const struct pieces *p, const struct piece *c, const uint64_t *stride)
+{
+    uint64_t run = p->width;
+    for (uint32_t k = p->ndim; k-- > 0; run *= c->size[k]) /* bounded: inside of the tensor */
+        if (stride[k] != run)
+            return false;
+    return true;
+}
+
+static ckpt_status check_bytes(struct assembly *x, size_t i)
+{
+    uint64_t stride[BOX_DIMS], span = 0;
+    const struct piece *c = &x->p->piece[i];
+    char text[300];
+    if (!byte_strides(x->p, c, stride, &span))
+        return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "the strides of %s reach {beyond} {=2^64 bytes}",
+                    name_piece(x, i, text));
+    x->row_major = x->row_major && is_row_major(x->p, c, stride);
+    return range_within(c->at, span, c->src->size)
+               ? CKPT_OK
+               : fail(x->err, CKPT_ETRUNCATED, source_pos(c->src, c->at),
+                      "%s needs {=%" PRIu64 " bytes}, {%" PRIu64 "} are left", name_piece(x, i, text), span,
+                      c->at < c->src->size ? c->src->size - c->at : 0);
+}
+
+/* check_piece - is piece I in the tensor, and are its bytes in its source? */
+static ckpt_status check_piece(struct assembly *x, size_t i)
+{
+    const struct pieces *p = x->p;
+    const struct piece *c = &p->piece[i];
+    bool empty = p->width == 0;
+    char text[300], all[256];
+    for (uint32_t k = 0; k < p->ndim; k++) {
+        if (!range_within(c->offset[k], c->size[k], p->shape[k]))
+            return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{%s} is not inside of the tensor {=%s}",
+                        name_piece(x, i, text), name_box(p, NULL, p->shape, all));
+        empty = empty || c->size[k] == 0;
+    }
+    if (empty)
+        return CKPT_OK;
+    x->order[x->n++] = (uint32_t)i;
+    return check_bytes(x, i);
+}
+
+/* ----------------------------------------------------------------- in row-major order */
+
+static int compare_sizes(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    for (uint32_t k = 0; k < n; k++)
+        if (a[k] != b[k])
+            return a[k] < b[k] ? -1 : 1;
+    return 0;
+}
+
+static int compare_boxes(const struct pieces *p, uint32_t a, uint32_t b)
+{
+    int by_offset = compare_sizes(p->piece[a].offset, p->piece[b].offset, p->ndim);
+    return by_offset ? by_offset : compare_sizes(p->piece[a].size, p->piece[b].size, p->ndim);
+}
+
+/* merge_runs - the sorted runs [FROM, MID) and [MID, END) of ORDER into OUT, equal ones in their order. */
+static void merge_runs(const struct pieces *p, const uint32_t *order, size_t from, size_t mid, size_t end,
+                       uint32_t *out)
+{
+    size_t i = from, j = mid;
+    for (size_t k = from; k < end; k++)
+        out[k] = j == end || (i < mid && compare_boxes(p, order[i], order[j]) <= 0) ? order[i++] : order[j++];
+}
+
+/* sort_order - n log n whatever the order was; mostly the file has it already. */
+static bool sort_order(struct assembly *x)
+{
+    bool sorted = true;
+    for (size_t i = 1; i < x->n && sorted; i++)
+        sorted = compare_boxes(x->p, x->order[i - 1], x->order[i]) <= 0;
+    uint32_t *from = x->order, *to = sorted ? NULL : malloc(x->n * sizeof *to), *room = to;
+    if (sorted || !room)
+        return sorted;
+    for (size_t run = 1; run < x->n; run *= 2) {
+        for (size_t at = 0; at < x->n; at += 2 * run) {
+            size_t mid = x->n - at < run ? x->n : at + run, end = x->n - mid < run ? x->n : mid + run;
+            merge_runs(x->p, from, at, mid, end, to);
+        }
+        uint32_t *swap = from;
+        from = to;
+        to = swap;
+    }
+    if (from != x->order)
+        memcpy(x->order, from, x->n * sizeof *from);
+    free(room);
+    return true;
+}
+
+/* drop_replicas - of pieces with the same box the first is kept. */
+static void drop_replicas(struct assembly *x)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < x->n; i++)
+        if (n == 0 || compare_boxes(x->p, x->order[n - 1], x->order[i]) != 0)
+            x->order[n++] = x->order[i];
+    x->n = n;
+}
+
+/* ------------------------------------------------------------------------- in bytes */
+
+/* is_whole - does each piece have all of dimension K? */
+static bool is_whole(const struct assembly *x, uint32_t k)
+{
+    for (size_t i = 0; i < x->n; i++)
+        if (x->p->piece[x->order[i]].size[k] != x->p->shape[k])
+            return false;
+    return true;
+}
+
+/* goes_on - in each piece, does a step of dimension K span what it has of G, and no more? */
+static bool goes_on(const struct assembly *x, uint32_t k, const struct group *g)
+{
+    bool yes = true;
+    for (size_t i = 0; !x->row_major && yes && i < x->n; i++) {
+        uint64_t stride[BOX_DIMS], span;
+        const struct piece *c = &x->p->piece[x->order[i]];
+        (void)byte_strides(x->p, c, stride, &span);
+        uint64_t step = g->inner == NO_DIM ? 1 : stride[g->inner];
+        yes = c->size[k] == 1 || stride[k] == step * g->extent;
+    }
+    return yes;
+}
+
+/* group_dims - the fewest that the boxes need. Sizes of 1 are in none. */
+static void group_dims(struct assembly *x)
+{
+    const struct pieces *p = x->p;
+    struct group g = {NO_DIM, NO_DIM, 1, p->width};
+    bool whole = true;
+    for (uint32_t k = p->ndim; k-- > 0;) {
+        uint64_t size = p->shape[k];
+        if (size == 1)
+            continue;
+        if (whole && goes_on(x, k, &g)) {
+            g = (struct group){k, g.inner, g.extent, g.extent * size};
+        } else {
+            x->group[x->ngroups++] = g; /* bounded: of BOX_DIMS - 1 dimensions, and the bytes */
+            g = (struct group){k, k, 1, size};
+        }
+        whole = is_whole(x, k);
+    }
+    x->group[x->ngroups++] = g;
+}
+
+/* box_of - C in groups. */
+static void box_of(const struct assembly *x, const struct piece *c, uint64_t *box)
+{
+    for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
+        const struct group *g = &x->group[n - 1 - j];
+        box[j] = g->lead == NO_DIM ? 0 : c->offset[g->lead] * g->unit;
+        box[n + j] = g->lead == NO_DIM ? g->extent : box[j] + c->size[g->lead] * g->unit;
+    }
+}
+
+static void strides_of(const struct assembly *x, const struct piece *c, uint64_t *to)
+{
+    uint64_t stride[BOX_DIMS], span;
+    (void)byte_strides(x->p, c, stride, &span);
+    for (uint32_t j = 0, n = x->ngroups; j < n; j++) {
+        uint32_t inner = x->group[n - 1 - j].inner;
+        to[j] = inner == NO_DIM ? 1 : stride[inner];
+    }
+}
+
+/* fill_index - the boxes in their order, and where the bytes of each are. */
+static ckpt_status fill_index(struct assembly *x, struct assembled *s)
+{
+    size_t n = x->n, dims = x->ngroups;
+    uint64_t *box = arena_array(x->a, n, 2 * dims * sizeof *box);
+    uint64_t *stride = x->row_major ? NULL : arena_array(x->a, n, dims * sizeof *stride);
+    s->place = arena_array(x->a, n, sizeof *s->place);
+    s->number = x->order;
+    s->stride = stride;
+    if (!box || (!x->row_major && !stride) || !s->place)
+        return fail_memory(x->err);
+    for (size_t i = 0; i < n; i++) {
+        const struct piece *c = &x->p->piece[x->order[i]];
+        box_of(x, c, box + i * 2 * dims);
+        if (stride)
+            strides_of(x, c, stride + i * dims);
+        s->place[i] = (struct place){c->src, c->at};
+        s->s.serial = s->s.serial || c->src->serial;
+    }
+    s->ndim = x->ngroups;
+    for (uint32_t k = s->ndim, run = 0; k-- > 0; run++)
+        s->extent[k] = x->group[run].extent;
+    s->run[s->ndim - 1] = 1;
+    for (uint32_t k = s->ndim - 1; k-- > 0;)
+        s->run[k] = s->run[k + 1] * s->extent[k + 1];
+    return box_index_init(&s->index, x->a, s->ndim, box, n) ? CKPT_OK : fail_memory(x->err);
+}
+
+/* -------------------------------------------------------------------------- checks */
+
+static ckpt_status too_irregular(const struct assembly *x)
+{
+    return fail(x->err, CKPT_ELIMIT, CKPT_NO_OFFSET,
+                "its {%zu pieces} are cut {=too irregularly} to see whether they cover it", x->n);
+}
+
+static ckpt_status check_overlap(struct assembly *x, struct assembled *s)
+{
+    size_t a, b;
+    char one[300], other[300];
+    enum box_finding found = box_find_overlap(&s->index, &a, &b);
+    if (found == BOX_TOO_IRREGULAR)
+        return too_irregular(x);
+    s->overlap = found == BOX_FOUND;
+    return !s->overlap || x->p->may_overlap
+               ? CKPT_OK
+               : fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET,
+                      "%s {overlaps} %s, {=each element} is in one piece", name_piece(x, x->order[b], other),
+                      name_piece(x, x->order[a], one));
+}
+
+/* covers - do boxes that do not overlap cover all? */
+static bool covers(const struct assembly *x, const struct assembled *s)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < x->n; i++)
+        sum += box_volume(box_at(&s->index, i), s->ndim);
+    return sum == x->nbytes;
+}
+
+/* fail_hole - HOLE, in groups, is in no piece. */
+static ckpt_status fail_hole(const struct assembly *x, const uint64_t *hole)
+{
+    const struct pieces *p = x->p;
+    uint64_t offset[BOX_DIMS] = {0}, size[BOX_DIMS];
+    char text[256], all[256];
+    memcpy(size, p->shape, p->ndim * sizeof *size); /* bounded: fewer than BOX_DIMS */
+    for (uint32_t j = 0, n = x->ngroups; hole && j < n; j++) {
+        const struct group *g = &x->group[n - 1 - j];
+        if (g->lead == NO_DIM)
+            continue;
+        offset[g->lead] = hole[j] / g->unit;
+        size[g->lead] = (hole[n + j] - hole[j]) / g->unit;
+    }
+    return fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{no piece} has {=%s} of %s",
+                name_box(p, offset, size, text), name_box(p, NULL, p->shape, all));
+}
+
+static ckpt_status check_holes(struct assembly *x, const struct assembled *s)
+{
+    uint64_t whole[2 * BOX_DIMS] = {0}, hole[2 * BOX_DIMS];
+    if (x->p->fill || (!s->overlap && covers(x, s)))
+        return CKPT_OK;
+    memcpy(whole + s->ndim, s->extent, s->ndim * sizeof *whole);
+    switch (box_find_hole(&s->index, whole, hole)) {
+    case BOX_NONE: return CKPT_OK;
+    case BOX_FOUND: return fail_hole(x, hole);
+    case BOX_NO_MEMORY: return fail_memory(x->err);
+    default: return too_irregular(x);
+    }
+}
+
+/* join_runs - runs that follow each other in their source, too, become one. */
+static void join_runs(struct assembled *s)
+{
+    uint64_t *box = s->index.box[0];
+    size_t n = 0;
+    if (s->ndim != 1 || s->overlap || s->stride)
+        return;
+    for (size_t i = 0; i < s->index.count[0]; i++) {
+        struct place *last = &s->place[n - (n > 0)];
+        if (n && box[2 * n - 1] == box[2 * i] && s->place[i].src == last->src &&
+            last->at + (box[2 * n - 1] - box[2 * n - 2]) == s->place[i].at) {
+            box[2 * n - 1] = box[2 * i + 1];
+            continue;
+        }
+        s->place[n] = s->place[i];
+        memmove(box + 2 * n++, box + 2 * i, 2 * sizeof *box);
+    }
+    s->index.count[0] = n;
+}
+
+/* block_of - reads of so many bytes, and multiples of it, have whole rows of what the pieces cut. */
+static size_t block_of(const struct assembled *s)
+{
+    uint32_t k = 0;
+    if (s->ndim == 1)
+        return 0;
+    while (s->run[k] > BLOCK)
+        k++;
+    uint64_t rows = BLOCK - BLOCK % s->run[k];
+    return (size_t)(rows < s->s.size ? rows : s->s.size);
+}
+
+/* take_sources - S is complete; *OUT is it, or the one source that has the same bytes. */
+static void take_sources(struct assembled *s, source **out, uint64_t *at)
+{
+    bool same = s->index.count[0] == 1 && s->ndim == 1 && !s->stride && !s->fill;
+    *at = same ? s->place[0].at : 0;
+    *out = same ? source_ref(s->place[0].src) : &s->s;
+    for (size_t i = 0; !same && i < s->index.count[0]; i++)
+        (void)source_ref(s->place[i].src);
+    if (same)
+        free(s);
+}
+
+static ckpt_status assemble(struct assembly *x, struct assembled *s)
+{
+    group_dims(x);
+    CKPT_TRY(fill_index(x, s));
+    CKPT_TRY(check_overlap(x, s));
+    CKPT_TRY(check_holes(x, s));
+    join_runs(s);
+    if (s->index.count[0] < x->n &&
+        !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
+        return fail_memory(x->err);
+    s->s.block = block_of(s);
+    return CKPT_OK;
+}
+
+static ckpt_status check_pieces(struct assembly *x)
+{
+    CKPT_TRY(measure(x));
+    x->order = arena_array(x->a, x->p->n, sizeof *x->order);
+    if (!x->order)
+        return fail_memory(x->err);
+    for (size_t i = 0; i < x->p->n; i++)
+        CKPT_TRY(check_piece(x, i));
+    if (!sort_order(x))
+        return fail_memory(x->err);
+    if (x->p->may_overlap)
+        drop_replicas(x);
+    return CKPT_OK;
+}
+
+static ckpt_status make(struct assembly *x, struct assembled *s)
+{
+    const struct pieces *p = x->p;
+    unsigned char *element = p->fill ? arena_alloc(x->a, p->width) : NULL;
+    s->s = (source){.ops = &assembled_ops, .size = x->nbytes, .base = CKPT_NO_OFFSET, .refs = 1};
+    s->width = p->width;
+    s->fill = element;
+    if (p->fill && !element)
+        return fail_memory(x->err);
+    if (element)
+        memcpy(element, p->fill, p->width);
+    return assemble(x, s);
+}
+
+ckpt_status pieces_source(arena *a, const struct pieces *p, source **out, uint64_t *at, ckpt_error *err)
+{
+    struct assembly x = {.p = p, .a = a, .err = err, .row_major = true};
+    CKPT_TRY(check_pieces(&x));
+    *at = 0;
+    if (x.nbytes == 0) {
+        *out = source_mem("", 0, CKPT_NO_OFFSET);
+        return *out ? CKPT_OK : fail_memory(err);
+    }
+    struct assembled *s = calloc(1, sizeof *s);
+    ckpt_status st = s ? make(&x, s) : fail_memory(err);
+    if (st == CKPT_OK)
+        take_sources(s, out, at);
+    else
+        free(s);
+    return st;
+}
