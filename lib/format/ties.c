@@ -333,7 +333,9 @@ static ckpt_status record(struct recording *r, size_t *added, ckpt_error *err)
 ckpt_status ties_metadata(ckpt_plan *p, size_t from, struct plan_pair **pairs, size_t *n, size_t *added,
                           ckpt_error *err)
 {
-    struct recording r = {.npairs = *n, .noted = p->aliases + from, .n = p->naliases - from};
+    struct recording r = {.npairs = *n, .n = p->naliases - from};
+    if (r.n)
+        r.noted = p->aliases + from;
     r.pairs = arena_array(p->a, *n + r.n + 1, sizeof *r.pairs); /* bounded: all are in memory */
     if (!r.pairs)
         return fail_memory(err);

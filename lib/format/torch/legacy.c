@@ -42,6 +42,7 @@ struct legacy {
     bool embedded;              /* the stream lies in a pickle of the file, whose facts these are not */
     ckpt_value *root;
     map *keys;
+    zip *archive_inside; /* found where the file was searched for records; to be closed */
     struct legacy_storage *storages;
     size_t n, cap;
     ckpt_error *err;
@@ -249,6 +250,7 @@ static void free_keys(void *container)
 {
     struct legacy *l = container;
     map_free(l->keys);
+    zip_close(l->archive_inside);
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
@@ -258,6 +260,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (!l)
         return fail_memory(err);
     *l = (struct legacy){.f = f, .src = f->src, .err = err};
+    l->archive_inside = f->probe->z;
     f->container = l;
     f->container_free = free_keys;
     CKPT_TRY(read_stream(l));
