@@ -230,7 +230,7 @@ static void report(const ckpt_plan *p, const char *input, const char *prefix, co
     if (ui.json)
         report_json(p, input, r);
     else if (!ui.quiet)
-        renames_print(p, prefix, report_to());
+        renames_print(p, ckpt_plan_prefix(p) ? ckpt_plan_prefix(p) : prefix, report_to());
 }
 
 static int check_in_place(const char *cmd, const char *input)

@@ -1,5 +1,7 @@
 #include "guess.h"
 
+#include <dirent.h>
+#include <limits.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -196,4 +198,57 @@ const char *guess_value(const char *option, const char *value)
             (is_nearer(&best, value_guesses[i].value) || is_nearer(&best, value_guesses[i].typed)))
             meant = value_guesses[i].value;
     return meant;
+}
+
+/* --------------------------------------------------------------------- files */
+
+#define MOST_FILES 10000u /* names of a folder that are looked at */
+
+/* file_distance - guess_distance of two file names; one suffix on both makes them no more alike. */
+static int file_distance(const char *typed, const char *name)
+{
+    char stem_typed[64], stem_name[64];
+    const char *dot = strrchr(typed, '.'), *other = strrchr(name, '.');
+    int d = guess_distance(typed, name);
+    if (d < 0 || !dot || !other || strcmp(dot, other) != 0)
+        return d;
+    snprintf(stem_typed, sizeof stem_typed, "%.*s", (int)(dot - typed), typed);
+    snprintf(stem_name, sizeof stem_name, "%.*s", (int)(other - name), name);
+    return guess_distance(stem_typed, stem_name);
+}
+
+/* find_nearest_file - the name in FOLDER that is nearest to TYPED into NAME; of several the first by bytes. */
+static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
+{
+    int best = -1;
+    struct dirent *e;
+    DIR *dir = opendir(folder);
+    for (unsigned i = 0; dir && i < MOST_FILES && (e = readdir(dir)); i++) {
+        int d = e->d_name[0] == '.' ? -1 : file_distance(typed, e->d_name);
+        if (d < 0 || (best >= 0 && (d > best || (d == best && strcmp(e->d_name, name) >= 0))))
+            continue;
+        best = d;
+        snprintf(name, NAME_MAX + 1, "%s", e->d_name);
+    }
+    if (dir)
+        (void)closedir(dir);
+    return best >= 0;
+}
+
+bool guess_file(const char *path, char *hint, size_t cap)
+{
+    struct text folder = {0}, shown = {0};
+    char name[NAME_MAX + 1];
+    const char *slash = strrchr(path, '/');
+    size_t n = slash ? (size_t)(slash - path) + 1 : 0;
+    text_bytes(&folder, path, n);
+    bool found = access(path, F_OK) != 0 && find_nearest_file(n ? folder.ptr : ".", path + n, name);
+    if (found) {
+        text_add(&folder, name);
+        text_name(&shown, str_of(folder.ptr));
+        snprintf(hint, cap, "did you mean '%s'?", shown.ptr);
+    }
+    text_free(&folder);
+    text_free(&shown);
+    return found;
 }

@@ -12,6 +12,9 @@ int guess_distance(const char *typed, const char *meant);
 int guess_command(int argc, char **argv);
 /* guess_option - complains about --WORD, which CMD does not have. Returns TROUBLE. */
 int guess_option(const struct cmd *cmd, const char *word);
+/* guess_file - HINT names the file next to PATH, which is not there, that was probably meant; false: none is
+ * near. Of a large folder no more than the first names are looked at. */
+bool guess_file(const char *path, char *hint, size_t cap);
 /* guess_value - what --OPTION=VALUE was probably meant to say, or NULL. */
 const char *guess_value(const char *option, const char *value);
 

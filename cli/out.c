@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cmd.h"
+#include "guess.h"
 #include "json.h"
 #include "progress.h"
 
@@ -125,8 +126,10 @@ int trouble(const ckpt_error *err, const char *path)
     ui.trouble = err->status;
     if (!shown.file[0] && path)
         ckpt_text_escape(str_of(path), shown.file, sizeof shown.file);
+    if (!shown.hint[0] && path && err->sys_errno == ENOENT)
+        (void)guess_file(path, shown.hint, sizeof shown.hint);
     if (ui.json) {
-        tell_json(ckpt_status_name(err->status), shown.file, err, err->what, err->hint);
+        tell_json(ckpt_status_name(err->status), shown.file, err, err->what, shown.hint);
         return TROUBLE;
     }
     tell(ckpt_error_text(&shown, line, sizeof line));

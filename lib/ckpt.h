@@ -557,6 +557,8 @@ CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, siz
 CKPT_API size_t ckpt_plan_rename_count(const ckpt_plan *plan);
 CKPT_API const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *plan, size_t i);
 CKPT_API size_t ckpt_plan_mapping_count(const ckpt_plan *plan); /* 0 before anything was renamed */
+/* ckpt_plan_prefix - what ckpt_plan_strip took for the prefix where PREFIX lacked its dot; NULL: as given. */
+CKPT_API const char *ckpt_plan_prefix(const ckpt_plan *plan);
 CKPT_API const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *plan, size_t i);
 CKPT_API uint64_t ckpt_plan_tensor_count(const ckpt_plan *plan);
 

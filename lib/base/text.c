@@ -270,3 +270,31 @@ const char *shell_glob(ckpt_str name, char out[SHELL_MOST])
 {
     return shell_word(name, "*?[]{}!\\=,", "NAME", out);
 }
+
+/* is_text - can all N bytes at P be shown as they are? */
+static bool is_text(const unsigned char *p, size_t n)
+{
+    size_t i = 0;
+    while (i < n && ((p[i] >= ' ' && p[i] < 0x7f) || p[i] == '\n' || p[i] == '\t' || p[i] == '\r'))
+        i++;
+    return n && i == n;
+}
+
+const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN])
+{
+    const unsigned char *bytes = p;
+    struct text_sink to = {out, BYTES_SHOWN, 0, 0};
+    n = n < BYTES_MOST ? n : BYTES_MOST;
+    if (is_text(bytes, n)) {
+        text_word(&to, n == 1 ? "'" : "\"");
+        text_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
+        text_word(&to, n == 1 ? "'" : "\"");
+    }
+    for (size_t i = 0, text = to.len; !text && i < n; i++) {
+        const char pair[] = {hex[bytes[i] >> 4], hex[bytes[i] & 15], '\0'};
+        text_word(&to, n == 1 ? "byte 0x" : i ? " " : "");
+        text_word(&to, pair);
+    }
+    text_end(&to);
+    return out;
+}

@@ -38,6 +38,13 @@ size_t text_end(struct text_sink *sink);
  * characters and the cut shown as "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);
 
+#define BYTES_MOST  16
+#define BYTES_SHOWN (4 * BYTES_MOST + 3)
+
+/* text_bytes_found - the N bytes at P, of which the first BYTES_MOST count, as people read them: as text in
+ * quotes where all of them can be shown, else in hex. Returns OUT. */
+const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN]);
+
 #define SHELL_MOST 160
 
 /* shell_word - S as one word of a command that a hint proposes, quoted where a shell needs it. One

@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "base/checked.h"
+#include "base/text.h"
 #include "base/utf8.h"
 
 enum { WANT_VALUE, WANT_VALUE_OR_END, WANT_KEY, WANT_KEY_OR_END, AFTER_VALUE, FAILED };
@@ -39,13 +40,9 @@ static enum json_event broken(json_scan *j, size_t pos, const char *allowed)
              allowed);
         return JSON_ERROR;
     }
-    unsigned c = j->text[pos];
-    if (c > ' ' && c < 0x7f)
-        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {'%c'}, allowed: {=%s}", (int)c,
-             allowed);
-    else
-        fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {byte 0x%02x}, allowed: {=%s}", c,
-             allowed);
+    char found[BYTES_SHOWN];
+    fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
+         text_bytes_found(&j->text[pos], 1, found), allowed);
     return JSON_ERROR;
 }
 

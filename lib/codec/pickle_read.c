@@ -20,6 +20,7 @@
 #include <inttypes.h>
 
 #include "base/cursor.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "codec/pickle_machine.h"
 #include "codec/pickle_ops.h"
@@ -408,7 +409,9 @@ static bool refused(struct machine *m)
         return machine_bad(
             m, CKPT_EUNSUPPORTED,
             "names a class by {its number} in a registry of the program that wrote it, not by {=its name}");
-    return bad(m, "{byte 0x%02x} is not {=a pickle opcode}", m->op);
+    char found[BYTES_SHOWN];
+    unsigned char op = (unsigned char)m->op;
+    return bad(m, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
 }
 
 /* step - one opcode, STOP excepted. */

@@ -24,6 +24,7 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "base/text.h"
 #include "codec/pickle_ops.h"
 #include "codec/pickle_show.h"
 #include "codec/trace_joblib.h"
@@ -489,6 +490,13 @@ static bool dup(struct tracer *t)
     return push(t, t->stack[t->top - 1]);
 }
 
+static bool unknown_opcode(struct tracer *t)
+{
+    char found[BYTES_SHOWN];
+    unsigned char op = (unsigned char)t->op;
+    return bad(t, "{%s} is not {=a pickle opcode}", text_bytes_found(&op, 1, found));
+}
+
 /* step - one opcode, STOP excepted. */
 static bool step(struct tracer *t)
 {
@@ -537,7 +545,7 @@ static bool step(struct tracer *t)
     case PICKLE_FRAME: return frame(t);
     case PICKLE_NEXT_BUFFER: return tracer_note(t, TRACE_STEP_BUFFER, 0) && opaque(t);
     case PICKLE_READONLY_BUFFER: return need(t, 1);
-    default: return known[t->op] ? plain(t) : bad(t, "{byte 0x%02x} is not {=a pickle opcode}", t->op);
+    default: return known[t->op] ? plain(t) : unknown_opcode(t);
     }
 }
 

@@ -18,6 +18,7 @@
 #include "base/checked.h"
 #include "base/crc32.h"
 #include "base/cursor.h"
+#include "base/text.h"
 #include "codec/inflate.h"
 #include "codec/zip_end.h"
 #include "codec/zip_inflate.h"
@@ -68,10 +69,10 @@ static ckpt_status read_entry(zip *z, reader *r, struct zip_entry *e, ckpt_error
     const unsigned char *b = reader_peek(r, left < ZIP_CENTRAL_SIZE ? (size_t)left : ZIP_CENTRAL_SIZE);
     if (!b)
         return r->status;
+    char found[BYTES_SHOWN];
     if (left >= 4 && load_u32le(b) != ZIP_CENTRAL)
-        return fail(err, CKPT_EFORMAT, here(z, at),
-                    "found {%02x %02x %02x %02x}, an entry begins with {=50 4b 01 02}", b[0], b[1], b[2],
-                    b[3]);
+        return fail(err, CKPT_EFORMAT, here(z, at), "found {%s}, an entry begins with {=50 4b 01 02}",
+                    text_bytes_found(b, 4, found));
     if (left < ZIP_CENTRAL_SIZE)
         return past_end(z, at, ZIP_CENTRAL_SIZE, left, err);
     struct zip_header h = zip_parse_central(b);
@@ -438,11 +439,12 @@ static ckpt_status check_local(zip *z, struct zip_entry *e, ckpt_error *err)
     CKPT_TRY(window_at(z, e->header, ZIP_LOCAL_SIZE + e->name.len, near, &b, err));
     struct zip_header h = zip_parse_local(b);
     uint64_t end;
+    char found[BYTES_SHOWN];
     if (h.signature != ZIP_LOCAL)
         return in_entry(e,
                         fail(err, CKPT_EFORMAT, here(z, e->header),
-                             "found {%02x %02x %02x %02x}, a local header begins with {=50 4b 03 04}", b[0],
-                             b[1], b[2], b[3]),
+                             "found {%s}, a local header begins with {=50 4b 03 04}",
+                             text_bytes_found(b, 4, found)),
                         err);
     if (h.method != e->method)
         return differs(z, e, "the method", h.method, e->method, err);

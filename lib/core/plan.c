@@ -265,6 +265,8 @@ const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
 }
 
 size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p->nmappings; }
+const char *ckpt_plan_prefix(const ckpt_plan *p) { return p->prefix.ptr; }
+
 const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 {
     return i < p->nmappings ? &p->mappings[i] : NULL;

@@ -35,6 +35,7 @@ struct ckpt_plan {
     uint32_t root_depth;             /* path elements of the file above root … */
     const ckpt_path_elem *root_path; /* … which are these */
     ckpt_str root_name;
+    ckpt_str prefix;                 /* that was stripped, where the one that was asked for lacked a dot */
     bool rooted;                     /* a part of the file was named */
     map *edit_of; /* node -> index into edits */
     struct edit *edits;

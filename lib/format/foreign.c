@@ -95,9 +95,9 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
 
 static ckpt_status unknown(const struct probe *p, ckpt_error *err)
 {
-    char hex[RECOGNIZE_HEX];
-    recognize_hex(p, hex);
-    (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}", hex);
+    char found[BYTES_SHOWN];
+    (void)fail(err, CKPT_EUNKNOWN, 0, "not {=a recognized checkpoint format}; it begins with {%s}",
+               text_bytes_found(p->head, p->nhead, found));
     fail_hint(err, "`man ckpt-formats` lists what is read");
     return CKPT_EUNKNOWN;
 }

@@ -36,14 +36,6 @@ ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_
     return source_read(src, 0, p->head, p->nhead, err);
 }
 
-void recognize_hex(const struct probe *p, char out[RECOGNIZE_HEX])
-{
-    size_t n = p->nhead < 16 ? p->nhead : 16;
-    out[0] = '\0';
-    for (size_t i = 0; i < n; i++)
-        (void)snprintf(out + 3 * i, 4, i + 1 < n ? "%02x " : "%02x", p->head[i]); /* bounded: 16 at most */
-}
-
 /* ---------------------------------------------------------------- safetensors */
 
 /* after_space - the two characters of the header that follow its white space, or as many as there are. */

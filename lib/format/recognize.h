@@ -7,7 +7,6 @@
 
 #define READS "this version reads PyTorch and safetensors files"
 
-#define RECOGNIZE_HEX (3 * 16 + 1)
 
 enum signature_kind {
     SIGN_SAFETENSORS,
@@ -53,8 +52,6 @@ bool recognize_zlib(const struct probe *p);
 ckpt_status recognize_refuse(const struct signature *s, ckpt_error *err);
 /* recognize_joblib - the row of joblib's dumps, for who finds only later that it has one. */
 const struct signature *recognize_joblib(void);
-/* recognize_hex - the first bytes of P, up to 16, as people read them. */
-void recognize_hex(const struct probe *p, char out[RECOGNIZE_HEX]);
 /* recognize_fill - SRC as a probe; PATH as there. */
 ckpt_status recognize_fill(struct probe *p, const char *path, source *src, ckpt_error *err);
 

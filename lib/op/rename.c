@@ -64,6 +64,7 @@ ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, 
         n.stripped = x.prefix;
         CKPT_TRY(keys_rename(&n, err));
         if (n.changed) {
+            plan->prefix = x.prefix;
             plan_notice(plan, "\"%s\" is taken for the prefix \"%s.\"", prefix, prefix);
             return CKPT_OK;
         }

@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "format/recognize.h"
@@ -195,14 +196,14 @@ static ckpt_status safetensors(struct scanner *x, source *src, ckpt_str where, u
 static ckpt_status unknown(struct scanner *x, const struct probe *p, const struct signature *s,
                            ckpt_str where, ckpt_error *err)
 {
-    char hex[RECOGNIZE_HEX];
+    char found[BYTES_SHOWN];
     CKPT_TRY(scan_marks(x, p->src, where, err));
     if (s)
         return told(scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
                                p->src, 0, "%s: no part of it was looked into", s->what));
-    recognize_hex(p, hex);
     return told(scan_found(x->s, SCAN_FMT001, where, p->src, 0,
-                           "not a recognized checkpoint format; it begins with %s", hex));
+                           "not a recognized checkpoint format; it begins with %s",
+                           text_bytes_found(p->head, p->nhead, found)));
 }
 
 typedef ckpt_status scan_part(struct scanner *x, source *src, ckpt_str where, uint64_t *known,

@@ -159,8 +159,24 @@ static void words_of_a_shell(void)
     }
 }
 
+/* Bytes of a file as people read them: text as text, anything else in hex. */
+static void bytes_that_were_found(void)
+{
+    char out[BYTES_SHOWN];
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("PK12", 4, out), "\"PK12\"");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("a\n\\b", 4, out), "\"a\\n\\\\b\"");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("PK\3\4", 4, out), "50 4b 03 04");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("\xff", 1, out), "byte 0xff");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("x", 1, out), "'x'");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("", 0, out), "");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 17, out),
+                           "\"\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\\n\"");
+    CU_ASSERT_EQUAL(strlen(text_bytes_found("\0\1\2\3\4\5\6\7\10\11\12\13\14\15\16\17\20", 17, out)), 47);
+}
+
 void suite_text(void)
 {
+    UNIT(bytes_that_were_found);
     UNIT(escapes_what_can_act);
     UNIT(cuts_between_characters);
     UNIT(tells_all_names_apart);

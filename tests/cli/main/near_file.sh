@@ -1,0 +1,15 @@
+# A file that is not there is answered with the nearest name in its folder, if there is one.
+mkdir d many
+cp data/train.pt model.pt
+cp data/train.pt d/model.safetensors
+cp data/train.pt "d/two words.pt"
+for file in modle.pt model.pth mode.pt Model.pt m.pt x.pt d/model.safetensor 'd/two word.pt' missing/model.pt d/; do
+    ckpt ls "$file" 2>&1
+done
+ckpt ls --json modl.pt 2>&1
+ckpt diff model.pt modell.pt 2>&1
+ckpt strip --auto modl.pt -o out.pt 2>&1
+# no more names than this are looked at
+i=0
+while [ $i -lt 300 ]; do : >many/step-$i.pt; i=$((i + 1)); done
+ckpt info many/step-77.p 2>&1
