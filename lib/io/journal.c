@@ -131,6 +131,24 @@ static ckpt_status being_edited(ckpt_error *err)
     return CKPT_ECHANGED;
 }
 
+/* is_replaced - does the name of the file lead to another one now, or to none? Programs that save a file as a
+ * whole rename a new one to its name, and no lock holds them off. */
+static bool is_replaced(const struct editing *e)
+{
+    struct stat now;
+    if (fstatat(e->dir, e->base, &now, AT_SYMLINK_NOFOLLOW) != 0)
+        return errno == ENOENT;
+    return now.st_dev != e->st.st_dev || now.st_ino != e->st.st_ino;
+}
+
+/* refuse_replaced - WHAT became of the edit. */
+static ckpt_status refuse_replaced(const char *what, ckpt_error *err)
+{
+    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "another program replaced the file meanwhile; %s", what);
+    fail_hint(err, "run the command again when it is done");
+    return CKPT_ECHANGED;
+}
+
 /* open_file - PATH for reading and writing, locked. */
 static ckpt_status open_file(struct editing *e, const char *path, const struct journal_options *o,
                              ckpt_error *err)
@@ -154,8 +172,9 @@ static ckpt_status open_file(struct editing *e, const char *path, const struct j
         CKPT_TRY(check_links(e, path, err));
     if (flock(e->fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
         return being_edited(err);
-    /* again: an edit may have ended in between */
-    return fstat(e->fd, &e->st) == 0 ? CKPT_OK : fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
+    if (fstat(e->fd, &e->st) != 0) /* again: an edit may have ended in between */
+        return fail_errno(err, CKPT_NO_OFFSET, "cannot stat");
+    return is_replaced(e) ? refuse_replaced("nothing was changed", err) : CKPT_OK;
 }
 
 /* --------------------------------------------------------------- reading one */
@@ -682,7 +701,7 @@ static ckpt_status apply_open(struct editing *e, const struct patches *p, const 
     pthread_sigmask(SIG_BLOCK, &all, &old);
     ckpt_status st = commit(e, p, o, err);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
-    return st;
+    return st == CKPT_OK && is_replaced(e) ? refuse_replaced("the new one does not have the edit", err) : st;
 }
 
 ckpt_status journal_apply(const char *path, const struct patches *p, const struct journal_options *o,

@@ -40,6 +40,40 @@ static void looks_again_when_locked(void)
     end();
 }
 
+static void replace_file(void)
+{
+    char other[120];
+    snprintf(other, sizeof other, "%s/other", dir);
+    put_file(other, changed, GROWN);
+    CU_ASSERT_EQUAL(rename(other, path), 0);
+}
+
+static ckpt_status replaced_now(void *user, ckpt_error *err)
+{
+    (void)user;
+    (void)err;
+    replace_file();
+    return CKPT_OK;
+}
+
+/* A program that saves a file by renaming a new one to its name heeds no lock: the edit of the old one is lost,
+ * and that is an error, before the lock and after it. */
+static void replaced_while_edited(void)
+{
+    struct journal_options late = {.no_sync = true, .judge = {.unchanged = replaced_now}};
+    for (int after = 0; after < 2; after++) {
+        ckpt_error err;
+        begin();
+        struct patches p = edit();
+        before_lock = after ? NULL : replace_file;
+        CU_ASSERT_EQUAL(journal_apply(path, &p, after ? &late : &plain, &err), CKPT_ECHANGED);
+        CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "another program replaced the file"));
+        CU_ASSERT(holds(path, changed, GROWN));
+        CU_ASSERT(!there(undo));
+        end();
+    }
+}
+
 /* However fast edits follow each other, each leaves another time than the one before. */
 static void edits_show(void)
 {
@@ -160,6 +194,7 @@ static void verify_sees_edits(void)
 void suite_concurrent(void)
 {
     UNIT(looks_again_when_locked);
+    UNIT(replaced_while_edited);
     UNIT(edits_show);
     UNIT(readers_see_edits);
     UNIT(metadata_of_another_header);
