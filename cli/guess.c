@@ -217,7 +217,7 @@ static int file_distance(const char *typed, const char *name)
     return guess_distance(stem_typed, stem_name);
 }
 
-/* find_nearest_file - the name in FOLDER that is nearest to TYPED into NAME; of several the first by bytes. */
+/* find_nearest_file - the name in FOLDER that is nearest to TYPED into NAME; of several, the first. */
 static bool find_nearest_file(const char *folder, const char *typed, char name[NAME_MAX + 1])
 {
     int best = -1;

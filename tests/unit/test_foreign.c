@@ -42,8 +42,8 @@ static void answers_of_servers_are_named(void)
     HEAD("{\"a\": 1}", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     HEAD("[1]", CKPT_EUNKNOWN, "JSON text without a weight_map", "index.json");
     HEAD("model_checkpoint_path: \"x\"", CKPT_EUNSUPPORTED, "TensorFlow checkpoint state", "only names");
-    HEAD("  \n ", CKPT_EUNKNOWN, "it begins with 20 20 0a 20", "");
-    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with 30 31 32 33 34 35 36 37 38 39 61 62 63 64 65 66",
+    HEAD("  \n ", CKPT_EUNKNOWN, "it begins with \"  \\n \"", "");
+    HEAD("0123456789abcdefg", CKPT_EUNKNOWN, "it begins with \"0123456789abcdef\"",
          "");
 }
 
