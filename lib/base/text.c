@@ -285,7 +285,7 @@ const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN])
     const unsigned char *bytes = p;
     struct text_sink to = {out, BYTES_SHOWN, 0, 0};
     n = n < BYTES_MOST ? n : BYTES_MOST;
-    if (is_text(bytes, n)) {
+    if (is_text(bytes, n) && (n > 1 || bytes[0] >= ' ')) {
         text_word(&to, n == 1 ? "'" : "\"");
         text_escaped(&to, str_of(p, n), n == 1 ? TEXT_BYTES : TEXT_QUOTED);
         text_word(&to, n == 1 ? "'" : "\"");

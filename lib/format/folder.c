@@ -163,3 +163,11 @@ void folder_hint(const char *path, ckpt_error *err)
         fail_hint(err, "name %s%s", list.n > 1 ? "one: " : "", text);
     free(list.at);
 }
+
+void folder_fail_unclear(const char *path, const struct folder *d, ckpt_error *err)
+{
+    unsigned n = d->nothers + d->nwhole;
+    (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "folder with %u checkpoint%s: it is not clear %s", n,
+               n == 1 ? "" : "s", n == 1 ? "whether it is meant" : "which of them is meant");
+    folder_hint(path, err);
+}

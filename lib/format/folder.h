@@ -14,6 +14,8 @@ struct folder {
 
 /* folder_scan - what is in the folder PATH, by names alone. */
 void folder_scan(const char *path, struct folder *out);
+/* folder_fail_unclear - CKPT_EUSAGE: the folder PATH holds checkpoints, and none that it stands for. */
+void folder_fail_unclear(const char *path, const struct folder *d, ckpt_error *err);
 /* folder_hint - the hint of ERR lists checkpoints in PATH, to name one, as far as there is room. */
 void folder_hint(const char *path, ckpt_error *err);
 

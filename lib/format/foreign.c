@@ -88,6 +88,12 @@ static ckpt_status directory(const struct probe *p, ckpt_error *err)
                   "this version reads PyTorch and safetensors files, and sharded sets with an *.index.json");
         return s->status;
     }
+    struct folder d;
+    folder_scan(p->path, &d);
+    if (d.nothers) {
+        folder_fail_unclear(p->path, &d, err);
+        return CKPT_EUSAGE;
+    }
     (void)fail(err, CKPT_EUNKNOWN, CKPT_NO_OFFSET, "directory without a recognized checkpoint");
     folder_hint(p->path, err);
     return CKPT_EUNKNOWN;

@@ -126,7 +126,7 @@ static void directories_are_named_by_their_files(void)
         {"latest", "DeepSpeed"},
         {"coremldata.bin", "compiled Core ML model"},
         {"shard-1-model.safetensors", "in Hugging Face form"},
-        {"shard-1.bin", "without a recognized checkpoint"},
+        {"shard-1.bin", "folder with 1 checkpoint: it is not clear"},
         {"model.safetensors", "without a recognized checkpoint"},
     };
     char folder[] = "/tmp/ckpt-foreign-XXXXXX", file[128];
@@ -136,7 +136,7 @@ static void directories_are_named_by_their_files(void)
         snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
         FILE *f = fopen(file, "w");
         CU_ASSERT_FATAL(f && fclose(f) == 0);
-        named(&p, i < 4 ? CKPT_EUNSUPPORTED : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
+        named(&p, i < 4 ? CKPT_EUNSUPPORTED : i == 4 ? CKPT_EUSAGE : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);

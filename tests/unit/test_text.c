@@ -167,6 +167,7 @@ static void bytes_that_were_found(void)
     CU_ASSERT_STRING_EQUAL(text_bytes_found("a\n\\b", 4, out), "\"a\\n\\\\b\"");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("PK\3\4", 4, out), "50 4b 03 04");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("\xff", 1, out), "byte 0xff");
+    CU_ASSERT_STRING_EQUAL(text_bytes_found("\n", 1, out), "byte 0x0a");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("x", 1, out), "'x'");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("", 0, out), "");
     CU_ASSERT_STRING_EQUAL(text_bytes_found("\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n\n", 17, out),

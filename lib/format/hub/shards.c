@@ -138,10 +138,7 @@ static ckpt_status read_folder(ckpt_file *f, ckpt_error *err)
         return CKPT_EUSAGE;
     }
     if (d.nothers && !d.nindex) {
-        (void)fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
-                   "folder with %u checkpoints: it is not clear which of them is meant",
-                   d.nothers + d.nwhole);
-        folder_hint(f->path, err);
+        folder_fail_unclear(f->path, &d, err);
         return CKPT_EUSAGE;
     }
     const char *name = d.nindex && !whole_first(&d) ? d.index : d.whole;

@@ -9,6 +9,8 @@ ckpt ls d 2>&1
 cp d/a.pt d/sub/no_suffix; echo text >d/notes.txt; ln -s a.pt d/link.pt; echo '<!DOCTYPE html>' >d/page.pt
 for c in ls info doctor verify hash 'stat --tsv'; do ckpt $c -r d 2>&1; echo "$c: $?"; done
 ckpt ls -r --json d 2>/dev/null | cut -c 1-50
+mkdir mixed; for i in 1 2 3; do cp d/a.pt mixed/step$i.pt; : >mixed/$i.safetensors; done; ln -s nowhere mixed/dangling.ckpt
+ckpt ls mixed 2>&1; (cd mixed && ckpt ls . 2>&1); rm mixed/[1-3]* mixed/d* mixed/step[23].pt; ckpt ls mixed 2>&1
 mkdir none; ckpt ls -r none 2>&1; echo $?
 i=0; while [ $i -lt 40 ]; do : >none/$i.ckpt; i=$((i + 1)); done
 ckpt ls none 2>&1
