@@ -56,8 +56,8 @@ static ckpt_status replaced_now(void *user, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* A program that saves a file by renaming a new one to its name heeds no lock: the edit of the old one is lost,
- * and that is an error, before the lock and after it. */
+/* A program that saves a file by renaming a new one to its name heeds no lock: the edit of the old one is
+ * lost, and that is an error, before the lock and after it. */
 static void replaced_while_edited(void)
 {
     struct journal_options late = {.no_sync = true, .judge = {.unchanged = replaced_now}};

@@ -136,7 +136,8 @@ static void directories_are_named_by_their_files(void)
         snprintf(file, sizeof file, "%s/%s", folder, known[i].file);
         FILE *f = fopen(file, "w");
         CU_ASSERT_FATAL(f && fclose(f) == 0);
-        named(&p, i < 4 ? CKPT_EUNSUPPORTED : i == 4 ? CKPT_EUSAGE : CKPT_EUNKNOWN, known[i].says, "", __LINE__);
+        ckpt_status want = i < 4 ? CKPT_EUNSUPPORTED : i == 4 ? CKPT_EUSAGE : CKPT_EUNKNOWN;
+        named(&p, want, known[i].says, "", __LINE__);
         unlink(file);
     }
     rmdir(folder);
