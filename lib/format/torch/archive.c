@@ -262,8 +262,8 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     CKPT_TRY(file_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
-        file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored",
-                    STR_ARG(e->name), (unsigned long long)(s->size - next));
+        file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored", STR_ARG(e->name),
+                    (unsigned long long)(s->size - next));
     return CKPT_OK;
 }
 
@@ -408,6 +408,27 @@ static ckpt_status find_storage(void *user, const struct torch_pid *pid, struct 
         return no_record(ta, pid, s, err);
     ta->next = (size_t)i + 1;
     return from_record(ta, pid, (size_t)i, s, err);
+}
+
+ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
+                                     const char *record, const ckpt_tensor *t)
+{
+    size_t i;
+    struct kit_tensor x = {.name = name, .t = *t};
+    ckpt_status st = torch_archive_need(ta, record, &i, k->err);
+    if (st == CKPT_OK)
+        st = torch_archive_member(ta, i, &x.src, k->err);
+    if (st != CKPT_OK) {
+        fail_where(k->err, "%.*s", STR_ARG(name));
+        return st;
+    }
+    const struct zip_entry *e = &ta->z->entries[i];
+    x.nbytes = e->usize;
+    x.key = e->name;
+    x.crc = ta->z->crc_none || e->crc_unknown ? NULL : &e->crc;
+    st = kit_add_tensor(k, &x);
+    source_unref(x.src);
+    return st;
 }
 
 struct torch_storages torch_archive_storages(struct torch_archive *ta)

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "format/format.h"
+#include "format/kit.h"
 #include "format/torch/graph.h"
 
 struct torch_archive {
@@ -53,6 +54,10 @@ ckpt_status torch_archive_text(struct torch_archive *ta, const char *name, uint6
 ckpt_status torch_archive_byteorder(struct torch_archive *ta, ckpt_error *err);
 /* torch_archive_pickle - runs the pickle in entry I. */
 ckpt_status torch_archive_pickle(struct torch_archive *ta, size_t i, ckpt_value **root, ckpt_error *err);
+/* torch_archive_add_tensor - kit_add_tensor for NAME, which is T (dtype, shape, stride …), in record RECORD
+ * (without top), all of which is its storage. */
+ckpt_status torch_archive_add_tensor(struct torch_archive *ta, struct kit *k, ckpt_str name,
+                                     const char *record, const ckpt_tensor *t);
 /* torch_archive_storages - for torch_graph. */
 struct torch_storages torch_archive_storages(struct torch_archive *ta);
 /* torch_archive_account - counts the bytes of storage records nobody used, and

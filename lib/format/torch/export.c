@@ -23,7 +23,6 @@
  */
 #include "codec/json_scan.h"
 #include "format/torch/embedded_archive.h"
-#include "format/torch/tensors.h"
 
 #define OLD_STATE "serialized_state_dict.pt"
 
@@ -32,9 +31,8 @@ struct section {
     struct torch_archive *ta;
     const char *name;   /* "state_dict" */
     const char *folder; /* "data/weights/" */
-    ckpt_value *dict;
-    ckpt_path_elem path[1];
-    struct step steps[1];
+    struct kit *root;
+    struct kit k;
     json_scan j;
     ckpt_error *err;
 };
@@ -230,8 +228,8 @@ static ckpt_status read_weight(struct section *s, ckpt_str name)
     if (!record.ptr)
         return fail_memory(s->err);
     if (w.pickled)
-        return torch_graft(s->ta, record.ptr, s->dict, s->path, s->steps, 1, name, s->err);
-    return tensors_put(s->ta, s->dict, s->path, s->steps, 1, name, record.ptr, &w.t, s->err);
+        return torch_graft(s->ta, record.ptr, s->k.mapping, s->k.path, s->k.steps, 1, name, s->err);
+    return torch_archive_add_tensor(s->ta, &s->k, name, record.ptr, &w.t);
 }
 
 static ckpt_status read_config(struct section *s)
@@ -271,58 +269,53 @@ static ckpt_status from_config(struct section *s, size_t i)
 {
     ckpt_str text;
     ckpt_file *f = s->ta->f;
-    ckpt_value *key = value_str(f->a, str_c(s->name));
-    s->dict = value_new(f->a, CKPT_V_DICT, 0);
     file_budget(f, s->ta->z->entries[i].usize);
     CKPT_TRY(zip_load(s->ta->z, i, f->limits.max_header, &text, s->err));
-    s->path[0] = (ckpt_path_elem){.str = str_c(s->name)};
-    s->steps[0] = (struct step){f->root, value_count(f->root)};
-    if (!key || !s->dict || !value_put(f->a, f->root, key, s->dict))
-        return fail_memory(s->err);
+    CKPT_TRY(kit_begin_mapping(&s->k, s->root, str_c(s->name)));
     json_init(&s->j, text, torch_archive_base(s->ta, i), f->a, s->err);
-    ckpt_status st = read_config(s);
+    ckpt_status st = kit_end(&s->k, read_config(s));
     if (st != CKPT_OK)
         torch_archive_in(s->ta, i, s->err);
-    ckpt_path_elem *path = arena_array(f->a, 1, sizeof *path);
-    if (st != CKPT_OK || value_count(s->dict) || !path)
-        return st != CKPT_OK || path ? st : fail_memory(s->err);
-    path[0] = s->path[0];
-    return file_leaf(f, path, 1, s->dict, s->err); /* an empty mapping is a leaf */
+    return st;
 }
 
-static ckpt_status section(struct torch_archive *ta, const char *name, const char *folder, const char *record,
-                           ckpt_error *err)
+static ckpt_status section(struct torch_archive *ta, struct kit *root, const char *name, const char *folder,
+                           const char *record)
 {
-    struct section s = {.ta = ta, .name = name, .folder = folder, .err = err};
+    struct section s = {.ta = ta, .root = root, .name = name, .folder = folder, .err = root->err};
     int64_t config = config_of(&s);
     if (config >= 0)
         return from_config(&s, (size_t)config);
     if (!torch_archive_has(ta, record))
         return CKPT_OK;
-    return torch_graft(ta, record, ta->f->root, NULL, NULL, 0, str_c(name), err);
+    return torch_graft(ta, record, root->mapping, NULL, NULL, 0, str_c(name), root->err);
+}
+
+static ckpt_status read_sections(struct torch_archive *ta, struct kit *root, bool old)
+{
+    CKPT_TRY(section(ta, root, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt"));
+    CKPT_TRY(section(ta, root, "constants", "data/constants/",
+                     old ? "serialized_constants.pt" : "data/constants/model.pt"));
+    if (value_count(root->mapping))
+        return CKPT_OK;
+    (void)fail(root->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");
+    fail_hint(root->err, "they were saved elsewhere, or it only holds compiled code");
+    return CKPT_EUNSUPPORTED;
 }
 
 static ckpt_status read(ckpt_file *f, ckpt_error *err)
 {
     ckpt_str top = {"", 0};
     struct torch_archive *ta;
+    struct kit root;
     bool old = zip_find(f->probe->z, STR_LIT(OLD_STATE)) >= 0;
     if (!old)
         (void)new_top(f->probe->z, &top);
     CKPT_TRY(torch_archive_new(f, top, &ta, err));
     CKPT_TRY(torch_archive_byteorder(ta, err));
-    f->root = value_new(f->a, CKPT_V_DICT, 0);
-    if (!f->root)
-        return fail_memory(err);
     f->producer = old ? STR_LIT("torch.export, to 2.7") : STR_LIT("torch.export >= 2.8");
-    CKPT_TRY(section(ta, "state_dict", "data/weights/", old ? OLD_STATE : "data/weights/model.pt", err));
-    CKPT_TRY(section(ta, "constants", "data/constants/",
-                     old ? "serialized_constants.pt" : "data/constants/model.pt", err));
-    if (value_count(f->root))
-        return CKPT_OK;
-    (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a torch.export archive without weights in it");
-    fail_hint(err, "they were saved elsewhere, or it only holds compiled code");
-    return CKPT_EUNSUPPORTED;
+    CKPT_TRY(kit_begin(&root, f, value_new(f->a, CKPT_V_DICT, 0), err));
+    return kit_end(&root, read_sections(ta, &root, old));
 }
 
 const struct format format_torch_export = {

@@ -13,19 +13,8 @@
 #include "base/utf8.h"
 #include "core/dtype.h"
 #include "core/numpy.h"
+#include "format/kit.h"
 #include "format/torch/internal.h"
-
-/* dense_strides - of a row-major or column-major array, whose size fits 64 bits. */
-static uint64_t *dense_strides(arena *a, const uint64_t *shape, uint32_t n, bool fortran)
-{
-    uint64_t *stride = arena_array(a, n, sizeof *stride), run = 1;
-    for (uint32_t i = 0; stride && i < n; i++) {
-        uint32_t k = fortran ? i : n - 1 - i;
-        stride[k] = run;
-        run *= shape[k]; /* bounded: the elements that there are */
-    }
-    return stride;
-}
 
 /* array_storage - the array's bytes as a storage of its own. */
 static ckpt_status array_storage(struct graph *g, const ckpt_value *v, const ckpt_value *data,
@@ -91,7 +80,7 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const struct nump
         return t->note.ptr ? CKPT_OK : fail_memory(g->err);
     }
     /* Without elements no stride is ever taken, and those of the other sizes may fit nowhere. */
-    if (t->elements && !(t->stride = dense_strides(g->f->a, sizes, t->ndim, made->fortran)))
+    if (t->elements && !(t->stride = kit_strides(g->f->a, sizes, t->ndim, made->fortran)))
         return fail_memory(g->err);
     return array_storage_once(g, v, made->data, &d, t);
 }

@@ -13,8 +13,9 @@
  */
 #include "core/check.h"
 #include "core/dtype.h"
+#include "codec/json_scan.h"
+#include "format/torch/archive.h"
 #include "format/torch/script.h"
-#include "format/torch/tensors.h"
 
 struct parameter {
     ckpt_str name;
@@ -36,6 +37,7 @@ struct tensor {
 
 struct model {
     struct torch_archive *ta;
+    struct kit k;
     size_t at; /* entry of model.json */
     arena *a;
     json_scan j;
@@ -68,6 +70,12 @@ static ckpt_status told(struct model *m, ckpt_status st)
     if (m->ta->f->check && check_is_fault(st))
         torch_archive_in(m->ta, m->at, m->err);
     return file_fault(m->ta->f, st, m->err);
+}
+
+/* read_int - the integer that event E is: a number, or text as protobuf's JSON writes 64 bits. */
+static bool read_int(const json_scan *j, enum json_event e, uint64_t *out)
+{
+    return (e == JSON_NUMBER || e == JSON_STRING) && json_uint(j, out);
 }
 
 static ckpt_status skip(struct model *m)
@@ -125,7 +133,7 @@ static ckpt_status read_parameter(struct model *m, uint32_t module)
         if (str_is(key, "name") && e == JSON_STRING)
             p.name = m->j.str;
         else if (str_is(key, "tensorId")) {
-            if (!tensors_int(&m->j, e, &p.tensor))
+            if (!read_int(&m->j, e, &p.tensor))
                 return json_unexpected(&m->j, e, "tensorId", "a number >= 0");
         } else if (!json_skip(&m->j, e))
             return m->err->status;
@@ -219,7 +227,7 @@ static ckpt_status read_numbers(struct model *m, uint32_t *n, const uint64_t **o
     *n = 0;
     CKPT_TRY(opened(m, JSON_ARRAY, "dims and strides", "arrays"));
     while ((e = json_next(&m->j)) != JSON_ARRAY_END) {
-        if (!tensors_int(&m->j, e, &k))
+        if (!read_int(&m->j, e, &k))
             return json_unexpected(&m->j, e, "dims and strides", "numbers >= 0");
         list = arena_grow(m->a, list, *n, &cap, (size_t)*n + 1, sizeof *list);
         if (!list)
@@ -256,7 +264,7 @@ static ckpt_status tensor_key(struct model *m, struct tensor *x)
         return read_record(m, &x->record);
     enum json_event e = json_next(&m->j);
     if (str_is(key, "offset"))
-        return tensors_int(&m->j, e, &x->t.storage_offset)
+        return read_int(&m->j, e, &x->t.storage_offset)
                    ? CKPT_OK
                    : json_unexpected(&m->j, e, "offset", "a number >= 0");
     if (str_is(key, "dataType") && e == JSON_STRING)
@@ -334,7 +342,7 @@ static ckpt_status put(struct model *m, const struct module *mod, const struct p
     ckpt_str record = arena_str(m->a, t->record);
     if (!name.ptr || !record.ptr)
         return fail_memory(m->err);
-    return tensors_put(m->ta, m->ta->f->root, NULL, NULL, 0, name, record.ptr, &t->t, m->err);
+    return torch_archive_add_tensor(m->ta, &m->k, name, record.ptr, &t->t);
 }
 
 ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
@@ -347,14 +355,13 @@ ckpt_status script_json_read(ckpt_file *f, ckpt_str top, ckpt_error *err)
     CKPT_TRY(zip_load(m.ta->z, m.at, f->limits.max_header, &text, err));
     f->producer = STR_LIT("torch.jit.save of torch 1.0 to 1.3");
     f->torch_load_why = STR_LIT("the TorchScript layout of torch 1.0 to 1.3, which torch no longer reads");
-    f->root = value_ordered_dict(f->a);
-    if (!f->root)
-        return fail_memory(err);
+    CKPT_TRY(kit_begin(&m.k, f, value_ordered_dict(f->a), err));
     json_init(&m.j, text, torch_archive_base(m.ta, m.at), f->a, m.err);
     ckpt_status st = read_model(&m);
     for (size_t i = 0; st == CKPT_OK && i < m.nmodules; i++)
         for (uint32_t k = m.modules[i].first; st == CKPT_OK && k != MAP_NONE; k = m.parameters[k].next)
             st = told(&m, put(&m, &m.modules[i], &m.parameters[k]));
+    st = kit_end(&m.k, st);
     if (st != CKPT_OK)
         torch_archive_in(m.ta, m.at, err);
     return st;

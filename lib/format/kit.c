@@ -1,0 +1,223 @@
+/* kit.c - see kit.h. */
+#include "format/kit.h"
+
+#include "base/checked.h"
+#include "core/check.h"
+#include "core/dtype.h"
+
+ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err)
+{
+    *k = (struct kit){.f = f, .err = err, .mapping = root};
+    f->root = root;
+    return root && (k->names = map_new(64)) ? CKPT_OK : fail_memory(err);
+}
+
+ckpt_status kit_begin_mapping(struct kit *k, const struct kit *parent, ckpt_str key)
+{
+    ckpt_path_elem *path;
+    struct step *steps;
+    arena *a = parent->f->a;
+    ckpt_value *name = value_str(a, key), *dict = value_new(a, CKPT_V_DICT, 0);
+    *k = (struct kit){.f = parent->f, .err = parent->err, .mapping = dict, .npath = parent->npath + 1};
+    if (!name || !dict ||
+        !path_below(a, parent->mapping, parent->path, parent->steps, parent->npath, key, &path, &steps) ||
+        !value_put(a, parent->mapping, name, dict) || !(k->names = map_new(64)))
+        return fail_memory(k->err);
+    k->path = path;
+    k->steps = steps;
+    return CKPT_OK;
+}
+
+ckpt_status kit_end(struct kit *k, ckpt_status st)
+{
+    const ckpt_path_elem *path = k->npath ? k->path : arena_array(k->f->a, 1, sizeof *path);
+    map_free(k->names);
+    k->names = NULL;
+    if (st != CKPT_OK || value_count(k->mapping))
+        return st;
+    return path ? file_leaf(k->f, path, k->npath, k->mapping, k->err) : fail_memory(k->err);
+}
+
+uint64_t *kit_strides(arena *a, const uint64_t *shape, uint32_t n, bool column_major)
+{
+    uint64_t *stride = arena_array(a, n, sizeof *stride), run = 1;
+    for (uint32_t i = 0; stride && i < n; i++) {
+        uint32_t k = column_major ? i : n - 1 - i;
+        stride[k] = run;
+        run *= shape[k]; /* bounded: the caller promised */
+    }
+    return stride;
+}
+
+/* ------------------------------------------------------------------------- storages */
+
+/* count_bytes - of dtype and shape; false: no whole number that fits 64 bits, which table_row refuses. */
+static bool count_bytes(const ckpt_tensor *t, uint64_t *out)
+{
+    uint64_t elements = 1;
+    for (uint32_t i = 0; i < t->ndim; i++)
+        if (t->shape[i] == 0)
+            return dtype_bytes((ckpt_dtype)t->dtype, 0, out);
+    for (uint32_t i = 0; i < t->ndim; i++)
+        if (!checked_mul(elements, t->shape[i], &elements))
+            return false;
+    return dtype_bytes((ckpt_dtype)t->dtype, elements, out);
+}
+
+/* take_bytes - S becomes where the bytes of X are, in one piece. */
+static ckpt_status take_bytes(const struct kit *k, const struct kit_tensor *x, struct storage *s)
+{
+    uint64_t need = 0;
+    bool view = x->t.stride || x->t.storage_offset || x->key.len, fits = count_bytes(&x->t, &need);
+    uint64_t n = x->nbytes == KIT_AS_NEEDED ? need : x->nbytes;
+    if (fits && !view && n != need)
+        return fail(k->err, CKPT_EFORMAT, source_pos(x->src, x->at),
+                    "{%llu bytes}, its dtype and shape take {=%llu}", (unsigned long long)n,
+                    (unsigned long long)need);
+    if (!range_within(x->at, n, x->src->size))
+        return fail(k->err, CKPT_ETRUNCATED, source_pos(x->src, x->at),
+                    "needs {=%llu bytes}, the file has {%llu} there", (unsigned long long)n,
+                    (unsigned long long)(x->at < x->src->size ? x->src->size - x->at : 0));
+    s->src = source_ref(x->src);
+    s->off = x->at;
+    s->s.nbytes = n;
+    s->s.file_offset = source_pos(x->src, x->at);
+    return CKPT_OK;
+}
+
+static ckpt_status take_pieces(const struct kit *k, const struct kit_tensor *x, struct storage *s)
+{
+    const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
+    struct pieces p = {.shape = x->t.shape,
+                       .ndim = x->t.ndim,
+                       .width = d->block_bytes,
+                       .piece = x->pieces,
+                       .n = x->npieces,
+                       .may_overlap = x->may_overlap,
+                       .fill = x->fill};
+    if (d->block_elems != 1)
+        return fail(k->err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "%s in pieces cannot be read", d->name);
+    CKPT_TRY(pieces_source(k->f->a, &p, &s->src, &s->off, k->err));
+    s->s.file_offset = source_pos(s->src, s->off);
+    return count_bytes(&x->t, &s->s.nbytes) ? CKPT_OK : fail_memory(k->err);
+}
+
+/* add_storage - where X's bytes are; where the file is salvaged they may be lost. */
+static ckpt_status add_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
+{
+    ckpt_file *f = k->f;
+    const struct dtype_info *d = dtype_info((ckpt_dtype)x->t.dtype);
+    struct storage s = {.dtype = x->t.dtype, .has_crc = x->crc != NULL, .crc = x->crc ? *x->crc : 0};
+    s.s.key = x->key.len ? x->key : x->name;
+    s.s.location = x->t.location;
+    s.s.file_offset = CKPT_NO_OFFSET;
+    s.swap = x->big_endian && d->swap_bytes > 1 ? d->swap_bytes : 0;
+    ckpt_status st = x->pieces ? take_pieces(k, x, &s) : take_bytes(k, x, &s);
+    if (st != CKPT_OK && f->salvage && check_is_fault(st)) {
+        ckpt_error why = *k->err;
+        st = table_lost(&f->table, &s, &why, k->err);
+    }
+    CKPT_TRY(st);
+    return file_storage_add(f, &s, index, k->err);
+}
+
+/* find_storage - that of X, which others may share; CKPT_NO_STORAGE: it has none, or a fault, which was
+ * reported. */
+static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x, uint32_t *index)
+{
+    *index = CKPT_NO_STORAGE;
+    if (!x->src && !x->pieces)
+        return CKPT_OK;
+    if (x->key.len)
+        CKPT_TRY(file_storage_find(k->f, x->key, index, k->err));
+    if (*index != CKPT_NO_STORAGE)
+        return CKPT_OK;
+    ckpt_status st = add_storage(k, x, index);
+    if (st != CKPT_OK)
+        fail_where(k->err, "%.*s", STR_ARG(x->name));
+    return file_fault(k->f, st, k->err);
+}
+
+/* ----------------------------------------------------------------------------- rows */
+
+/* take_name - *NEW: nothing of K has that name yet. */
+static ckpt_status take_name(struct kit *k, ckpt_str name, uint64_t entry, bool *new)
+{
+    uint32_t before;
+    if (!map_put(k->names, name, 0, &before))
+        return fail_memory(k->err);
+    *new = before == MAP_NONE;
+    if (*new)
+        return CKPT_OK;
+    (void)fail(k->err, CKPT_EFORMAT, entry, "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(name));
+    return file_fault_as(k->f, CHECK_DUPLICATE, CKPT_EFORMAT, k->err);
+}
+
+static ckpt_status put(struct kit *k, ckpt_str name, ckpt_value *v)
+{
+    ckpt_value *key = value_str(k->f->a, name);
+    return key && value_put(k->f->a, k->mapping, key, v) ? CKPT_OK : fail_memory(k->err);
+}
+
+ckpt_status kit_add_value(struct kit *k, ckpt_str key, ckpt_value *v)
+{
+    ckpt_path_elem *path;
+    struct step *steps;
+    bool new;
+    CKPT_TRY(v ? take_name(k, key, v->offset, &new) : fail_memory(k->err));
+    if (!new)
+        return CKPT_OK;
+    if (!path_below(k->f->a, k->mapping, k->path, k->steps, k->npath, key, &path, &steps))
+        return fail_memory(k->err);
+    CKPT_TRY(put(k, key, v));
+    return file_leaf(k->f, path, k->npath + 1, v, k->err);
+}
+
+static uint64_t *copy_sizes(arena *a, const uint64_t *sizes, uint32_t n)
+{
+    uint64_t *copy = arena_array(a, n, sizeof *copy);
+    if (copy && n)
+        memcpy(copy, sizes, n * sizeof *copy);
+    return copy;
+}
+
+/* describe - the row of X, but for its storage. */
+static ckpt_status describe(const struct kit *k, const struct kit_tensor *x, ckpt_value *v, struct row *row)
+{
+    ckpt_path_elem *path;
+    struct step *steps;
+    arena *a = k->f->a;
+    uint64_t n;
+    *row = (struct row){.t = x->t};
+    row->t.shape = copy_sizes(a, x->t.shape, x->t.ndim);
+    if (x->t.stride)
+        row->t.stride = copy_sizes(a, x->t.stride, x->t.ndim);
+    else if (x->column_major && x->t.ndim > 1 && count_bytes(&x->t, &n) && n)
+        row->t.stride = kit_strides(a, x->t.shape, x->t.ndim, true);
+    bool strides = row->t.stride || !x->t.stride;
+    if (!row->t.shape || !strides ||
+        !path_below(a, k->mapping, k->path, k->steps, k->npath, x->name, &path, &steps))
+        return fail_memory(k->err);
+    row->t.path = path;
+    row->t.npath = k->npath + 1;
+    row->t.value = v;
+    row->t.part_of = CKPT_NO_TENSOR;
+    row->t.has_shape = true;
+    row->steps = steps;
+    return CKPT_OK;
+}
+
+ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
+{
+    struct row row;
+    bool new;
+    CKPT_TRY(take_name(k, x->name, x->entry, &new));
+    if (!new)
+        return CKPT_OK;
+    ckpt_value *v = value_new(k->f->a, CKPT_V_TENSOR, x->entry);
+    CKPT_TRY(v ? describe(k, x, v, &row) : fail_memory(k->err));
+    CKPT_TRY(find_storage(k, x, &row.t.storage));
+    row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
+    CKPT_TRY(file_row(k->f, &row, &v->row, k->err));
+    return put(k, x->name, v);
+}

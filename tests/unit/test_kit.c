@@ -1,0 +1,280 @@
+/* A format of named tensors, made by the kit alone: what it reads is a file like any other. */
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "core/check.h"
+#include "core/dtype.h"
+#include "format/format.h"
+#include "format/kit.h"
+#include "format/salvage.h"
+#include "unit.h"
+
+/* A file in memory, and what a parser would have found in it. */
+static struct {
+    unsigned char bytes[4096];
+    ckpt_file *f;
+    struct kit k;
+    ckpt_error err;
+} toy;
+
+static const struct format format_toy = {.name = "toy", .title = "toy", .flat = true};
+
+static void begin(void)
+{
+    source *src = source_mem(toy.bytes, sizeof toy.bytes, 0);
+    for (size_t i = 0; i < sizeof toy.bytes; i++)
+        toy.bytes[i] = (unsigned char)(i * 31 >> 2);
+    CU_ASSERT_EQUAL_FATAL(file_new("toy", src, NULL, &toy.f, NULL), CKPT_OK);
+    toy.f->format = &format_toy;
+    CU_ASSERT_EQUAL_FATAL(kit_begin(&toy.k, toy.f, value_new(toy.f->a, CKPT_V_DICT, 0), &toy.err), CKPT_OK);
+}
+
+static void end(ckpt_status st)
+{
+    CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
+    CU_ASSERT_EQUAL(table_finish(&toy.f->table, NULL), CKPT_OK);
+}
+
+static void finish(void) { ckpt_close(toy.f); }
+
+/* tensor - NAME, of floats, ROWS x COLUMNS, at AT of the file. */
+static struct kit_tensor tensor(const char *name, uint64_t rows, uint64_t columns, uint64_t at)
+{
+    static uint64_t shape[8][2];
+    static unsigned turn;
+    uint64_t *s = shape[turn++ % 8];
+    s[0] = rows;
+    s[1] = columns;
+    return (struct kit_tensor){.name = str_c(name),
+                               .t = {.dtype = CKPT_DT_F32, .ndim = 2, .shape = s},
+                               .src = toy.f->src,
+                               .at = at,
+                               .nbytes = KIT_AS_NEEDED};
+}
+
+static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(name)); }
+
+/* reads - NAME is these COUNT bytes. */
+static bool reads(const char *name, const void *want, size_t count)
+{
+    unsigned char got[512];
+    ckpt_tensor t;
+    CU_ASSERT_FATAL(count <= sizeof got);
+    return ckpt_tensor_at(toy.f, find(name), &t) && t.nbytes == count &&
+           ckpt_tensor_read(toy.f, find(name), 0, t.elements, got, NULL) == CKPT_OK &&
+           memcmp(got, want, count) == 0;
+}
+
+static void one_call_each(void)
+{
+    struct kit inner;
+    ckpt_tensor a, b;
+    unsigned char want[48];
+    begin();
+    struct kit_tensor x = tensor("w", 3, 4, 100);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("turned", 3, 4, 100);
+    x.column_major = true;
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("swapped", 3, 4, 100);
+    x.big_endian = true;
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("meta", 1u << 20, 1u << 20, 0);
+    x.src = NULL;
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_value(&toy.k, STR_LIT("note"), value_str(toy.f->a, STR_LIT("text"))), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("inner")), CKPT_OK);
+    x = tensor("a", 2, 2, 200);
+    x.key = STR_LIT("both");
+    x.nbytes = 40;
+    CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
+    x.name = STR_LIT("b");
+    CU_ASSERT_EQUAL(kit_add_tensor(&inner, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_begin_mapping(&inner, &toy.k, STR_LIT("empty")), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_end(&inner, CKPT_OK), CKPT_OK);
+    end(CKPT_OK);
+    CU_ASSERT(reads("w", toy.bytes + 100, 48));
+    for (size_t i = 0; i < 12; i++)
+        memcpy(want + 4 * i, toy.bytes + 100 + 4 * (i % 4 * 3 + i / 4), 4);
+    CU_ASSERT(reads("turned", want, 48));
+    for (size_t i = 0; i < 48; i++)
+        want[i] = toy.bytes[100 + i / 4 * 4 + 3 - i % 4];
+    CU_ASSERT(reads("swapped", want, 48));
+    CU_ASSERT(ckpt_tensor_at(toy.f, find("meta"), &a) && !a.has_data && a.nbytes == UINT64_C(1) << 42);
+    CU_ASSERT(ckpt_tensor_at(toy.f, find("inner.a"), &a) && ckpt_tensor_at(toy.f, find("inner.b"), &b));
+    CU_ASSERT(a.storage == b.storage && b.alias_of == find("inner.a") && a.npath == 2 &&
+              a.file_offset == 200);
+    CU_ASSERT_EQUAL(ckpt_leaf_count(toy.f), 2);
+    CU_ASSERT(str_is(ckpt_leaf_at(toy.f, 0)->name, "note") && str_is(ckpt_leaf_at(toy.f, 1)->name, "empty"));
+    finish();
+}
+
+/* refused - X is, in these words. */
+static bool refused(const struct kit_tensor *x, ckpt_status st, const char *what)
+{
+    bool ok = kit_add_tensor(&toy.k, x) == st && strstr(toy.err.what, what) &&
+              str_is(str_c(toy.err.where), "w");
+    if (!ok)
+        printf("\n%s: %s\n", toy.err.where, toy.err.what);
+    CU_ASSERT_EQUAL(kit_end(&toy.k, st), st);
+    finish();
+    return ok;
+}
+
+static void what_is_refused(void)
+{
+    begin();
+    struct kit_tensor x = tensor("w", 3, 4, 100);
+    x.nbytes = 47;
+    CU_ASSERT(refused(&x, CKPT_EFORMAT, "47 bytes, its dtype and shape take 48"));
+    begin();
+    x = tensor("w", 3, 4, 4095);
+    CU_ASSERT(refused(&x, CKPT_ETRUNCATED, "needs 48 bytes, the file has 1 there"));
+    begin();
+    x = tensor("w", UINT64_MAX / 2, 4, 0);
+    CU_ASSERT(refused(&x, CKPT_EFORMAT, "the product of its 2 sizes does not fit 64 bits"));
+    begin();
+    x = tensor("w", 3, 4, 100);
+    x.key = STR_LIT("k");
+    x.nbytes = 48;
+    x.t.storage_offset = 1;
+    CU_ASSERT(refused(&x, CKPT_EFORMAT, "the view reaches byte 52"));
+    begin();
+    x = tensor("w", 3, 4, 100);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_EFORMAT);
+    CU_ASSERT_STRING_EQUAL(toy.err.what, "\"w\" is there twice, once is allowed");
+    end(CKPT_EFORMAT);
+    finish();
+}
+
+/* ---------------------------------------------------------------------------- pieces */
+
+/* pieced - w, 6 x 8, as four pieces of 3 x 4 floats from byte 1000 on. */
+static struct kit_tensor pieced(struct piece list[4])
+{
+    static const uint64_t offset[4][2] = {{0, 0}, {0, 4}, {3, 0}, {3, 4}}, size[2] = {3, 4};
+    struct kit_tensor x = tensor("w", 6, 8, 0);
+    for (size_t i = 0; i < 4; i++)
+        list[i] = (struct piece){.offset = offset[i], .size = size, .src = toy.f->src, .at = 1000 + 48 * i};
+    x.src = NULL;
+    x.pieces = list;
+    x.npieces = 4;
+    return x;
+}
+
+static void digest(ckpt_file *f, uint8_t out[CKPT_DIGEST_MAX])
+{
+    uint8_t all[2 * CKPT_DIGEST_MAX];
+    memset(out, 0, CKPT_DIGEST_MAX);
+    CU_ASSERT_FATAL(ckpt_tensor_count(f) <= 2);
+    CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, NULL, all, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, all, out, NULL), CKPT_OK);
+}
+
+/* converted - to PATH, with or without its prefix, it has the digest that it had. */
+static void converted(const char *folder, const char *name, bool strip)
+{
+    char path[64];
+    uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
+    ckpt_plan *p;
+    ckpt_file *f;
+    ckpt_error err;
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(toy.f, &p, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(strip ? ckpt_plan_strip(p, "module.", false, NULL) : CKPT_OK, CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, path, NULL, NULL, &err), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &f, &err), CKPT_OK);
+    digest(toy.f, one);
+    digest(f, other);
+    CU_ASSERT_EQUAL(memcmp(one, other, sizeof one) == 0, !strip);
+    CU_ASSERT_EQUAL(ckpt_tensor_find(f, STR_LIT("w")) != CKPT_NO_TENSOR, true);
+    ckpt_close(f);
+    ckpt_plan_free(p);
+    remove(path);
+}
+
+static void in_pieces(void)
+{
+    struct piece list[4];
+    unsigned char want[192];
+    char folder[] = "/tmp/unit-kit-XXXXXX";
+    ckpt_stats stats;
+    begin();
+    struct kit_tensor x = pieced(list);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("module.b", 3, 4, 8);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    end(CKPT_OK);
+    for (size_t i = 0; i < 48; i++) {
+        size_t row = i / 8, column = i % 8, piece = row / 3 * 2 + column / 4;
+        memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
+    }
+    CU_ASSERT(reads("w", want, sizeof want));
+    memset(&stats, 0, sizeof stats);
+    CU_ASSERT_EQUAL(ckpt_stat(toy.f, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(stats.finite + stats.nan + stats.inf, 48);
+    CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
+    converted(folder, "a.safetensors", false);
+    converted(folder, "a.pt", false);
+    converted(folder, "b.pt", true);
+    remove(folder);
+    finish();
+}
+
+static int take(void *user, const ckpt_finding *finding)
+{
+    *(ckpt_finding *)user = *finding;
+    return 0;
+}
+
+static void hole(void)
+{
+    struct piece list[4];
+    struct check c;
+    ckpt_verify_result result = {0};
+    ckpt_finding found = {0};
+    begin();
+    struct kit_tensor x = pieced(list);
+    x.npieces = 3;
+    CU_ASSERT(refused(&x, CKPT_EFORMAT, "no piece has [3:6, 4:8] of [6, 8]"));
+    begin(); /* the other tensors of a file that is salvaged are there */
+    toy.f->salvage = true;
+    x = pieced(list);
+    list[3].at = sizeof toy.bytes - 47;
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("b", 3, 4, 8);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    end(CKPT_OK);
+    CU_ASSERT_EQUAL(salvage_rows(toy.f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_lost_count(toy.f), 1);
+    CU_ASSERT(strstr(ckpt_lost_at(toy.f, 0)->why.ptr, "piece 3 [3:6, 4:8] needs 48 bytes, 47 are left") !=
+              NULL);
+    CU_ASSERT(reads("b", toy.bytes + 8, 48));
+    finish();
+    begin(); /* one that is verified is read on, too */
+    CU_ASSERT_EQUAL_FATAL(check_init(&c, NULL, &result, NULL), CKPT_OK);
+    c.tell = take;
+    c.user = &found;
+    toy.f->check = &c;
+    x = pieced(list);
+    x.npieces = 3;
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    x = tensor("b", 3, 4, 8);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
+    end(CKPT_OK);
+    CU_ASSERT(result.findings == 2 && ckpt_tensor_count(toy.f) == 2);
+    check_free(&c);
+    toy.f->check = NULL;
+    finish();
+}
+
+void suite_kit(void)
+{
+    UNIT(one_call_each);
+    UNIT(what_is_refused);
+    UNIT(in_pieces);
+    UNIT(hole);
+}
