@@ -49,7 +49,7 @@ target()
     musl) gcc=musl-gcc arch=musl libraries=musl.sh ;;
     *) return 1 ;;
     esac
-    dir=$work/$arch
+    dir=$work/$arch out=$B/cross/$arch/out # the one absolute, for the compiler; the other as make names its objects
     if [ "$libraries" = musl.sh ]; then
         command="$gcc -isystem $dir/root/include -L$dir/root/lib -Wl,-rpath,$dir/root/lib"
     else
@@ -88,14 +88,13 @@ runner()
 
 build()
 {
-    "$MAKE" -j"$(nproc)" --no-print-directory B="$dir/out" CC="$command" all "$dir/out/unit" \
-        "$dir/out/tests/truth" >"$tmp/made" 2>&1
+    "$MAKE" -j"$(nproc)" --no-print-directory B="$out" CC="$command" all "$out/unit" "$out/tests/truth" >"$tmp/made" 2>&1
     status=$?
     grep -aE -A6 'warning:|error:' "$tmp/made"
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
 }
 
-installs() { "$MAKE" --no-print-directory B="$dir/out" CC="$command" install DESTDIR="$tmp/installed"; }
+installs() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
 
 # far_beyond CKPT - a file of 5 GB, most of it a hole, is listed and read at its end
 far_beyond()

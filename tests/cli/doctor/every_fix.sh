@@ -2,18 +2,13 @@
 every()
 {
     advised=0 vain=0
-    for f; do
-        advice=$(ckpt doctor --json "$f" | grep -o '"fix":"ckpt [^"]*"' | sed 's/"fix":"//; s/"$//' | sort -u)
-        [ "$advice" ] || continue
-        while read -r command; do
-            advised=$((advised + 1))
-            (eval "$command") >said 2>&1
-            [ $? -le 1 ] || { vain=$((vain + 1)); echo "$command: $(cat said)"; }
-            rm -f fixed*
-        done <<END
-$advice
-END
-    done
+    ckpt doctor --json "$@" | grep -o '"fix":"ckpt [^"]*"' | sed 's/"fix":"//; s/"$//' | sort -u >advice
+    while read -r command; do
+        advised=$((advised + 1))
+        (eval "$command") >said 2>&1 </dev/null
+        [ $? -le 1 ] || { vain=$((vain + 1)); echo "$command: $(cat said)"; }
+        rm -f fixed*
+    done <advice
     echo "$# files, $advised commands, $vain in vain"
 }
 cut()
