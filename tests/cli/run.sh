@@ -4,7 +4,7 @@
 # tests/cli/<command>/<what>.sh runs in a folder of its own, where `ckpt` is the program under test, data/ holds the
 # examples and corpus/ the corpus. Beside it stand what must come out: .stdout and .stderr (absent: nothing at all) and
 # .exit (absent: 0). A test that cannot run here prints why and exits 77: it is skipped. --set writes them anew from
-# what does come out: read the difference before you commit it.
+# what does come out: read the difference before you commit it. JOBS tests (one, where it is not set) run at a time.
 set -u
 top=$PWD
 CKPT=${CKPT:-$top/${B:-build}/ckpt}
@@ -13,13 +13,14 @@ case $CKPT in /*) ;; *) CKPT=$top/$CKPT ;; esac
 
 set_new=
 [ "${1:-}" = --set ] && { set_new=1; shift; }
-work=$(mktemp -d) || exit 2
-trap 'rm -rf "$work"' EXIT
-trap 'exit 130' INT TERM
+jobs=${JOBS:-1} workers=
+all=$(mktemp -d) || exit 2
+trap 'rm -rf "$all"' EXIT
+trap '[ -z "$workers" ] || kill $workers; exit 130' INT TERM
 
-mkdir "$work/bin"
-ln -s "$CKPT" "$work/bin/ckpt"
-PATH=$work/bin:$PATH LC_ALL=C TZ=UTC0
+mkdir "$all/bin"
+ln -s "$CKPT" "$all/bin/ckpt"
+PATH=$all/bin:$PATH LC_ALL=C TZ=UTC0
 TESTS=$top/tests/cli
 export PATH LC_ALL TZ CKPT TESTS
 unset NO_COLOR COLUMNS || :
@@ -80,16 +81,42 @@ one()
 }
 
 wanted=${*:-}
-for t in tests/cli/*/*.sh; do
-    name=${t#tests/cli/}
-    if [ -n "$wanted" ]; then
-        for w in $wanted; do
-            case $name in "$w"*) one "$t" ;; esac
-        done
-    else
-        one "$t"
-    fi
-done
+
+# is_wanted NAME - it begins as one of those given does, or none is given
+is_wanted()
+{
+    [ -n "$wanted" ] || return 0
+    for w in $wanted; do
+        case $1 in "$w"*) return 0 ;; esac
+    done
+    return 1
+}
+
+# worker N - each JOBS-th of the tests from the Nth on, in a folder of its own, with its count there
+worker()
+{
+    work=$all/$1 turn=0
+    mkdir "$work"
+    for t in tests/cli/*/*.sh; do
+        is_wanted "${t#tests/cli/}" || continue
+        turn=$((turn + 1))
+        [ $((turn % jobs)) = "$1" ] || continue
+        one "$t" >"$work/said"
+        cat "$work/said"
+    done
+    echo "$passed $failed $skipped" >"$work/count"
+}
+
+if [ "$jobs" = 1 ]; then
+    worker 0
+else
+    for n in $(seq 0 $((jobs - 1))); do
+        worker "$n" &
+        workers="$workers $!"
+    done
+    wait
+fi
 [ "$set_new" ] && { git diff --stat -- tests/cli 2>/dev/null; exit 0; }
-echo "cli: $passed passed, $failed failed, $skipped skipped"
-[ $failed -eq 0 ]
+counted=$(cat "$all"/*/count | wc -l) # fewer than workers: one was lost, and its tests with it
+cat "$all"/*/count | awk -v lost="$((jobs - counted))" '{p += $1; f += $2; s += $3}
+    END {printf "cli: %d passed, %d failed, %d skipped\n", p, f + lost, s; exit (f + lost > 0)}'

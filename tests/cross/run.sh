@@ -2,9 +2,9 @@
 # cross/run.sh [TARGET…] - ckpt for other processors and another C library: i386, s390x (big-endian), arm64, musl.
 # Each compiles without a warning, installs, passes truth, unit and cli, and gives the bytes that this machine gives.
 # What cannot be had here (no network, no emulator) is skipped aloud. CROSS_EVERY=1 converts every file, not each
-# tenth.
+# tenth. JOBS goldens and suites run at a time.
 set -u
-B=${B:-build} MAKE=${MAKE:-make}
+B=${B:-build} MAKE=${MAKE:-make} JOBS=${JOBS:-$(nproc)}
 top=$PWD
 work=$top/$B/cross
 mkdir -p "$work"
@@ -20,6 +20,13 @@ skip()
     echo "cross skipped: $1"
 }
 
+# counted LOG - how many passed, of all processes whose count is there
+counted()
+{
+    grep -aE '^[a-z]+: [0-9]+ passed' "$1" |
+        awk '{p += $2; f += $4; s += $6} END {if (NR) printf "%d passed, %d failed, %d skipped", p, f, s}'
+}
+
 # check WHAT COMMAND… - its output is shown when it fails, else its count and what it skipped
 check()
 {
@@ -28,7 +35,7 @@ check()
     begin=$(date +%s)
     if "$@" >"$tmp/log" 2>&1; then
         passed=$((passed + 1))
-        echo "ok $what ($(($(date +%s) - begin)) s) $(grep -aE '^[a-z]+: [0-9]+ passed' "$tmp/log" | tail -n 1)"
+        echo "ok $what ($(($(date +%s) - begin)) s) $(counted "$tmp/log")"
         grep -aE '^[^ ]+ skipped: ' "$tmp/log" | sed 's/^/    /'
     else
         failed=$((failed + 1))
@@ -88,10 +95,25 @@ runner()
 
 build()
 {
-    "$MAKE" -j"$(nproc)" --no-print-directory B="$out" CC="$command" all "$out/unit" "$out/tests/truth" >"$tmp/made" 2>&1
+    "$MAKE" -j"$(nproc)" --no-print-directory B="$out" CC="$command" all "$out/unit" "$out/tests/truth" \
+        >"$tmp/made" 2>&1
     status=$?
     grep -aE -A6 'warning:|error:' "$tmp/made"
     [ $status = 0 ] && ! grep -aq 'warning:' "$tmp/made"
+}
+
+# units UNIT - all suites, a few in each process; one process at a time where time is measured
+units()
+{
+    processes=1
+    [ -z "$emulator" ] || { processes=$JOBS && export UNIT_UNTIMED=1; }
+    sed -n 's/^SUITE(\(.*\))$/\1/p' tests/unit/suites.def >"$tmp/suites"
+    [ -s "$tmp/suites" ] && xargs -n 5 -P "$processes" sh -c 'log=$1/unit.$$ unit=$2
+        shift 2
+        "$unit" "$@" >"$log" 2>&1
+        status=$?
+        cat "$log"
+        exit $status' sh "$tmp" "$1" <"$tmp/suites"
 }
 
 installs() { "$MAKE" --no-print-directory B="$out" CC="$command" install DESTDIR="$tmp/installed"; }
@@ -128,8 +150,9 @@ one()
     check "$1: builds, without a warning" build
     check "$1: make install" installs
     check "$1: truth" "$dir/truth" tests/corpus
-    check "$1: unit" env ${emulator:+UNIT_UNTIMED=1} "$dir/unit"
-    check "$1: cli" env ${emulator:+EMULATED=1} CKPT="$dir/ckpt" sh tests/cli/run.sh
+    check "$1: unit" units "$dir/unit"
+    unset UNIT_UNTIMED
+    check "$1: cli" env ${emulator:+EMULATED=1} JOBS="$JOBS" CKPT="$dir/ckpt" sh tests/cli/run.sh
     check "$1: a file of 5 GB" far_beyond "$dir/ckpt"
     check "$1: the same bytes as on this machine" same_bytes "$dir/ckpt"
 }
