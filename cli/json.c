@@ -212,9 +212,8 @@ void json_value(json *to, const char *key, const ckpt_value *v)
 
 void json_tensor(json *to, const ckpt_tensor *t)
 {
-    const ckpt_path_elem flat = {.str = t->name};
     json_str(to, "name", t->name);
-    json_path(to, "path", t->path ? t->path : &flat, t->npath);
+    json_path(to, "path", t->path, t->npath);
     if (t->dtype != CKPT_DT_NONE)
         json_text(to, "dtype", ckpt_dtype_name((ckpt_dtype)t->dtype));
     if (t->has_shape)

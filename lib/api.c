@@ -29,7 +29,7 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
                              ckpt_file **out, ckpt_error *err)
 {
     source *src = source_mem(data, size, 0);
-    return src ? format_open_compact(name, src, limits, out, err) : fail_memory(err);
+    return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
 }
 
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
@@ -60,11 +60,7 @@ bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
     return table_show_storage(&f->table, i, out);
 }
-const ckpt_value *ckpt_file_root(const ckpt_file *f)
-{
-    (void)file_expand((ckpt_file *)(uintptr_t)f, NULL); /* made when asked for, as the name index is */
-    return f->root;
-}
+const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
 const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i) { return i < f->nleaves ? &f->leaves[i] : NULL; }
 const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return notices_at(&f->notices, i); }

@@ -187,7 +187,7 @@ typedef struct {
 /* One row: a tensor, a composite, or a part of the composite before it. */
 typedef struct {
     ckpt_str name; /* path joined with '.'; NUL-terminated */
-    const ckpt_path_elem *path; /* npath of them; NULL: one, the name */
+    const ckpt_path_elem *path; /* npath of them */
     uint32_t npath;
     uint16_t dtype; /* ckpt_dtype */
     uint16_t kind;  /* ckpt_kind */
@@ -208,7 +208,7 @@ typedef struct {
     ckpt_str klass;         /* "module.Class" of a subclass or wrapper, else empty */
     ckpt_str location;      /* "cpu", "cuda:0"; empty: unknown */
     ckpt_str note;          /* "local part of [8, 4], Shard(0)", numpy dtype …, or empty */
-    const struct ckpt_value *value; /* the node it was made from; NULL: none, or not before ckpt_file_root */
+    const struct ckpt_value *value; /* the node it was made from; NULL: none */
 } ckpt_tensor;
 
 typedef struct {
@@ -338,8 +338,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const cha
 CKPT_API uint32_t ckpt_tensor_find(const ckpt_file *file, ckpt_str name);
 CKPT_API uint32_t ckpt_storage_count(const ckpt_file *file);
 CKPT_API bool ckpt_storage_at(const ckpt_file *file, uint32_t i, ckpt_storage *out); /* as ckpt_tensor_at */
-/* ckpt_file_root - the top of the graph; NULL: there is none, or no memory for it. Some
- * formats make it when it is first asked for. */
+/* ckpt_file_root - the top of the graph; NULL: there is none. */
 CKPT_API const ckpt_value *ckpt_file_root(const ckpt_file *file);
 CKPT_API size_t ckpt_leaf_count(const ckpt_file *file);
 CKPT_API const ckpt_leaf *ckpt_leaf_at(const ckpt_file *file, size_t i);

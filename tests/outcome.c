@@ -71,7 +71,7 @@ static void differ_path(struct differs *d, const ckpt_tensor *was, const ckpt_te
     if (was->npath != is->npath)
         differ(d, "path", was->name, is->name);
     for (uint32_t i = 0; was->npath == is->npath && i < was->npath; i++)
-        differ(d, "key", step(path_at(was, i), a), step(path_at(is, i), b));
+        differ(d, "key", step(was->path[i], a), step(is->path[i], b));
 }
 
 static void differ_shape(struct differs *d, const ckpt_tensor *was, const ckpt_tensor *is)

@@ -11,11 +11,6 @@ static inline ckpt_tensor tensor_at(const ckpt_file *f, uint32_t i)
     return t;
 }
 
-static inline ckpt_path_elem path_at(const ckpt_tensor *t, uint32_t i)
-{
-    return t->path ? t->path[i] : (ckpt_path_elem){.str = t->name};
-}
-
 static inline ckpt_storage storage_at(const ckpt_file *f, uint32_t i)
 {
     ckpt_storage s;

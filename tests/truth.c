@@ -112,7 +112,7 @@ static bool same_path(const cJSON *want, const ckpt_tensor *t)
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, path_at(t, i)))
+        if (i >= t->npath || !same_elem(e, t->path[i]))
             return false;
         i++;
     }
@@ -126,7 +126,7 @@ static bool path_below(const cJSON *want, const ckpt_tensor *t)
     const cJSON *e;
     cJSON_ArrayForEach(e, want)
     {
-        if (i >= t->npath || !same_elem(e, path_at(t, i)))
+        if (i >= t->npath || !same_elem(e, t->path[i]))
             return false;
         i++;
     }

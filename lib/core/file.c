@@ -88,20 +88,6 @@ ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
     return CKPT_ELIMIT;
 }
 
-ckpt_status file_expand(ckpt_file *f, ckpt_error *err)
-{
-    ckpt_error own;
-    if (!f->table.compact)
-        return CKPT_OK;
-    ckpt_status st = f->expand(f, err ? err : &own);
-    arena_trim(f->a);
-    if (st == CKPT_OK)
-        return st;
-    st = file_explained(f, st, err);
-    fail_file(err, f->path);
-    return st;
-}
-
 ckpt_status file_unchanged(ckpt_file *f, ckpt_error *err)
 {
     ckpt_status st = f->src ? source_file_changed(f->src, err) : CKPT_OK;

@@ -73,9 +73,6 @@ struct ckpt_file {
     /* resolve - adds the storages that only opaque objects reach, which a rewrite
      * must carry along and nothing else asks for; NULL: there are none. */
     ckpt_status (*resolve)(struct ckpt_file *f, ckpt_error *err);
-    /* expand - makes the rows, storages and nodes of a compact table. */
-    ckpt_status (*expand)(struct ckpt_file *f, ckpt_error *err);
-    bool may_compact;       /* whoever has it calls file_expand */
     struct probe *probe; /* during open only */
     struct check *check; /* faults are told there and reading goes on; NULL mostly */
     bool salvage;        /* what is damaged is lost, not an error */
@@ -88,10 +85,6 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
-/* file_expand - from here on all of F is there, also what only a few ask for; what was handed
- * out stays. The first thing that whatever is offered to the world does with a file, unless it
- * only shows rows. */
-ckpt_status file_expand(ckpt_file *f, ckpt_error *err);
 /* file_records_tie - is ROW a second name of another, which only the metadata have? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {

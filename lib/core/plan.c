@@ -13,7 +13,6 @@
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {
-    CKPT_TRY(file_expand(file, err));
     if (file->narrowed)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file that was narrowed cannot be written");
     ckpt_plan *p = calloc(1, sizeof *p);

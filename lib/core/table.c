@@ -71,8 +71,6 @@ bool table_show(const struct table *t, uint32_t i, ckpt_tensor *out)
 {
     if (i >= t->nrows)
         *out = (ckpt_tensor){0};
-    else if (t->compact)
-        compact_show(t->compact, i, out);
     else
         *out = t->rows[i].t;
     return i < t->nrows;
@@ -92,8 +90,6 @@ bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 {
     if (i >= t->nstorages)
         *out = (ckpt_storage){0};
-    else if (t->compact)
-        compact_show_storage(t->compact, i, out);
     else
         show_storage(&t->storages[i], out);
     return i < t->nstorages;
@@ -101,14 +97,12 @@ bool table_show_storage(const struct table *t, uint32_t i, ckpt_storage *out)
 
 ckpt_str table_name(const struct table *t, uint32_t i)
 {
-    if (i >= t->nrows)
-        return str_of("", 0);
-    return t->compact ? compact_name(t->compact, i) : t->rows[i].t.name;
+    return i < t->nrows ? t->rows[i].t.name : str_of("", 0);
 }
 
 void table_close(struct table *t)
 {
-    for (size_t i = 0; i < t->nstorages && !t->compact; i++)
+    for (size_t i = 0; i < t->nstorages; i++)
         source_unref(t->storages[i].src);
     t->nstorages = 0;
 }
@@ -243,8 +237,6 @@ static void locate(const struct table *t, ckpt_tensor *v)
 
 ckpt_status table_locate(struct table *t, ckpt_error *err)
 {
-    if (t->compact) /* where it is is all that it tells of a tensor */
-        return CKPT_OK;
     for (size_t i = 0; i < t->nstorages; i++) {
         struct storage *s = &t->storages[i];
         if (!s->src || s->s.file_offset != CKPT_NO_OFFSET)
@@ -411,8 +403,6 @@ static bool find_aliases(struct table *t, const uint8_t *rows_of, map *seen, uin
 ckpt_status table_finish(struct table *t, ckpt_error *err)
 {
     uint8_t *rows_of;
-    if (t->compact) /* to each its own storage */
-        return CKPT_OK;
     bool any, ok = shared_storages(t, &rows_of, &any);
     if (ok && any) {
         map *seen = map_new(0);

@@ -3,7 +3,6 @@
 #define CORE_TABLE_H
 
 #include "base/arena.h"
-#include "core/compact.h"
 #include "core/value.h"
 #include "io/source.h"
 
@@ -61,9 +60,6 @@ struct table {
     uint64_t max_rows;
     uint64_t expanded; /* bytes of the rows that show more than their storages hold (stride 0) */
     uint64_t max_expanded;
-    /* Not NULL: this is all there is, and there are no ROWS and STORAGES, however many are
-     * counted, until file_expand. */
-    const struct compact *compact;
 };
 
 /* table_expect - N rows and N storages are likely to come: a table that grows

@@ -18,7 +18,6 @@ ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_e
 /* data_row - row I, if it has bytes of its own. */
 static ckpt_status data_row(ckpt_file *f, uint32_t i, ckpt_error *err)
 {
-    CKPT_TRY(file_expand(f, err));
     if (i >= f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
     const ckpt_tensor *t = &f->table.rows[i].t;

@@ -67,9 +67,6 @@ ckpt_status shards_write(ckpt_plan *p, const struct format *format, const struct
  * it. CKPT_EUNKNOWN and CKPT_EUNSUPPORTED name what it is instead. */
 ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits, const struct format *only,
                         ckpt_file **out, ckpt_error *err);
-/* format_open_compact - the same of any format, for whoever calls file_expand. */
-ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                               ckpt_error *err);
 /* format_open_source - the bytes at PATH, once a journal next to it is settled, which NOTE (may be NULL) is
  * about; *OUT is NULL for a folder. */
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err);

@@ -118,7 +118,7 @@ static ckpt_status settled(const ckpt_file *f, ckpt_status st, ckpt_error *err)
     return own.status;
 }
 
-enum how { WHOLE, MAY_COMPACT, SALVAGE, SALVAGE_PART };
+enum how { WHOLE, SALVAGE, SALVAGE_PART };
 
 /* open_as - format_open; faults go to C, or (SALVAGE) make tensors lost. */
 static ckpt_status open_as(const char *path, source *src, const ckpt_limits *limits,
@@ -135,7 +135,6 @@ static ckpt_status open_as(const char *path, source *src, const ckpt_limits *lim
     if (st == CKPT_OK) {
         f->check = c;
         f->salvage = how == SALVAGE || how == SALVAGE_PART;
-        f->may_compact = how == MAY_COMPACT;
         st = settled(f, file_explained(f, read_file(f, p, only, err), err), err);
         f->check = NULL;
         if (st != CKPT_OK && how == SALVAGE && p->z)
@@ -157,13 +156,6 @@ ckpt_status format_open(const char *path, source *src, const ckpt_limits *limits
 {
     ckpt_error own;
     return open_as(path, src, limits, only, NULL, WHOLE, out, err ? err : &own);
-}
-
-ckpt_status format_open_compact(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
-                                ckpt_error *err)
-{
-    ckpt_error own;
-    return open_as(path, src, limits, NULL, NULL, MAY_COMPACT, out, err ? err : &own);
 }
 
 ckpt_status format_open_source(const char *path, struct journal_note *note, source **out, ckpt_error *err)
@@ -202,7 +194,7 @@ ckpt_status format_open_path(const char *path, bool names, const ckpt_limits *li
     struct journal_note note = {.judge = format_judge(path)};
     CKPT_TRY(format_open_source(path, &note, &src, err));
     source *again = names && src ? source_ref(src) : NULL;
-    ckpt_status st = format_open_compact(path, src, limits, out, err);
+    ckpt_status st = format_open(path, src, limits, NULL, out, err);
     if (again && st != CKPT_OK)
         st = open_names(path, again, limits, out, err);
     else

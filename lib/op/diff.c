@@ -492,8 +492,6 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
                      .user = user,
                      .totals = totals ? totals : &own};
     *d.totals = (ckpt_diff_totals){0};
-    CKPT_TRY(file_expand(a, err));
-    CKPT_TRY(file_expand(b, err));
     ckpt_status st = run(&d, err);
     free(d.pairs);
     free(d.items);

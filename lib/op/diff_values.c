@@ -186,7 +186,6 @@ static ckpt_status all(struct value_diff *d, ckpt_error *err)
 
 static ckpt_status side_open(struct side *s, const char *root, const ckpt_diff_options *o, ckpt_error *err)
 {
-    CKPT_TRY(file_expand(s->f, err));
     CKPT_TRY(diff_root(s->f, root ? root : o->root, &s->root, err));
     return diff_leaves(s->f, o, s->root, &s->leaves, err);
 }

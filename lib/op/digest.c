@@ -108,7 +108,6 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
 ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
                                ckpt_error *err)
 {
-    CKPT_TRY(file_expand(file, err));
     return digest_row(file, i, alg, NULL, out, err);
 }
 
@@ -138,7 +137,6 @@ void digest_aliases(const struct table *t, uint8_t *digests)
 ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
                                 ckpt_error *err)
 {
-    CKPT_TRY(file_expand(file, err));
     struct sweep_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct sweep s = {.items = items, .work = digest_item, .user = &d};
@@ -184,7 +182,6 @@ static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest
 ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
-    CKPT_TRY(file_expand(file, err));
     const struct table *t = &file->table;
     const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
     struct hash h;

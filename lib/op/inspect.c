@@ -284,7 +284,6 @@ static ckpt_status look_at_graph(const struct walk *w, ckpt_info *out, ckpt_erro
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct walk w;
-    CKPT_TRY(file_expand(file, err));
     *out = (ckpt_info){.producer = file->producer, .executes_code = file->executes_code};
     ckpt_status st = walk_graph(&w, file, file->root, file->a, err);
     if (st == CKPT_OK)

@@ -149,7 +149,6 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
                              ckpt_error *err)
 {
     struct narrowing x = {.f = file, .globs = globs, .nglobs = nglobs};
-    CKPT_TRY(file_expand(file, err));
     CKPT_TRY(root_find(file, root, &x.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
     if (root && *root && !automatic && !x.root.len) {

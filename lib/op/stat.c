@@ -333,7 +333,6 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
 ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how,
                       ckpt_stats *out, ckpt_error *err)
 {
-    CKPT_TRY(file_expand(file, err));
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct sweep_item *items = calloc(nrows + 1, sizeof *items);

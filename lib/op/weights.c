@@ -316,7 +316,7 @@ static uint32_t place_by_step(const map *places, const struct row *row)
 static uint32_t place_by_name(const map *by_name, const struct row *row, ckpt_str root)
 {
     ckpt_str name = row->t.name;
-    const ckpt_path_elem *e = row->t.path && row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
+    const ckpt_path_elem *e = row->t.npath ? &row->t.path[row->t.npath - 1] : NULL;
     size_t last = e ? e->str.len : name.len;
     if (!row->t.npath || (e && e->is_int))
         return NO_PLACE;

@@ -57,13 +57,6 @@ ckpt_file *flat_numbers(const char *name, const char *dtype, size_t elements, co
     return f;
 }
 
-ckpt_file *flat_rows(const char *header, const void *data, size_t size)
-{
-    ckpt_file *f = flat_open(header, data, size);
-    CU_ASSERT_EQUAL(f ? file_expand(f, NULL) : CKPT_OK, CKPT_OK);
-    return f;
-}
-
 ckpt_file *corpus_open(const char *below)
 {
     ckpt_file *f = NULL;

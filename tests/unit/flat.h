@@ -13,8 +13,6 @@
 ckpt_file *flat_open(const char *header, const void *data, size_t size);
 /* flat_numbers - a file of one tensor NAME of N numbers of DTYPE, which DATA holds in the host's order. */
 ckpt_file *flat_numbers(const char *name, const char *dtype, size_t n, const void *data, size_t size);
-/* flat_rows - the same with its rows made, for what comes behind the public interface. */
-ckpt_file *flat_rows(const char *header, const void *data, size_t size);
 void flat_close(void);
 /* corpus_open - a corpus file; closed by flat_close() too. */
 ckpt_file *corpus_open(const char *below);

@@ -187,9 +187,7 @@ static void rows_stand_in_the_order_of_their_data(void)
               t->nbytes == 4);
     CU_ASSERT_EQUAL(t->part_of, CKPT_NO_TENSOR);
     CU_ASSERT_EQUAL(t->alias_of, CKPT_NO_TENSOR);
-    CU_ASSERT_PTR_NULL(t->value); /* nobody asked for it yet */
-    CU_ASSERT_PTR_NOT_NULL(ckpt_file_root(f));
-    CU_ASSERT_EQUAL(ckpt_value_tensor(tensor_at(f, 0).value), 0);
+    CU_ASSERT_EQUAL(ckpt_value_tensor(t->value), 0);
     CU_ASSERT_EQUAL(ckpt_tensor_read(f, 1, 0, 1, &byte, &err), CKPT_OK);
     CU_ASSERT_EQUAL(byte, 5);
     CU_ASSERT_EQUAL(ckpt_value_count(ckpt_file_root(f)), 2);
@@ -204,11 +202,8 @@ static void only_scalars_have_shapes(void)
     ckpt_file *f = NULL;
     ckpt_status st = open_made(q("{'a':{'dtype':'F32','shape':[],'data_offsets':[0,4]}}"), 4, &f);
     CU_ASSERT_EQUAL_FATAL(st, CKPT_OK);
-    for (int whole = 0; whole < 2; whole++) {
-        ckpt_tensor t;
-        CU_ASSERT(ckpt_tensor_at(f, 0, &t) && t.has_shape && t.ndim == 0 && t.shape && t.elements == 1);
-        CU_ASSERT_PTR_NOT_NULL(ckpt_file_root(f));
-    }
+    ckpt_tensor t;
+    CU_ASSERT(ckpt_tensor_at(f, 0, &t) && t.has_shape && t.ndim == 0 && t.shape && t.elements == 1);
     ckpt_close(f);
 }
 

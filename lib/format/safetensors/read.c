@@ -34,29 +34,30 @@
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"
 
-#define DTYPES      "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
-#define FIRST_SIZES 16u
+#define DTYPES "F64, F32, F16, BF16, F8_*, F6_*, F4, C64, I64 to I8, U64 to U8, BOOL"
 
 struct header {
     ckpt_file *f;
     json_scan j;
-    struct compact *p; /* what was read so far: records where the header was, in front of what follows */
-    size_t kept;       /* so much of its beginning are records, and texts with a NUL each, that stay */
-    uint64_t ndata;    /* how many bytes the data are */
-    uint64_t wanted;   /* as many as the entries describe */
-    ckpt_str name;     /* of the one that is being read */
-    map *names;
-    ckpt_str last_dtype; /* as the format spells it: what it stands for is */
+    arena *temp;                  /* ENTRIES and SHAPE, until rows are made */
+    struct header_entry *entries; /* in the header's order, then in that of their data */
+    size_t nentries, cap_entries;
+    uint64_t *shape; /* of the entry that is being read */
+    size_t cap_shape;
+    uint64_t data_size;
+    uint64_t described_size; /* of the data, by the entries */
+    map *names;              /* name -> entry */
+    ckpt_str last_dtype;     /* as the format spells it: what it stands for is */
     ckpt_dtype dtype;
     bool has_metadata;
-    bool halved; /* a type that torch counts otherwise */
-    bool lost;   /* an entry was told to be bad: where its data are is not known */
+    bool has_ties;
+    bool has_bad; /* an entry was reported as bad: where its data are is not known */
     ckpt_error *err;
 };
 
 /* ------------------------------------------------------------- the header */
 
-static ckpt_status read_dtype(struct header *h, struct compact_row *x)
+static ckpt_status read_dtype(struct header *h, struct header_entry *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_STRING)
@@ -66,40 +67,44 @@ static ckpt_status read_dtype(struct header *h, struct compact_row *x)
         h->last_dtype = h->dtype == CKPT_DT_NONE ? str_of("", 0) : str_c(dtype_info(h->dtype)->safetensors);
     }
     x->dtype = (uint16_t)h->dtype;
-    h->halved |= h->dtype != CKPT_DT_NONE && dtype_info(h->dtype)->st_last_mul == 2;
     if (x->dtype == CKPT_DT_NONE)
         return json_fail(&h->j, "tensor \"%.*s\" has dtype {\"%.*s\"}; safetensors has {=" DTYPES "}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
     return CKPT_OK;
 }
 
-static ckpt_status read_size(struct header *h, struct compact_row *x)
+static ckpt_status read_size(struct header *h, struct header_entry *x)
 {
-    struct compact *p = h->p;
-    uint64_t *grown = arena_grow(h->f->a, p->sizes, p->nsizes, &p->cap_sizes, p->nsizes + 1, sizeof *grown);
+    size_t want = (size_t)x->ndim + 1; /* bounded: by the header's length */
+    uint64_t *grown = arena_grow(h->temp, h->shape, x->ndim, &h->cap_shape, want, sizeof *grown);
     if (!grown)
         return fail_memory(h->err);
-    p->sizes = grown;
-    if (!json_uint(&h->j, &grown[p->nsizes]))
+    h->shape = grown;
+    if (!json_uint(&h->j, &grown[x->ndim]))
         return json_fail(&h->j, "tensor \"%.*s\" has a size of {%.*s}; sizes are {=whole numbers below 2^64}",
                          STR_ARG(x->name), STR_ARG(h->j.str));
-    p->nsizes++;
     x->ndim++; /* bounded: by the header's length */
     return CKPT_OK;
 }
 
-static ckpt_status read_shape(struct header *h, struct compact_row *x)
+static ckpt_status read_shape(struct header *h, struct header_entry *x)
 {
     enum json_event e = json_next(&h->j);
     if (e != JSON_ARRAY)
         return json_unexpected(&h->j, e, "shape", "an array");
-    x->shape = (uint32_t)h->p->nsizes;
     while ((e = json_next(&h->j)) == JSON_NUMBER)
         CKPT_TRY(read_size(h, x));
-    return e == JSON_ARRAY_END ? CKPT_OK : json_unexpected(&h->j, e, "shape", "an array of numbers");
+    if (e != JSON_ARRAY_END)
+        return json_unexpected(&h->j, e, "shape", "an array of numbers");
+    x->shape = arena_array(h->f->a, x->ndim, sizeof *x->shape);
+    if (!x->shape)
+        return fail_memory(h->err);
+    if (x->ndim)
+        memcpy(x->shape, h->shape, x->ndim * sizeof *x->shape); /* bounded: it was just allocated */
+    return CKPT_OK;
 }
 
-static ckpt_status read_offsets(struct header *h, struct compact_row *x)
+static ckpt_status read_offsets(struct header *h, struct header_entry *x)
 {
     enum json_event e = json_next(&h->j);
     uint64_t *to[2] = {&x->begin, &x->end};
@@ -114,8 +119,8 @@ static ckpt_status read_offsets(struct header *h, struct compact_row *x)
     return e == JSON_ARRAY_END && n == 2 ? CKPT_OK : json_unexpected(&h->j, e, "data_offsets", "two numbers");
 }
 
-static ckpt_status (*const read_field[3])(struct header *, struct compact_row *) = {read_dtype, read_shape,
-                                                                                    read_offsets};
+static ckpt_status (*const read_field[3])(struct header *, struct header_entry *) = {read_dtype, read_shape,
+                                                                                     read_offsets};
 static const char *const field_name[3] = {"dtype", "shape", "data_offsets"};
 
 static size_t field_of(ckpt_str key)
@@ -127,7 +132,7 @@ static size_t field_of(ckpt_str key)
     return key.len == 12 && memcmp(key.ptr, "data_offsets", 12) == 0 ? 2 : 3;
 }
 
-static ckpt_status read_object(struct header *h, struct compact_row *x)
+static ckpt_status read_object(struct header *h, struct header_entry *x)
 {
     bool have[3] = {false};
     enum json_event e;
@@ -153,102 +158,97 @@ static ckpt_status read_object(struct header *h, struct compact_row *x)
     return CKPT_OK;
 }
 
-static ckpt_status read_array(struct header *h, struct compact_row *x)
+static ckpt_status read_array(struct header *h, struct header_entry *x)
 {
     for (size_t k = 0; k < 3; k++)
         CKPT_TRY(read_field[k](h, x));
     enum json_event e = json_next(&h->j);
-    return e == JSON_ARRAY_END ? CKPT_OK
-                               : json_unexpected(&h->j, e, "a tensor's array",
-                                                 "[dtype, shape, data_offsets]");
+    return e == JSON_ARRAY_END
+               ? CKPT_OK
+               : json_unexpected(&h->j, e, "a tensor's array", "[dtype, shape, data_offsets]");
 }
 
-/* Where the event at hand is in the file. */
-static uint64_t header_pos(const struct header *h)
+/* event_pos - the place of the current event in the file. */
+static uint64_t event_pos(const struct header *h)
 {
     return source_pos(h->f->src, 8 + h->j.at); /* bounded: by the header's length */
 }
 
-/* keep - the text at hand, at the beginning of the header, which has been read: the quotes
- * around it make room for a NUL. A header of very many names takes half of itself then. */
-static ckpt_str keep(struct header *h)
+/* take_text - the current text with a NUL after it, for as long as the file is open. It stays in the header,
+ * where the NUL replaces the closing quote; or, unescaped and so shorter, where the scan put it. */
+static ckpt_str take_text(struct header *h)
 {
-    char *at = (char *)h->p->bytes + h->kept; /* bounded: in front of what is read next */
-    size_t n = h->j.str.len;
-    if (n)
-        memmove(at, h->j.str.ptr, n);
-    at[n] = '\0';
-    h->kept += n + 1;
-    return str_of(at, n);
+    char *end = (char *)(uintptr_t)h->j.str.ptr + h->j.str.len; /* bounded: inside what the scan has passed */
+    *end = '\0';
+    return h->j.str;
 }
 
 static ckpt_str name_of(const void *user, uint32_t i)
 {
     const struct header *h = user;
-    return i < h->p->n ? compact_name(h->p, i) : h->name;
+    return h->entries[i].name;
 }
 
-/* go_on - after a fault in an entry that began at DEPTH, when the file is being checked. */
-static ckpt_status go_on(struct header *h, struct compact_row *x, unsigned depth, ckpt_status st)
+/* resync - in a check, reports the fault ST and leaves the entry that began at DEPTH. */
+static ckpt_status resync(struct header *h, struct header_entry *x, unsigned depth, ckpt_status st)
 {
     if (st == CKPT_OK || !h->f->check || !json_forgive(&h->j))
         return st;
     CKPT_TRY(file_fault(h->f, st, h->err));
-    x->bad = h->lost = true;
+    x->bad = h->has_bad = true;
     while (h->j.depth > depth)
         if (json_next(&h->j) == JSON_ERROR)
             return h->err->status;
     return CKPT_OK;
 }
 
-static ckpt_status read_entry(struct header *h, struct compact_row *x)
+static ckpt_status read_entry(struct header *h, struct header_entry *x)
 {
     unsigned depth = h->j.depth;
     enum json_event e = json_next(&h->j);
     if (e == JSON_ERROR)
         return h->err->status;
     if (e == JSON_OBJECT)
-        return go_on(h, x, depth, read_object(h, x));
+        return resync(h, x, depth, read_object(h, x));
     if (e == JSON_ARRAY)
-        return go_on(h, x, depth, read_array(h, x));
-    return go_on(h, x, depth,
-                 json_unexpected(&h->j, e, "a tensor's entry",
-                                 "an object with dtype, shape and data_offsets"));
+        return resync(h, x, depth, read_array(h, x));
+    return resync(
+        h, x, depth,
+        json_unexpected(&h->j, e, "a tensor's entry", "an object with dtype, shape and data_offsets"));
 }
 
-static ckpt_status given_twice(struct header *h, const struct compact_row *x)
+static ckpt_status report_duplicate(struct header *h, const struct header_entry *x)
 {
     file_notice(h->f, "the header lists \"%.*s\" more than once; the last entry counts", STR_ARG(x->name));
     if (!h->f->check)
         return CKPT_OK;
-    (void)fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+    (void)fail(h->err, CKPT_EFORMAT, x->pos,
                "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
                STR_ARG(x->name));
     return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
 }
 
-/* The records stand where the header was that they were read from, which is longer: "name":["U8",[],[b,e]],
- * has 17 characters beside the name, b and e; the record twelve, or up to fifteen with a name from 128 bytes
- * on, and for dimensions and digits no more than the header. A bad one, "name":x, of five: two to five. */
 static ckpt_status read_tensor(struct header *h)
 {
-    struct compact *p = h->p;
-    if (p->n >= h->f->limits.max_tensors)
-        return fail(h->err, CKPT_ELIMIT, header_pos(h), "{more} than {=%llu tensors}",
+    size_t n = h->nentries;
+    if (n >= h->f->limits.max_tensors)
+        return fail(h->err, CKPT_ELIMIT, event_pos(h), "{more} than {=%llu tensors}",
                     (unsigned long long)h->f->limits.max_tensors);
-    struct compact_row x = {.name = h->j.str, .at = (uint32_t)h->j.at};
-    uint32_t before, *grown = arena_grow(h->f->a, p->at, p->n, &p->cap, p->n + 1, sizeof *grown);
+    uint32_t before;
+    struct header_entry *grown = arena_grow(h->temp, h->entries, n, &h->cap_entries, n + 1, sizeof *grown);
     if (!grown)
         return fail_memory(h->err);
-    p->at = grown;
-    h->name = x.name;
-    if (!map_put(h->names, x.name, (uint32_t)p->n, &before))
+    h->entries = grown;
+    grown[n] = (struct header_entry){.name = take_text(h), .pos = event_pos(h)};
+    if (!map_put(h->names, grown[n].name, (uint32_t)n, &before))
         return fail_memory(h->err);
-    if (before != MAP_NONE) /* it stands for the last of its name */
-        CKPT_TRY(given_twice(h, &x));
-    CKPT_TRY(read_entry(h, &x));
-    p->at[before != MAP_NONE ? before : p->n++] = (uint32_t)h->kept;
-    h->kept = compact_put(p->bytes, h->kept, &x);
+    if (before != MAP_NONE)
+        CKPT_TRY(report_duplicate(h, &grown[n]));
+    CKPT_TRY(read_entry(h, &grown[n]));
+    if (before != MAP_NONE) /* the last of a name counts */
+        grown[before] = grown[n];
+    else
+        h->nentries++;
     return CKPT_OK;
 }
 
@@ -269,10 +269,10 @@ static ckpt_status read_pairs(struct header *h, map *seen)
 {
     enum json_event e;
     while ((e = json_next(&h->j)) == JSON_KEY) {
-        ckpt_str key = keep(h);
+        ckpt_str key = take_text(h);
         if ((e = json_next(&h->j)) != JSON_STRING)
             return json_unexpected(&h->j, e, "a value of __metadata__", "a text");
-        CKPT_TRY(put_metadata(h, seen, key, keep(h)));
+        CKPT_TRY(put_metadata(h, seen, key, take_text(h)));
     }
     return e == JSON_OBJECT_END ? CKPT_OK : h->err->status;
 }
@@ -294,9 +294,8 @@ static ckpt_status read_metadata(struct header *h)
     return st;
 }
 
-/* count_ties - pairs of the metadata that record a second name of a tensor; safetensors/rows.c makes
- * rows of them. */
-static void count_ties(const struct header *h)
+/* records_ties - does a pair of the metadata record a second name of a tensor? */
+static bool records_ties(const struct header *h)
 {
     uint32_t n = 0;
     ckpt_str key, of;
@@ -304,7 +303,8 @@ static void count_ties(const struct header *h)
     for (uint32_t i = 0; i < n; i++)
         if (value_text(pairs[i].key, &key) && value_text(pairs[i].val, &of) && ties_name(key) &&
             map_get(h->names, of) != MAP_NONE && map_get(h->names, key) == MAP_NONE)
-            h->f->nties++; /* bounded: by the header's length */
+            return true;
+    return false;
 }
 
 static ckpt_status read_header(struct header *h)
@@ -316,69 +316,44 @@ static ckpt_status read_header(struct header *h)
         CKPT_TRY(str_is(h->j.str, "__metadata__") ? read_metadata(h) : read_tensor(h));
     if (e == JSON_OBJECT_END)
         e = json_next(&h->j);
-    count_ties(h);
+    h->has_ties = records_ties(h);
     return e == JSON_END ? CKPT_OK : h->err->status;
 }
 
 /* --------------------------------------------------------------- the data */
 
-struct order {
-    uint64_t begin, end;
-    uint32_t i, at; /* number and place of its record */
-};
-
 static int by_offset(const void *pa, const void *pb)
 {
-    const struct order *a = pa, *b = pb;
+    const struct header_entry *a = pa, *b = pb;
     if (a->begin != b->begin)
         return a->begin < b->begin ? -1 : 1;
     if (a->end != b->end)
         return a->end < b->end ? -1 : 1;
-    return (a->i > b->i) - (a->i < b->i);
+    return (a->pos > b->pos) - (a->pos < b->pos);
 }
 
-static ckpt_status sort_records(struct compact *p, ckpt_error *err)
-{
-    struct compact_row x;
-    struct order *order = calloc(p->n, sizeof *order);
-    for (uint32_t i = 0; order && i < p->n; i++) {
-        compact_get(p, i, &x);
-        order[i] = (struct order){x.begin, x.end, i, p->at[i]};
-    }
-    if (!order)
-        return fail_memory(err);
-    qsort(order, p->n, sizeof *order, by_offset);
-    for (size_t i = 0; i < p->n; i++)
-        p->at[i] = order[i].at;
-    free(order);
-    return CKPT_OK;
-}
-
-/* in_order - puts the records in the order of their data, and finds where those end. */
-static ckpt_status in_order(struct header *h)
+/* sort_entries - puts them in the order of their data, and finds where those end. */
+static void sort_entries(struct header *h)
 {
     bool sorted = true;
-    uint64_t begin = 0, end = 0;
-    for (size_t i = 0; i < h->p->n; i++) {
-        struct compact_row x;
-        compact_get(h->p, i, &x);
-        sorted = sorted && (x.begin > begin || (x.begin == begin && x.end >= end));
-        begin = x.begin;
-        end = x.end;
-        h->wanted = x.end > h->wanted && !x.bad ? x.end : h->wanted;
+    for (size_t i = 0; i < h->nentries; i++) {
+        const struct header_entry *x = &h->entries[i];
+        sorted = sorted && (i == 0 || by_offset(x - 1, x) < 0);
+        h->described_size = x->end > h->described_size && !x->bad ? x->end : h->described_size;
     }
-    return sorted ? CKPT_OK : sort_records(h->p, h->err);
+    if (!sorted)
+        qsort(h->entries, h->nentries, sizeof *h->entries, by_offset);
 }
 
 #define LL(n) ((unsigned long long)(n))
 
-static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
+static ckpt_status cut_off(const struct header *h, const struct header_entry *x)
 {
-    uint64_t want = h->wanted;
-    (void)fail(h->err, CKPT_ETRUNCATED, safetensors_place(h->f, x),
+    uint64_t want = h->described_size;
+    (void)fail(h->err, CKPT_ETRUNCATED, x->pos,
                "tensor \"%.*s\" needs {=bytes %llu..%llu} of the data, the file has {%llu}", STR_ARG(x->name),
-               LL(x->begin), LL(x->end), LL(h->ndata));
-    if (checked_add(want, h->p->data, &want))
+               LL(x->begin), LL(x->end), LL(h->data_size));
+    if (checked_add(want, h->f->data_offset, &want))
         fail_hint(
             h->err,
             "the download stopped early: the header describes %llu bytes, this file has %llu; get it again",
@@ -388,55 +363,56 @@ static ckpt_status cut_off(const struct header *h, const struct compact_row *x)
 
 /* bits = product of the sizes, left to right as the reference does it, times
  * the width; whole bytes only. */
-static ckpt_status check_size(const struct header *h, const struct compact_row *x)
+static ckpt_status check_size(const struct header *h, const struct header_entry *x)
 {
     uint64_t bits = 1;
     bool ok = true;
     for (uint32_t k = 0; ok && k < x->ndim; k++)
-        ok = checked_mul(bits, h->p->sizes[x->shape + k], &bits); /* bounded: it has so many */
+        ok = checked_mul(bits, x->shape[k], &bits);
     unsigned width = ckpt_dtype_bits((ckpt_dtype)x->dtype) / dtype_info((ckpt_dtype)x->dtype)->st_last_mul;
     if (!ok || !checked_mul(bits, width, &bits))
-        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+        return fail(h->err, CKPT_EFORMAT, x->pos,
                     "{the sizes} of tensor \"%.*s\" multiply to more than {=2^64 bits}", STR_ARG(x->name));
     if (bits % 8)
-        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+        return fail(h->err, CKPT_EFORMAT, x->pos,
                     "tensor \"%.*s\" has {%llu bits}, which is not {=a whole number of bytes}",
                     STR_ARG(x->name), LL(bits));
     if (bits / 8 != x->end - x->begin)
         return fail(
-            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+            h->err, CKPT_EFORMAT, x->pos,
             "tensor \"%.*s\" needs {=%llu bytes} for its shape, its data_offsets %llu..%llu hold {%llu}",
             STR_ARG(x->name), LL(bits / 8), LL(x->begin), LL(x->end), LL(x->end - x->begin));
     return CKPT_OK;
 }
 
 /* check_begin - X begins where what is in front of it ends, at START. */
-static ckpt_status check_begin(const struct header *h, const struct compact_row *x, ckpt_str prev,
+static ckpt_status check_begin(const struct header *h, const struct header_entry *x, ckpt_str prev,
                                uint64_t start)
 {
     if (x->begin < start)
-        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+        return fail(h->err, CKPT_EFORMAT, x->pos,
                     "tensor \"%.*s\" begins at {byte %llu} of the data, but \"%.*s\" uses them {=up to %llu}",
                     STR_ARG(x->name), LL(x->begin), STR_ARG(prev), LL(start));
-    if (x->begin > start && !h->lost)
+    if (x->begin > start && !h->has_bad)
         return fail(
-            h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+            h->err, CKPT_EFORMAT, x->pos,
             "tensor \"%.*s\" begins at {byte %llu} of the data, but {=bytes %llu}..%llu belong to no tensor",
             STR_ARG(x->name), LL(x->begin), LL(start), LL(x->begin));
     return CKPT_OK;
 }
 
-static ckpt_status check_end(const struct header *h, const struct compact_row *x)
+static ckpt_status check_end(const struct header *h, const struct header_entry *x)
 {
     if (x->end < x->begin)
-        return fail(h->err, CKPT_EFORMAT, safetensors_place(h->f, x),
+        return fail(h->err, CKPT_EFORMAT, x->pos,
                     "the data of tensor \"%.*s\" end ({%llu}) before they begin ({=%llu})", STR_ARG(x->name),
                     LL(x->end), LL(x->begin));
-    return x->end > h->ndata && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
+    return x->end > h->data_size && !h->f->salvage ? cut_off(h, x) : CKPT_OK;
 }
 
 /* check_entry - all that can be wrong with X; *PREV is called what uses the data up to START. */
-static ckpt_status check_entry(const struct header *h, struct compact_row *x, ckpt_str *prev, uint64_t *start)
+static ckpt_status check_entry(const struct header *h, struct header_entry *x, ckpt_str *prev,
+                               uint64_t *start)
 {
     ckpt_file *f = h->f;
     ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
@@ -460,21 +436,15 @@ static ckpt_status check_entries(struct header *h)
 {
     ckpt_str prev = {0};
     uint64_t end = 0;
-    for (size_t i = 0; i < h->p->n; i++) {
-        struct compact_row x;
-        compact_get(h->p, i, &x);
-        if (x.bad)
-            continue;
-        CKPT_TRY(check_entry(h, &x, &prev, &end));
-        if (x.bad)
-            compact_spoil(h->p, i);
-    }
-    if (end >= h->ndata || h->lost || h->f->salvage)
+    for (size_t i = 0; i < h->nentries; i++)
+        if (!h->entries[i].bad)
+            CKPT_TRY(check_entry(h, &h->entries[i], &prev, &end));
+    if (end >= h->data_size || h->has_bad || h->f->salvage)
         return CKPT_OK;
     /* bounded: end < ndata */
-    uint64_t at = h->f->check ? source_pos(h->f->src, h->p->data + end) : CKPT_NO_OFFSET;
+    uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
-               LL(h->ndata - end));
+               LL(h->data_size - end));
     return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
@@ -514,16 +484,6 @@ static ckpt_status read_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
     return CKPT_OK;
 }
 
-/* hand_over - what was read becomes the table of the file, compact where it may be. */
-static ckpt_status hand_over(const struct header *h)
-{
-    ckpt_file *f = h->f;
-    f->table.compact = h->p;
-    f->table.nrows = f->table.nstorages = h->p->n;
-    f->expand = safetensors_expand;
-    return f->may_compact && h->p->n && !h->halved && !f->nties ? CKPT_OK : safetensors_expand(f, h->err);
-}
-
 static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *err)
 {
     ckpt_status st = read_length(f, n, err);
@@ -532,36 +492,39 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
     return st;
 }
 
+/* read_entries - the header, N bytes of TEXT, as entries that were checked. */
+static ckpt_status read_entries(struct header *h, const char *text, size_t n)
+{
+    size_t likely = n / 96 + 1; /* as long as an entry mostly is */
+    json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->f->a, h->err);
+    h->temp = arena_new(UINT64_MAX); /* bounded: by the header's length */
+    h->entries = h->temp ? arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries) : NULL;
+    h->names = map_index(likely, name_of, h);
+    ckpt_status st = h->entries && h->names ? read_header(h) : fail_memory(h->err);
+    map_free(h->names);
+    CKPT_TRY(st);
+    sort_entries(h);
+    return check_entries(h);
+}
+
 static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
 {
     uint64_t n;
-    struct header h = {.f = f, .p = ARENA_NEW(f->a, struct compact), .err = err};
     CKPT_TRY(header_length(f, &n, err));
     file_budget(f, n);
-    uint64_t *sizes = arena_array(f->a, FIRST_SIZES, sizeof *sizes);
     char *text = arena_alloc(f->a, (size_t)n);
-    if (!h.p || !sizes || !text)
+    if (!text)
         return fail_memory(err);
     CKPT_TRY(source_read(f->src, 8, text, (size_t)n, err));
-    *h.p = (struct compact){.bytes = (unsigned char *)text,
-                            .sizes = sizes,
-                            .cap_sizes = FIRST_SIZES,
-                            .src = f->src,
-                            .data = 8 + n};
     f->flat = true;
-    f->data_offset = h.p->data;
-    h.ndata = f->src->size - h.p->data;
-    json_init(&h.j, str_of(text, (size_t)n), source_pos(f->src, 8), f->a, err);
-    h.names = map_index((size_t)n / 96, name_of, &h); /* as long as an entry mostly is */
-    ckpt_status st = h.names ? read_header(&h) : fail_memory(err);
-    map_free(h.names);
-    arena_shrink(f->a, text, h.kept);
+    f->data_offset = 8 + n; /* bounded: in the file */
+    struct header h = {.f = f, .data_size = f->src->size - f->data_offset, .err = err};
+    ckpt_status st = read_entries(&h, text, (size_t)n);
     if (st == CKPT_OK)
-        st = in_order(&h);
-    if (st == CKPT_OK)
-        st = check_entries(&h);
-    if (st == CKPT_OK)
-        st = hand_over(&h);
+        st = safetensors_add_rows(f, h.entries, h.nentries, err);
+    if (st == CKPT_OK && h.has_ties)
+        st = ties_read(f, err);
+    arena_free(h.temp);
     if (st != CKPT_OK)
         fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? describe(f, err) : st;

@@ -3,20 +3,26 @@
 #define FORMAT_SAFETENSORS_SAFETENSORS_H
 
 #include "base/buf.h"
-#include "core/compact.h"
 #include "format/format.h"
 
 #define SAFETENSORS_MAX_HEADER 100000000u
 /* Beyond this the Hub's own clients refuse to parse a header. */
 #define SAFETENSORS_HUB_HEADER 25000000u
 
-/* safetensors_place - where the entry of X is in F's file. */
-static inline uint64_t safetensors_place(const ckpt_file *f, const struct compact_row *x)
-{
-    return source_pos(f->src, 8 + (uint64_t)x->at); /* bounded: by the header's length */
-}
-/* safetensors_expand - safetensors/rows.c: ckpt_file's expand. */
-ckpt_status safetensors_expand(ckpt_file *f, ckpt_error *err);
+/* What a header has of one tensor. */
+struct header_entry {
+    ckpt_str name;       /* NUL-terminated */
+    uint64_t pos;        /* of the entry, in the file */
+    uint64_t begin, end; /* of its bytes, from the first byte of the data on */
+    uint64_t *shape;
+    uint32_t ndim;
+    uint16_t dtype;
+    bool bad; /* its fault was reported; there is no row of it */
+};
+
+/* safetensors_add_rows - safetensors/rows.c: a row, a storage and a node of F for each of N entries, sorted
+ * and checked, whose names and shapes live as long as F. */
+ckpt_status safetensors_add_rows(ckpt_file *f, const struct header_entry *entries, size_t n, ckpt_error *err);
 /* safetensors_write - safetensors/write.c: the format's write. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
 /* safetensors_is_copy - safetensors/copy.c: does P, which was to change names, come to the file that was
