@@ -501,7 +501,8 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
     return write_as(root, hooks, 0, false, out, err);
 }
 
-bool pickle_fill(unsigned char *at, size_t n)
+/* fill - the last N bytes of a pickle, at AT: PUTs to memo index 0 and STOP. False: no PUTs are as long. */
+static bool fill(unsigned char *at, size_t n)
 {
     size_t left = n - 1; /* bounded: N holds STOP */
     if (left == 1 || left == 3)
@@ -532,6 +533,6 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
         return CKPT_OK;
     if (!buf_room(out, size - out->len)) /* bounded: looked at just now */
         return fail_memory(err);
-    *fits = pickle_fill(out->data + end, size - end); /* bounded: end < size */
+    *fits = fill(out->data + end, size - end); /* bounded: end < size */
     return CKPT_OK;
 }

@@ -35,10 +35,6 @@ ckpt_status pickle_write(const ckpt_value *root, const struct pickle_hooks *hook
 ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hooks *hooks, size_t size,
                                 buf *out, bool *fits, ckpt_error *err);
 
-/* pickle_fill - the last N bytes of a pickle, at AT: PUTs to memo index 0, as above, and STOP.
- * False: no PUTs are as long. */
-bool pickle_fill(unsigned char *at, size_t n);
-
 /* For leaf hooks: each appends one complete value, or one opcode. */
 void pickle_put_op(pickle_writer *w, char opcode); /* MARK '(', TUPLE 't', REDUCE 'R', BINPERSID 'Q', … */
 void pickle_put_int(pickle_writer *w, int64_t i);

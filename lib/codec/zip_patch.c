@@ -142,66 +142,6 @@ ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *
     return CKPT_OK;
 }
 
-/* ------------------------------------------------------------------- checking */
-
-/* A directory that is held against that of Z. */
-struct held {
-    const zip *z;
-    size_t i;
-    uint32_t crc;
-    bool same;
-};
-
-static ckpt_status hold_entry(void *user, size_t i, const struct zip_entry *e, ckpt_error *err)
-{
-    struct held *h = user;
-    const struct zip_entry *old = i < h->z->n ? &h->z->entries[i] : NULL;
-    (void)err;
-    h->same = h->same && old && str_eq(e->name, old->name) && e->header == old->header &&
-              e->csize == old->csize && e->usize == old->usize && e->method == old->method &&
-              e->flags == old->flags && e->crc == (i == h->i ? h->crc : old->crc);
-    return CKPT_OK;
-}
-
-/* hold_member - local header, payload and descriptor of the entry that is another now. */
-static ckpt_status hold_member(struct held *h, source *after, ckpt_str bytes, ckpt_error *err)
-{
-    const struct zip_entry *e = &h->z->entries[h->i];
-    struct zip_entry now = *e;
-    unsigned char was[ZIP_LOCAL_SIZE], is[ZIP_LOCAL_SIZE], part[8192];
-    uint64_t at;
-    zip z = {.src = after};
-    now.crc = h->crc;
-    CKPT_TRY(source_read(h->z->src, e->header, was, sizeof was, err));
-    CKPT_TRY(source_read(after, e->header, is, sizeof is, err));
-    if (!h->z->crc_none && e->crc && zip_parse_local(was).crc == e->crc)
-        store_u32le(was + ZIP_LOCAL_CRC, h->crc);
-    h->same = h->same && bytes.len == e->csize && memcmp(was, is, sizeof was) == 0;
-    /* bounded: N is what is left, at most, and e->data + DONE lies before limit */
-    for (size_t done = 0, n; h->same && done < bytes.len; done += n) {
-        n = bytes.len - done < sizeof part ? bytes.len - done : sizeof part;
-        CKPT_TRY(source_read(after, e->data + done, part, n, err));
-        h->same = memcmp(part, bytes.ptr + done, n) == 0;
-    }
-    if (h->same && !h->z->crc_none && (zip_parse_local(is).flags & ZIP_FLAG_DESCRIPTOR))
-        return find_descriptor_crc(&z, &now, &at, err);
-    return CKPT_OK;
-}
-
-ckpt_status zip_patch_holds(const zip *z, size_t i, source *after, ckpt_str bytes, bool *out,
-                            ckpt_error *err)
-{
-    struct held h = {.z = z, .i = i, .same = true};
-    size_t n;
-    h.crc = z->crc_none ? z->entries[i].crc : crc32_update(0, bytes.ptr, bytes.len);
-    CKPT_TRY(zip_walk(after, hold_entry, &h, &n, err));
-    h.same = h.same && n == z->n && after->size == z->src->size && z->entries[i].data_known;
-    if (h.same)
-        CKPT_TRY(hold_member(&h, after, bytes, err));
-    *out = h.same;
-    return CKPT_OK;
-}
-
 /* ------------------------------------------------------------------- undoing */
 
 /* load - the payload of entry I. */

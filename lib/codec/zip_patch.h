@@ -10,10 +10,6 @@
 /* zip_patch_replace - entry I holds BYTES, as many as before: payload and CRC-32
  * change, every size and offset stays. */
 ckpt_status zip_patch_replace(zip *z, size_t i, ckpt_str bytes, struct patches *out, ckpt_error *err);
-/* zip_patch_holds - AFTER, which is the file of Z patched: is it the same archive, but for entry I,
- * which holds BYTES, with their CRC-32 in all places? *OUT tells. */
-ckpt_status zip_patch_holds(const zip *z, size_t i, source *after, ckpt_str bytes, bool *out,
-                            ckpt_error *err);
 /* zip_patch_append - entry I is called ASIDE, which is as long as its name, and a new
  * entry of its name behind all others holds BYTES. It takes the place of the old
  * directory, so no byte is left that the new one does not tell of. */

@@ -249,14 +249,17 @@ ckpt_status table_locate(struct table *t, ckpt_error *err)
     return CKPT_OK;
 }
 
+static bool same_numbers(const uint64_t *a, const uint64_t *b, uint32_t n)
+{
+    return !a == !b && (!a || !n || memcmp(a, b, n * sizeof *a) == 0); /* bounded: they are in memory */
+}
+
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b)
 {
-    for (uint32_t i = 0; i < a->ndim && a->ndim == b->ndim; i++)
-        if (a->shape[i] != b->shape[i])
-            return false;
     return a->ndim == b->ndim && a->dtype == b->dtype && a->kind == b->kind && a->nbytes == b->nbytes &&
-           a->storage_offset == b->storage_offset && a->storage == b->storage &&
-           a->file_offset == b->file_offset;
+           a->conj == b->conj && a->neg == b->neg && a->storage_offset == b->storage_offset &&
+           a->storage == b->storage && a->file_offset == b->file_offset &&
+           same_numbers(a->shape, b->shape, a->ndim) && same_numbers(a->stride, b->stride, a->ndim);
 }
 
 bool table_same_places(const struct table *a, const struct table *b)

@@ -67,7 +67,7 @@ struct table {
 void table_expect(struct table *t, size_t n);
 /* table_storage - adds a storage, takes over its source reference; *INDEX is its number. */
 ckpt_status table_storage(struct table *t, const struct storage *s, uint32_t *index, ckpt_error *err);
-/* table_same_place - are A and B one tensor, whatever its name: of one type and shape, in one place of the
+/* table_same_place - are A and B one tensor, whatever its name: one view of one type, in one place of the
  * file? After table_locate. */
 bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 /* table_same_places - the same for all rows of A and B, in their order. */

@@ -74,13 +74,25 @@ static ckpt_status only_names(const ckpt_plan *p, ckpt_error *err)
     return CKPT_OK;
 }
 
+static bool same_storages(const struct table *a, const struct table *b)
+{
+    bool same = a->nstorages == b->nstorages;
+    for (size_t i = 0; same && i < a->nstorages; i++) {
+        const struct storage *s = &a->storages[i], *t = &b->storages[i];
+        same = s->s.nbytes == t->s.nbytes && s->numel == t->numel && s->has_crc == t->has_crc &&
+               s->crc == t->crc;
+    }
+    return same;
+}
+
 /* same_tensors - does F, which is what the patches would leave, hold those of P? */
 static bool same_tensors(const ckpt_plan *p, const ckpt_file *f)
 {
-    bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
+    bool same = f->table.nrows == p->nentries && same_storages(&p->file->table, &f->table);
     for (size_t i = 0; same && i < p->nentries; i++) {
         const ckpt_tensor *a = &p->file->table.rows[p->entries[i].row].t, *b = &f->table.rows[i].t;
-        same = str_eq(b->name, p->entries[i].name) && table_same_place(a, b);
+        same = str_eq(b->name, p->entries[i].name) && table_same_place(a, b) &&
+               a->requires_grad == b->requires_grad && a->parameter == b->parameter;
     }
     return same;
 }
@@ -112,7 +124,7 @@ static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct
     o->judge = (struct journal_judge){.user = p, .unchanged = plan_unchanged};
     if (st == CKPT_OK)
         st = p->file->format->in_place(p, list, err);
-    if (st == CKPT_OK && !list->reread)
+    if (st == CKPT_OK)
         st = rehearse(p, list, err);
     st = st == CKPT_OK ? st : file_settled(p->file, st, err);
     if (st != CKPT_OK) {

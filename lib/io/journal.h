@@ -21,7 +21,6 @@ struct patches {
     struct patch at[PATCHES_MAX];
     size_t n;
     uint64_t old_size, new_size;
-    bool reread; /* who made them has seen that they leave what was meant */
 };
 
 /* What only those can judge who know what the file holds; each may be NULL, and ERR never is. */

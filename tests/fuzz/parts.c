@@ -247,17 +247,6 @@ static void salvage(const uint8_t *data, size_t size)
 static const struct patches no_patches;
 static const uint8_t zeros[60000];
 
-/* zip_held - member I patched by P, held against what it was to be. */
-static void zip_held(const zip *z, size_t i, ckpt_str bytes, const struct patches *p)
-{
-    ckpt_error err = {0};
-    bool same;
-    source *after = source_patched(z->src, p);
-    if (after)
-        reason(zip_patch_holds(z, i, after, bytes, &same, &err), &err);
-    source_unref(after);
-}
-
 /* zip_patch - members replaced and added where the archive stands: it still opens. */
 static void zip_patched(const uint8_t *data, size_t size)
 {
@@ -273,8 +262,6 @@ static void zip_patched(const uint8_t *data, size_t size)
         if (zip_load(z, i, 1 << 16, &bytes, NULL) == CKPT_OK) {
             ckpt_status done = zip_patch_replace(z, i, bytes, &p, &err);
             reason(done, &err);
-            if (done == CKPT_OK && z->entries[i].method == 0)
-                zip_held(z, i, bytes, &p);
         }
         reason(zip_patch_append(z, i, name, STR_LIT("more bytes"), &q, &err), &err);
     }

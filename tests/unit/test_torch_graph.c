@@ -185,83 +185,6 @@ static void sizes_are_tuples_of_integers(void)
         " it must be an integer >= 0");
 }
 
-/* ------------------------------------------------------------------ again */
-
-struct seen {
-    struct made *m;
-    uint32_t n, wrong; /* the row that is called wrong */
-};
-
-static bool seen_again(void *user, uint32_t i, const ckpt_tensor *t)
-{
-    struct seen *s = user;
-    ckpt_tensor was;
-    CU_ASSERT_EQUAL(i, s->n);
-    s->n++;
-    if (!table_show(&s->m->f->table, i, &was) || i == s->wrong)
-        return false;
-    CU_ASSERT(was.dtype == t->dtype && was.kind == t->kind && was.storage == t->storage &&
-              was.storage_offset == t->storage_offset && was.npath == t->npath && was.part_of == t->part_of &&
-              was.ndim == t->ndim && was.value == t->value);
-    return true;
-}
-
-static bool again(struct made *m, uint32_t wrong)
-{
-    struct seen s = {.m = m, .wrong = wrong};
-    struct torch_storages st = torch_archive_storages(m->f->container);
-    size_t leaves = m->f->nleaves, storages = m->f->table.nstorages, rows = m->f->table.nrows;
-    bool same = torch_graph_again(m->f, m->f->root, &st, seen_again, &s);
-    CU_ASSERT(m->f->nleaves == leaves && m->f->table.nstorages == storages && m->f->table.nrows == rows);
-    CU_ASSERT(!same || s.n == rows);
-    return same;
-}
-
-static void a_graph_is_walked_again(void)
-{
-    static const char *const graphs[] = {
-        "{'a':" W ",'b':{'c':" W ",'d':" W "},'e':5}",
-        "collections.OrderedDict()+{'a':" W ",'b':" W "}!{'_metadata':{'':1}}",
-        "collections.OrderedDict([['w'," W "],('v'," W ")])",
-        "[" W ",(" W ",{1:" W "})]",
-        "my.Thing()!(None,{'w':" W ",'v':" V2(STORAGE("Float", "1", 4), 1, "(3,)", "(1,)") "})",
-        "#1~[]+[" W ",{'again':#1}," W "]",
-    };
-    for (size_t k = 0; k < sizeof graphs / sizeof *graphs; k++) {
-        struct made m = made_zip(graphs[k]);
-        CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-        CU_ASSERT(again(&m, UINT32_MAX) && again(&m, UINT32_MAX));
-        for (uint32_t i = 0; i < m.f->table.nrows; i++)
-            CU_ASSERT_FALSE(again(&m, i));
-        CU_ASSERT(again(&m, UINT32_MAX));
-        made_close(&m);
-    }
-}
-
-/* A row more, a row less, a storage that was not there, a module: whoever asks looks another way. */
-static void a_graph_that_is_another_is_told(void)
-{
-    struct made m = made_zip("{'a':" W ",'b':" W "}");
-    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-    m.f->table.nrows--;
-    CU_ASSERT_FALSE(again(&m, UINT32_MAX));
-    m.f->table.nrows++;
-    uint32_t all = m.f->root->u.dict.n;
-    m.f->root->u.dict.n = all - 1;
-    CU_ASSERT_FALSE(again(&m, UINT32_MAX));
-    m.f->root->u.dict.n = all;
-    CU_ASSERT(again(&m, UINT32_MAX));
-    ckpt_value *key = value_item(m.f->pickles[0]->persids[0]->u.pid, 2);
-    CU_ASSERT_PTR_NOT_NULL_FATAL(key);
-    key->u.str = STR_LIT("1");
-    CU_ASSERT_FALSE(again(&m, UINT32_MAX));
-    made_close(&m);
-    m = made_zip("my.Net()!{'_parameters':{'w':" W "},'_buffers':{},'_modules':{}}");
-    CU_ASSERT_EQUAL_FATAL(m.status, CKPT_OK);
-    CU_ASSERT_FALSE(again(&m, UINT32_MAX));
-    made_close(&m);
-}
-
 void suite_torch_graph(void)
 {
     UNIT(containers_are_entered);
@@ -276,6 +199,4 @@ void suite_torch_graph(void)
     UNIT(limits_hold_everywhere);
     UNIT(little_memory_is_told);
     UNIT(sizes_are_tuples_of_integers);
-    UNIT(a_graph_is_walked_again);
-    UNIT(a_graph_that_is_another_is_told);
 }

@@ -36,14 +36,6 @@ struct pending {
     bool part;    /* component of a composite: a list of numbers is a tensor */
 };
 
-/* What torch_graph_again is told of rows. */
-struct again {
-    bool (*each)(void *user, uint32_t i, const ckpt_tensor *t);
-    void *user;
-    uint32_t n;
-    bool wrong;
-};
-
 struct walk {
     struct graph g;
     struct pending *pending;
@@ -52,7 +44,6 @@ struct walk {
     struct step *steps;
     const ckpt_value **on_way; /* by depth: the nodes from the root to the one at hand */
     uint32_t cap_path;
-    struct again *again; /* of torch_graph_again */
     size_t first; /* of the node at hand's children in the list, still in their own order */
 };
 
@@ -82,25 +73,6 @@ ckpt_status graph_unlike(struct graph *g, const ckpt_value *v, const char *must,
 
 /* ------------------------------------------------------------ small readers */
 
-/* sizes_like - A, if it has the N integers of V; else NULL. */
-static const uint64_t *sizes_like(const ckpt_value *v, uint32_t n, const uint64_t *a)
-{
-    uint32_t i = 0;
-    int64_t k;
-    while (a && i < n && value_integer(value_item(v, i), &k) && k >= 0 && a[i] == (uint64_t)k)
-        i++;
-    return i == n ? a : NULL;
-}
-
-/* known_sizes - those of the tuple V of N that the row which is told next has, so that walking again
- * takes no memory for them; NULL: it has others. */
-static const uint64_t *known_sizes(const struct graph *g, const ckpt_value *v, uint32_t n)
-{
-    const ckpt_tensor *t = g->like && g->like->ndim == n ? g->like : NULL;
-    const uint64_t *at = t ? sizes_like(v, n, t->shape) : NULL;
-    return t && !at ? sizes_like(v, n, t->stride) : at;
-}
-
 ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, uint32_t *n,
                        const uint64_t **out)
 {
@@ -115,12 +87,6 @@ ckpt_status uint_tuple(struct graph *g, const ckpt_value *v, const char *what, u
     *out = known->at;
     if (v && known->v == v)
         return CKPT_OK;
-    const uint64_t *same = known_sizes(g, v, *n);
-    if (same) {
-        *known = (struct sizes){v, same};
-        *out = same;
-        return CKPT_OK;
-    }
     uint64_t *at = arena_array(g->f->a, *n, sizeof *at);
     if (!at)
         return fail_memory(g->err);
@@ -241,7 +207,7 @@ static ckpt_path_elem *copy_path(struct walk *w, uint32_t depth)
 
 static ckpt_status leaf(struct walk *w, const struct pending *p)
 {
-    if (p->quiet || w->again)
+    if (p->quiet)
         return CKPT_OK;
     if (w->g.f->nleaves >= w->g.f->limits.max_tensors)
         return fail(w->g.err, CKPT_ELIMIT, CKPT_NO_OFFSET, "{more} than {=%llu values}",
@@ -281,18 +247,6 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     return CKPT_OK;
 }
 
-/* row_again - tells of a row that is there already. */
-static void row_again(struct walk *w, const struct pending *p, struct meaning *m, uint32_t *index)
-{
-    struct again *t = w->again;
-    *index = t->n++; /* bounded: by the rows of the table, or wrong */
-    m->row.t.path = w->path;
-    m->row.t.npath = p->depth;
-    m->row.t.part_of = p->part_of;
-    t->wrong = t->wrong || *index >= w->g.f->table.nrows || !t->each(t->user, *index, &m->row.t);
-    w->g.like = t->n < w->g.f->table.nrows ? &w->g.f->table.rows[t->n].t : NULL;
-}
-
 /* state_children - the attributes that STATE sets; one that is no mapping is one child. */
 static ckpt_status state_children(struct walk *w, const struct pending *p, const ckpt_value *state)
 {
@@ -325,10 +279,7 @@ static ckpt_status tensor_attributes(struct walk *w, const struct pending *p)
 static ckpt_status tensor(struct walk *w, const struct pending *p, struct meaning *m)
 {
     uint32_t index;
-    if (w->again)
-        row_again(w, p, m, &index);
-    else
-        CKPT_TRY(add_row(w, p, m, &index));
+    CKPT_TRY(add_row(w, p, m, &index));
     struct pending self = *p;
     self.part_of = index;
     self.depth++;
@@ -593,8 +544,6 @@ static ckpt_status visit(struct walk *w, const struct pending *p)
             return tensor(w, p, &m);
         if (v->type == CKPT_V_PERSID)
             return leaf(w, p);
-        if (w->again && (is_module(v) || moves_pairs(v)))
-            return graph_fail(&w->g, v, "the graph changes when it is walked again");
         return is_module(v) ? module(w, p) : object(w, p);
     default: return leaf(w, p);
     }
@@ -678,23 +627,6 @@ size_t torch_expected(const ckpt_file *f)
     for (size_t i = 0; i < f->npickles; i++)
         most = f->pickles[i]->npersids > most ? f->pickles[i]->npersids : most;
     return most;
-}
-
-bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
-                       bool (*each)(void *user, uint32_t i, const ckpt_tensor *t), void *user)
-{
-    ckpt_error err;
-    size_t nstorages = f->table.nstorages;
-    struct torch_storages known = *storages;
-    struct again again = {each, user, 0, false};
-    struct walk w = {.g = {.f = f, .st = &known, .err = &err}, .again = &again};
-    struct pending top = {.v = root, .part_of = CKPT_NO_TENSOR};
-    known.find = NULL;
-    w.g.like = f->table.nrows ? &f->table.rows[0].t : NULL;
-    expect_pending(&w, torch_expected(f));
-    bool ok = push(&w, &top) == CKPT_OK && run(&w) == CKPT_OK;
-    close_all(&w);
-    return ok && !again.wrong && again.n == f->table.nrows && f->table.nstorages == nstorages;
 }
 
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,

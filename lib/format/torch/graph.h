@@ -23,7 +23,7 @@ struct torch_storages {
     /* find - fills S->src (a reference to keep), off, s.nbytes, s.file_offset,
      * CRC … for the storage PID names. Asked once per key. That the bytes are
      * enough for numel is checked by the caller. A storage without bytes
-     * (location "meta") keeps src NULL. NULL: all are known, any other is an error. */
+     * (location "meta") keeps src NULL. */
     ckpt_status (*find)(void *user, const struct torch_pid *pid, struct storage *s, ckpt_error *err);
     /* object - the tar format's persistent ids name tensors: fills dtype, shape,
      * stride, storage and storage_offset of ROW for VALUE and returns true; may
@@ -39,12 +39,6 @@ struct torch_storages {
  * order. Storages of equal key are shared. */
 ckpt_status torch_graph(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
                         ckpt_error *err);
-
-/* torch_graph_again - walks ROOT, of which F has all that torch_graph adds, once more, and adds nothing.
- * EACH gets row I as it is this time, with its path, and tells if that is what it was to be. False:
- * it is not, or there are more rows or fewer, or storages that F does not know. */
-bool torch_graph_again(ckpt_file *f, ckpt_value *root, const struct torch_storages *storages,
-                       bool (*each)(void *user, uint32_t i, const ckpt_tensor *t), void *user);
 
 /* torch_graph_rest - adds the storages that F's pickles name, but no row shows:
  * those of generators, device meshes, objects of unknown classes. */

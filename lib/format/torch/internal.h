@@ -16,7 +16,6 @@ struct graph {
         const uint64_t *at;
     } sizes[64];    /* tuples of integers lately read: a pickle shares their nodes */
     unsigned depth; /* of constructors within constructors */
-    const ckpt_tensor *like; /* walked again: the row that is told next, or NULL */
 };
 
 /* A composite's component, to be walked below it. */

@@ -193,8 +193,6 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     CKPT_TRY(file_storage_find(f, pid->key, index, g->err));
     if (*index != CKPT_NO_STORAGE)
         return file_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
-    if (!g->st->find)
-        return graph_fail(g, v, "{storage \"%.*s\"} is none of {=those before}", STR_ARG(pid->key));
     return find_storage(g, v, pid, index);
 }
 

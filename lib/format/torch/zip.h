@@ -57,15 +57,6 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
 ckpt_status torch_zip_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* torch_zip_undoes - torch/zip_undoes.c: the format's undoes. */
 bool torch_zip_undoes(const ckpt_file *was, const ckpt_file *is, source *now, const struct patches *undo);
-/* torch_zip_reread - torch/zip_reread.c: do the patches OUT leave entry I as BYTES, and those the graph
- * that TA's file has, but for the N texts of LIST? False where another way may tell. */
-struct torch_archive;
-struct pickle_text;
-bool torch_zip_reread(struct torch_archive *ta, size_t i, ckpt_str bytes, const struct pickle_text *list,
-                      size_t n, const struct patches *out);
-/* torch_zip_same_rows - does the graph of P's file, with P's texts in it for the moment, give the rows
- * that its table has, under the names that P gives them? */
-bool torch_zip_same_rows(const ckpt_plan *p, struct torch_archive *ta);
 /* torch_zip_casts - torch/zip_cast.c: fills casts. */
 ckpt_status torch_zip_casts(struct torch_writer *w, ckpt_error *err);
 const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struct storage *s);
