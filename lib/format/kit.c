@@ -5,6 +5,24 @@
 #include "core/check.h"
 #include "core/dtype.h"
 
+ckpt_status kit_read_header(ckpt_file *f, uint64_t off, uint64_t n, cursor *c, ckpt_error *err)
+{
+    uint64_t pos = source_pos(f->src, off);
+    if (n > f->limits.max_header)
+        return fail(err, CKPT_ELIMIT, pos, "a header of {%llu bytes}; the limit is {=%llu}",
+                    (unsigned long long)n, (unsigned long long)f->limits.max_header);
+    if (!range_within(off, n, f->src->size))
+        return fail(err, CKPT_ETRUNCATED, pos, "a header of {=%llu bytes}, the file has {%llu} there",
+                    (unsigned long long)n, (unsigned long long)(off < f->src->size ? f->src->size - off : 0));
+    file_budget(f, n);
+    void *bytes = arena_alloc(f->a, (size_t)n);
+    if (!bytes)
+        return fail_memory(err);
+    CKPT_TRY(source_read(f->src, off, bytes, (size_t)n, err));
+    *c = cursor_of(bytes, (size_t)n, pos);
+    return CKPT_OK;
+}
+
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err)
 {
     *k = (struct kit){.f = f, .err = err, .mapping = root};

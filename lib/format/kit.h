@@ -12,6 +12,7 @@
 #ifndef FORMAT_KIT_H
 #define FORMAT_KIT_H
 
+#include "base/cursor.h"
 #include "base/map.h"
 #include "core/file.h"
 #include "core/pieces.h"
@@ -47,6 +48,10 @@ struct kit_tensor {
     const void *fill;
 };
 
+/* kit_read_header - *C is over the N bytes at OFF of F's file, which are read and stay as long as F does;
+ * they count for how much memory F may take. Refuses those that are not there, and more than the limit of
+ * headers. */
+ckpt_status kit_read_header(ckpt_file *f, uint64_t off, uint64_t n, cursor *c, ckpt_error *err);
 /* kit_begin - K fills ROOT, which becomes the file's root; NULL: there was no memory for it. */
 ckpt_status kit_begin(struct kit *k, ckpt_file *f, ckpt_value *root, ckpt_error *err);
 /* kit_begin_mapping - K fills a new dict, which is the value of KEY in that of PARENT. */

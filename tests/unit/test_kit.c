@@ -122,6 +122,20 @@ static bool refused(const struct kit_tensor *x, ckpt_status st, const char *what
     return ok;
 }
 
+static void headers(void)
+{
+    cursor c = cursor_of(NULL, 0, 0);
+    begin();
+    CU_ASSERT_EQUAL(kit_read_header(toy.f, 96, 4000, &c, &toy.err), CKPT_OK);
+    CU_ASSERT(c.left == 4000 && c.pos == 96 && memcmp(cursor_take(&c, 4000), toy.bytes + 96, 4000) == 0);
+    CU_ASSERT_EQUAL(kit_read_header(toy.f, 97, 4000, &c, &toy.err), CKPT_ETRUNCATED);
+    CU_ASSERT_STRING_EQUAL(toy.err.what, "a header of 4000 bytes, the file has 3999 there");
+    CU_ASSERT_EQUAL(kit_read_header(toy.f, UINT64_MAX, 1, &c, &toy.err), CKPT_ETRUNCATED);
+    CU_ASSERT_EQUAL(kit_read_header(toy.f, 0, UINT64_MAX, &c, &toy.err), CKPT_ELIMIT);
+    end(CKPT_OK);
+    finish();
+}
+
 static void what_is_refused(void)
 {
     begin();
@@ -274,6 +288,7 @@ static void hole(void)
 void suite_kit(void)
 {
     UNIT(one_call_each);
+    UNIT(headers);
     UNIT(what_is_refused);
     UNIT(in_pieces);
     UNIT(hole);
