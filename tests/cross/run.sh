@@ -78,7 +78,7 @@ find_emulator()
         return
     fi
     for name in "$emulator-static" "$emulator"; do
-        command -v "$name" >/dev/null 2>&1 && emulator=$name && return
+        path=$(command -v "$name") && emulator=$path && return # its path: some goldens change PATH
     done
     return 1
 }

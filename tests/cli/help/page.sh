@@ -1,4 +1,5 @@
 # A page that man does not find is looked for next to the program, installed or built, and shown by what is there.
+[ "${EMULATED:-}" ] && { echo 'what is copied here must be the program, and is what begins an emulator'; exit 77; }
 mkdir -p root/bin root/share/man/man1 root/share/man/man7 tools alone/bin
 cp "$CKPT" root/bin/ckpt; cp "$CKPT" alone/bin/ckpt
 for p in "$TESTS"/../../man/*.1; do cp "$p" root/share/man/man1; done
