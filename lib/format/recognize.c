@@ -119,6 +119,12 @@ bool recognize_legacy(const struct probe *p)
            scan_torch_stream(p->head, p->nhead);
 }
 
+/* A protocol that has bytes of its own: 2 to 5. What older ones begin with, text may, too. */
+bool recognize_pickle(const struct probe *p)
+{
+    return p->nhead >= 2 && p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5;
+}
+
 /* joblib - a pickle that imports the class whose arrays follow its opcodes as they are. */
 static bool joblib(const struct probe *p)
 {
@@ -275,11 +281,13 @@ static bool json_error(const struct probe *p)
     return starts_nocase(text_of(p), "{\"error\"") || starts_nocase(text_of(p), "{\"message\"");
 }
 
-static bool json(const struct probe *p)
+bool recognize_json(const struct probe *p)
 {
     ckpt_str s = text_of(p);
-    return s.len && (s.ptr[0] == '{' || s.ptr[0] == '[');
+    return s.len ? s.ptr[0] == '{' || s.ptr[0] == '[' : p->nhead < p->size;
 }
+
+static bool json(const struct probe *p) { return text_of(p).len && recognize_json(p); }
 
 /* ---------------------------------------------------------------------- table */
 
@@ -301,17 +309,27 @@ static const struct signature table[] = {
 #undef FOLDER
 };
 
+static bool holds(const struct signature *s, const struct probe *p)
+{
+    if (p->directory || s->kind == SIGN_FOLDER)
+        return false;
+    return s->magic ? str_starts(str_skip(head_of(p), s->offset), str_of(s->magic, s->nmagic)) : s->test(p);
+}
+
 const struct signature *recognize(const struct probe *p)
 {
-    ckpt_str head = head_of(p);
-    for (size_t i = 0; i < sizeof table / sizeof *table; i++) {
-        const struct signature *s = &table[i];
-        if (s->kind == SIGN_FOLDER)
-            continue;
-        if (s->magic ? str_starts(str_skip(head, s->offset), str_of(s->magic, s->nmagic)) : s->test(p))
-            return s;
-    }
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (holds(&table[i], p))
+            return &table[i];
     return NULL;
+}
+
+bool recognize_as(const struct probe *p, enum signature_kind kind)
+{
+    for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+        if (table[i].kind == kind && holds(&table[i], p))
+            return true;
+    return false;
 }
 
 /* has_file - is a file in the folder PATH that NAME matches? */

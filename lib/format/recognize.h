@@ -15,6 +15,7 @@ enum signature_kind {
     SIGN_TAR,
     SIGN_GGUF,
     SIGN_NPY,
+    SIGN_HDF5,
     SIGN_JOBLIB,
     SIGN_PACKED,  /* compressed, or an archive that has to be unpacked first */
     SIGN_ZLIB,    /* the same, to be trusted less: two bytes, and data that can be inflated */
@@ -46,6 +47,12 @@ bool recognize_safetensors(const struct probe *p);
 bool recognize_legacy(const struct probe *p);
 /* recognize_archive - does P begin as a zip archive, or end with the end record of one? */
 bool recognize_archive(const struct probe *p);
+/* recognize_as - does a row of KIND hold for P, whichever comes first? */
+bool recognize_as(const struct probe *p, enum signature_kind kind);
+/* recognize_pickle - does P begin as a pickle of protocol 2 to 5? */
+bool recognize_pickle(const struct probe *p);
+/* recognize_json - is the first character of P that of an object or array of JSON, or not in its head? */
+bool recognize_json(const struct probe *p);
 /* recognize_zlib - does P begin as zlib's wrapper may? Two bytes: text may, too. */
 bool recognize_zlib(const struct probe *p);
 /* recognize_refuse - the answer for what S is, which is no checkpoint. */

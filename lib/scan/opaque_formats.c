@@ -137,14 +137,14 @@ static ckpt_status search(struct search *s, const struct mark *marks, size_t n, 
     return r.status != CKPT_OK ? r.status : go ? CKPT_OK : CKPT_ECANCELLED;
 }
 
-ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, ckpt_error *err)
+ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err)
 {
     struct search s = {.x = x, .src = src, .where = where};
     char text[8];
     ckpt_str head = bytes_at(&s, 0, text, sizeof text);
     bool fields = head.len == sizeof text && head.ptr[0] == 8 && head.ptr[1] > 0 && head.ptr[1] <= 32 &&
                   (head.ptr[2] & 7) == 2;
-    if (str_is(head, "\x89HDF\r\n\x1a\n"))
+    if (hdf5)
         return search(&s, in_hdf5, sizeof in_hdf5 / sizeof *in_hdf5, err);
     return fields ? search(&s, in_protobuf, sizeof in_protobuf / sizeof *in_protobuf, err) : CKPT_OK;
 }

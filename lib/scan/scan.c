@@ -197,7 +197,7 @@ static ckpt_status unknown(struct scanner *x, const struct probe *p, const struc
                            ckpt_str where, ckpt_error *err)
 {
     char found[BYTES_SHOWN];
-    CKPT_TRY(scan_marks(x, p->src, where, err));
+    CKPT_TRY(scan_marks(x, p->src, where, s && s->kind == SIGN_HDF5, err));
     if (s)
         return told(scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
                                p->src, 0, "%s: no part of it was looked into", s->what));

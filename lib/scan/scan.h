@@ -55,7 +55,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
 ckpt_status scan_msgpack(struct scanner *x, source *src, ckpt_str where, bool *is, uint64_t *known,
                          ckpt_error *err);
 /* scan_marks - what can be told by its letters of a format that is not taken apart. */
-ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, ckpt_error *err);
+ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, bool hdf5, ckpt_error *err);
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "codec/json_scan.h"
+#include "format/recognize.h"
 #include "scan/scan.h"
 
 #define LARGEST ((uint64_t)64 << 20)
@@ -91,17 +92,6 @@ static ckpt_status walk(struct scanner *x, json_scan *j, struct object *open, so
     return st;
 }
 
-static bool is_object(struct scan *s, source *src)
-{
-    unsigned char first[256];
-    size_t n = src->size < sizeof first ? (size_t)src->size : sizeof first, i = 0;
-    if (!scan_read(s, src, 0, first, n))
-        return false;
-    while (i < n && json_space(first[i]))
-        i++;
-    return i == n || first[i] == '{' || first[i] == '[' || memcmp(first, BOM, n < 3 ? n : 3) == 0;
-}
-
 /* as_python - what Python's json takes and RFC 8259 does not, made to what is the same here and as long:
  * a byte order mark, NaN and Infinity, halves of surrogate pairs. */
 static void as_python(char *text, size_t n)
@@ -131,7 +121,9 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     json_scan j;
     ckpt_error why;
     scan_known(src, &x->s->result->in_text, src->size);
-    if (!is_object(x->s, src)) {
+    struct probe p = {.size = 0};
+    CKPT_TRY(recognize_fill(&p, x->path, src, err));
+    if (!recognize_json(&p)) {
         *known += src->size; /* bounded: once */
         return CKPT_OK;
     }

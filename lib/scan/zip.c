@@ -13,6 +13,7 @@
 #include "codec/zip_audit.h"
 #include "codec/zip_end.h"
 #include "codec/zip_header.h"
+#include "format/recognize.h"
 #include "scan/scan.h"
 
 #define PEEK  65536u /* of a deflated storage, to see that it is none of a file */
@@ -525,11 +526,10 @@ static const struct opened_zip *find_opened(const struct scanner *x, const sourc
 static ckpt_status strays(struct archive *r, bool guest, ckpt_error *err)
 {
     source *src = r->z.src;
-    char begin[2] = "PK";
+    struct probe p = {.size = 0};
     uint64_t before = r->z.first; /* 0, too, where the directory leads to no member */
-    if (before == 0 && src->size >= sizeof begin && !scan_read(r->x->s, src, 0, begin, sizeof begin))
-        return CKPT_OK; /* kept, and reported when all is done */
-    if (memcmp(begin, "PK", sizeof begin) != 0)
+    CKPT_TRY(recognize_fill(&p, r->x->path, src, err));
+    if (before == 0 && !recognize_as(&p, SIGN_ZIP))
         before = src->size;
     ckpt_status st = guest ? CKPT_OK : scan_stray(r->x, src, r->where, 0, before, err);
     if (st == CKPT_OK && r->z.end && !guest)

@@ -178,11 +178,11 @@ static ckpt_status check_present(struct index *x)
 
 static ckpt_status open_source(const struct index *x, const char *path, source **out)
 {
-    unsigned char head[64];
     CKPT_TRY(shards_open(path, out, x->err));
-    size_t n = (*out)->size < sizeof head ? (size_t)(*out)->size : sizeof head;
-    ckpt_status st = source_read(*out, 0, head, n, x->err);
-    if (st == CKPT_OK && shards_is_index(*out, head, n))
+    struct probe p = {.src = *out, .size = (*out)->size, .nhead = 64};
+    p.nhead = p.size < p.nhead ? (size_t)p.size : p.nhead;
+    ckpt_status st = source_read(*out, 0, p.head, p.nhead, x->err);
+    if (st == CKPT_OK && shards_is_index(&p))
         st = fail(x->err, CKPT_EFORMAT, CKPT_NO_OFFSET, "{=a shard} that is {an index} itself");
     if (st != CKPT_OK)
         source_unref(*out);

@@ -23,18 +23,11 @@
 
 #include "format/folder.h"
 #include "format/hub/shards.h"
+#include "format/recognize.h"
 
 #define MAX_INDEX_PROBE (64u << 20) /* a JSON file larger than this is not searched for a weight_map */
 
 /* ----------------------------------------------------------------- probe */
-
-static bool begins_object(const unsigned char *p, size_t n)
-{
-    size_t i = 0;
-    while (i < n && json_space(p[i]))
-        i++;
-    return i < n && p[i] == '{';
-}
 
 /* Without memory the answer is yes: reading will say what is wrong. */
 static bool has_weight_map(const char *text, size_t n)
@@ -56,9 +49,10 @@ static bool has_weight_map(const char *text, size_t n)
     return found || !a;
 }
 
-bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
+bool shards_is_index(const struct probe *p)
 {
-    if (!begins_object(head, nhead) || src->size > MAX_INDEX_PROBE)
+    source *src = p->src;
+    if (!recognize_json(p) || src->size > MAX_INDEX_PROBE)
         return false;
     char *text = malloc((size_t)src->size);
     bool yes = !text || (source_read(src, 0, text, (size_t)src->size, NULL) == CKPT_OK &&
@@ -72,7 +66,7 @@ bool shards_is_index(source *src, const unsigned char *head, size_t nhead)
 static bool probe(const struct probe *p)
 {
     if (!p->directory)
-        return shards_is_index(p->src, p->head, p->nhead);
+        return shards_is_index(p);
     struct folder d;
     folder_scan(p->path, &d);
     return d.nindex || d.nwhole;

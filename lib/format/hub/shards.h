@@ -52,8 +52,8 @@ struct index {
     ckpt_error *err;
 };
 
-/* shards_is_index - is SRC a JSON object with a weight_map? HEAD: its first bytes. */
-bool shards_is_index(source *src, const unsigned char *head, size_t nhead);
+/* shards_is_index - is P a JSON object with a weight_map? */
+bool shards_is_index(const struct probe *p);
 /* shards_join - FOLDER/NAME, to be freed; NULL: no memory. */
 char *shards_join(ckpt_str folder, ckpt_str name);
 /* shards_open - the file at PATH, which a set names: never a pipe, which would

@@ -52,7 +52,7 @@ struct legacy {
 
 static bool probe(const struct probe *p)
 {
-    const struct signature *s = p->directory ? NULL : recognize(p);
+    const struct signature *s = recognize(p);
     return s && s->kind == SIGN_LEGACY;
 }
 

@@ -38,7 +38,7 @@ static bool probe(const struct probe *p)
     const struct signature *s = recognize(p);
     if (s && s->kind == SIGN_JOBLIB)
         return false;
-    if (p->head[0] == 0x80 && p->head[1] >= 2 && p->head[1] <= 5)
+    if (recognize_pickle(p))
         return true;
     return strchr("(]}cli", p->head[0]) && source_read(p->src, p->size - 1, &last, 1, NULL) == CKPT_OK &&
            last == '.' && runs(p->src);

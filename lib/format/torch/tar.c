@@ -21,7 +21,7 @@
 #include "codec/tar.h"
 #include "core/check.h"
 #include "core/dtype.h"
-#include "format/format.h"
+#include "format/recognize.h"
 #include "format/torch/graph.h"
 #include "io/reader.h"
 
@@ -69,7 +69,7 @@ static bool probe(const struct probe *p)
 {
     struct tar_entry *list;
     size_t n;
-    if (p->directory || p->nhead < 512 || memcmp(p->head + 257, "ustar", 5) != 0)
+    if (!recognize_as(p, SIGN_TAR))
         return false;
     arena *a = arena_new(UINT64_C(1) << 26);
     ckpt_status st = !a           ? CKPT_ENOMEM
