@@ -110,6 +110,10 @@ static void record(const ckpt_scan_record *r)
         json_bool(row, "plain", true);
     if (r->text.len)
         json_str(row, "message", r->text);
+    if (r->found.len)
+        json_str(row, "found", r->found);
+    if (r->allowed.len)
+        json_str(row, "allowed", r->allowed);
     if (r->what == CKPT_SCAN_MEMBER)
         member(row, r);
     json_row(row, stdout);

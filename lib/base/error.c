@@ -72,23 +72,29 @@ CKPT_PRINTF(1, 0) static void unmarked(const char *fmt, va_list args, char plain
     plain[n] = '\0';
 }
 
-ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
+void error_words(const struct error_words *to, const char *fmt, va_list args)
 {
     char plain[RAW_MAX], raw[RAW_MAX];
     size_t at[2][2] = {{0}};
-    if (!err)
-        return status;
-    clear(err, status, offset);
     if (!strchr(fmt, '{')) {
-        format(err->what, sizeof err->what, fmt, args);
-        return status;
+        format(to->what, to->nwhat, fmt, args);
+        return;
     }
     unmarked(fmt, args, plain, at);
     size_t n = printed(plain, args);
     (void)vsnprintf(raw, sizeof raw, plain, args);
-    text_fit(str_of(raw, n), err->what, sizeof err->what);
-    text_fit(str_of(raw + at[0][0], at[0][1] - at[0][0]), err->found, sizeof err->found);
-    text_fit(str_of(raw + at[1][0], at[1][1] - at[1][0]), err->allowed, sizeof err->allowed);
+    text_fit(str_of(raw, n), to->what, to->nwhat);
+    text_fit(str_of(raw + at[0][0], at[0][1] - at[0][0]), to->found, to->nmarked);
+    text_fit(str_of(raw + at[1][0], at[1][1] - at[1][0]), to->allowed, to->nmarked);
+}
+
+ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
+{
+    if (!err)
+        return status;
+    clear(err, status, offset);
+    error_words(&(struct error_words){err->what, err->found, err->allowed, sizeof err->what, sizeof err->found},
+                fmt, args);
     return status;
 }
 

@@ -25,6 +25,13 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
+/* error_words - what fail makes of FMT, into TO alone: NWHAT bytes at WHAT, NMARKED at FOUND and at ALLOWED, which
+ * stay as they are where nothing is marked. */
+struct error_words {
+    char *what, *found, *allowed;
+    size_t nwhat, nmarked;
+};
+void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
 /* fail_errno - like fail with CKPT_EIO (ENOMEM: CKPT_ENOMEM; ENOENT:
  * CKPT_ENOTFOUND), the current errno and its text after the formatted one. */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);

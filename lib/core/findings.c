@@ -78,23 +78,38 @@ bool scan_record(struct scan *s, ckpt_scan_record *r)
     return !s->cancelled;
 }
 
-bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
-                const char *fmt, ...)
+static bool report(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                   const struct error_words *words)
 {
-    char raw[512], safe[1024];
-    va_list ap;
-    va_start(ap, fmt);
-    (void)vsnprintf(raw, sizeof raw, fmt, ap);
-    va_end(ap);
-    text_fit(str_c(raw), safe, sizeof safe);
+    bool placed = at.src && at.offset != CKPT_NO_OFFSET;
     ckpt_scan_record r = {.what = CKPT_SCAN_FINDING,
                           .rule = &rules[rule],
                           .where = where,
-                          .offset = offset,
-                          .file_offset = src && offset != CKPT_NO_OFFSET ? source_pos(src, offset)
-                                                                         : CKPT_NO_OFFSET,
+                          .offset = at.offset,
+                          .file_offset = placed ? source_pos(at.src, at.offset) : CKPT_NO_OFFSET,
                           .error_offset = CKPT_NO_OFFSET,
                           .weights_only = -1,
-                          .text = str_c(safe)};
+                          .text = str_c(words->what),
+                          .found = str_c(words->found),
+                          .allowed = str_c(words->allowed)};
     return scan_record(s, &r);
+}
+
+bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
+                const char *fmt, ...)
+{
+    char what[1024], found[96] = "", allowed[96] = "";
+    const struct error_words words = {what, found, allowed, sizeof what, sizeof found};
+    va_list ap;
+    va_start(ap, fmt);
+    error_words(&words, fmt, ap);
+    va_end(ap);
+    return report(s, rule, where, (struct scan_place){src, offset}, &words);
+}
+
+bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at, ckpt_error *e)
+{
+    char what[1024];
+    (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);
+    return report(s, rule, where, at, &(struct error_words){what, e->found, e->allowed, 0, 0});
 }

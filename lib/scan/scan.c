@@ -104,8 +104,8 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
     uint64_t base = source_pos(src, 0);
     bool placed = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                   why.offset - base <= src->size; /* bounded: not before */
-    return told(scan_found(x->s, SCAN_FMT002, where, src, placed ? why.offset - base : CKPT_NO_OFFSET,
-                           "%s%s%s", why.where, why.where[0] ? ": " : "", why.what));
+    return told(scan_found_error(
+        x->s, SCAN_FMT002, where, (struct scan_place){src, placed ? why.offset - base : CKPT_NO_OFFSET}, &why));
 }
 
 /* ------------------------------------------------------------ what it may be */
