@@ -255,7 +255,7 @@ fuzz:
 
 ## coverage: branches of the readers that tests take, file by file, as gcov counts them
 COUNT = $(B)/coverage/obj/tests/coverage.o
-COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter $(COUNT)" SAN=--coverage
+COVER = B=$(B)/coverage LDFLAGS="-Wl,--wrap=_exit,--wrap=sandbox_enter,--wrap=sandbox_try $(COUNT)" SAN=--coverage
 coverage:
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(COUNT)
 	+@$(SUB) $(COVER) CFLAGS="-O0 -g -fprofile-update=atomic" $(patsubst %,$(B)/coverage/%,ckpt unit tests/robust \

@@ -789,7 +789,7 @@ typedef struct {
     bool framed;                /* seen only by loaders that read by frames */
     bool plain;                 /* seen only by pickle.load, where joblib.load passes over an array */
     ckpt_str text;              /* in words, escaped; empty for most calls */
-    ckpt_str found, allowed;    /* as those of ckpt_error: what is at fault, what would be valid; may be empty */
+    ckpt_str found, allowed;    /* as in ckpt_error: what is at fault, what would be valid; may be empty */
     uint64_t bytes;             /* of a member, unpacked */
     const uint8_t *sha256;      /* of a member: of these bytes, CKPT_DIGEST_MAX long; else NULL */
     unsigned readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */

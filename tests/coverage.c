@@ -1,7 +1,8 @@
 /*
  * coverage.c - linked into programs that count branches, so that their counts reach the disk: gcov writes
- * them when a program exits, but not on _exit, nor inside a sandbox that opens no files; and under a limit
- * of a file's size it would leave cut ones. Linked with --wrap for both functions.
+ * them when a program exits, but not on _exit, nor inside a sandbox that opens no files, which is left out
+ * and does not pass for one; and under a limit of a file's size it would leave cut ones. Linked with --wrap
+ * for these functions.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@ void __gcov_dump(void);
 void __real__exit(int status) __attribute__((noreturn));
 void __wrap__exit(int status) __attribute__((noreturn));
 bool __wrap_sandbox_enter(void);
+bool __wrap_sandbox_try(void);
 
 static bool may_write(void)
 {
@@ -28,6 +30,7 @@ void __wrap__exit(int status)
 }
 
 bool __wrap_sandbox_enter(void) { return true; }
+bool __wrap_sandbox_try(void) { return false; }
 
 static void leave(int status, void *unused)
 {

@@ -1,5 +1,5 @@
 #!/bin/sh
-# coverage.sh - how many branches of lib/codec, lib/format and lib/scan the tests take, file by file, as gcc's
+# coverage.sh - how many branches of lib/codec, format, scan and doctor the tests take, file by file, as gcc's
 # gcov counts them: in unoptimized code, where each is one of the source. `make coverage` builds with
 # --coverage, and calls it. Many processes add to the same counts: gcov locks them. What the tests themselves
 # say is shown where they fail, but only branches decide: a few tests limit what a process may write.
@@ -49,7 +49,7 @@ run extremes "$B/tests/robust" -x -m 300 tests/corpus
 run inputs inputs
 run in_turn sh tests/fail/in_turn.sh "$B/tests/fail/in_turn" "$B/unit"
 
-for f in lib/codec/*.c lib/format/*.c lib/format/*/*.c lib/scan/*.c; do
+for f in lib/codec/*.c lib/format/*.c lib/format/*/*.c lib/scan/*.c lib/doctor/*.c; do
     gcov -b -n -o "$B/obj/${f%.c}.gcda" "$f" 2>/dev/null | awk -v f="$f" '
         $1 == "File" {mine = index($0, f) > 0}
         mine && /^Lines executed/ {split($0, a, /[:% ]+/); lines = a[3]; nl = a[5]}

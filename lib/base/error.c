@@ -93,8 +93,9 @@ ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const c
     if (!err)
         return status;
     clear(err, status, offset);
-    error_words(&(struct error_words){err->what, err->found, err->allowed, sizeof err->what, sizeof err->found},
-                fmt, args);
+    error_words(
+        &(struct error_words){err->what, err->found, err->allowed, sizeof err->what, sizeof err->found}, fmt,
+        args);
     return status;
 }
 
@@ -117,19 +118,14 @@ void fail_begin(ckpt_error *err, const char *word)
 }
 
 /* What strerror_r left: GNU's returns the text, POSIX's fills WHY with it. */
-static const char *text_returned(const char *text, const char *why)
-{
-    return text ? text : why;
-}
+static const char *text_returned(const char *text, const char *why) { return text ? text : why; }
 
-static const char *text_filled(int failed, const char *why)
-{
-    return failed ? "unknown error" : why;
-}
+static const char *text_filled(int failed, const char *why) { return failed ? "unknown error" : why; }
 
 #define ERROR_TEXT(code, why)                                                                                \
-    _Generic(strerror_r(code, why, sizeof why), int: text_filled, default: text_returned)(                   \
-        strerror_r(code, why, sizeof why), why)
+    _Generic(strerror_r(code, why, sizeof why), int                                                          \
+             : text_filled, default                                                                          \
+             : text_returned)(strerror_r(code, why, sizeof why), why)
 
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
 {

@@ -25,8 +25,8 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
     CKPT_PRINTF(4, 0);
-/* error_words - what fail makes of FMT, into TO alone: NWHAT bytes at WHAT, NMARKED at FOUND and at ALLOWED, which
- * stay as they are where nothing is marked. */
+/* error_words - what fail makes of FMT, into TO alone: NWHAT bytes at WHAT, NMARKED at FOUND and at ALLOWED,
+ * which stay as they are where nothing is marked. */
 struct error_words {
     char *what, *found, *allowed;
     size_t nwhat, nmarked;

@@ -8,8 +8,8 @@
  *          filled up to the alignment
  * Text is a length of 8 bytes and as many bytes.
  *
- * Its readers are C: every count, length and product is held against what the file has, offsets against the sum
- * of what stands before (what ggml demands), names against each other.
+ * Its readers are C: every count, length and product is held against what the file has, offsets against the
+ * sum of what stands before (what ggml demands), names against each other.
  */
 #include "codec/gguf.h"
 
@@ -47,7 +47,8 @@ static ckpt_status ended(struct walk *w, const char *what)
     if (w->r.status != CKPT_ETRUNCATED)
         return w->r.status;
     w->g->at = w->r.pos;
-    return fail(w->err, CKPT_ETRUNCATED, source_pos(w->g->src, w->r.pos), "the file {ends} inside {=%s}", what);
+    return fail(w->err, CKPT_ETRUNCATED, source_pos(w->g->src, w->r.pos), "the file {ends} inside {=%s}",
+                what);
 }
 
 /* read_text - of at most MOST bytes, into the arena. */
@@ -103,8 +104,8 @@ static ckpt_status read_array(struct walk *w, struct gguf_pair *p)
         return bad(w, at, "an array of {type %" PRIu32 "}", p->element);
     if (!checked_mul(p->count, p->element == GGUF_STRING ? 8 : width[p->element], &bytes) ||
         bytes > reader_left(&w->r))
-        return bad(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left", p->count,
-                   reader_left(&w->r));
+        return bad(w, at, "an array of {%" PRIu64 "} elements; the file has {=%" PRIu64 " bytes} left",
+                   p->count, reader_left(&w->r));
     for (uint64_t i = 0; p->element == GGUF_STRING && i < p->count; i++)
         CKPT_TRY(skip_text(w, &n));
     if (p->element != GGUF_STRING)
@@ -214,7 +215,8 @@ static ckpt_status place_tensor(struct walk *w, struct gguf_tensor *t, uint64_t 
                    t->offset, w->sum);
     if (!checked_mul(t->elements / per_block, block, &t->nbytes) || !checked_add(w->sum, t->nbytes, &next) ||
         !fill_up(w->g, &next))
-        return bad(w, at, "a tensor of {%" PRIu64 "} elements has more bytes than can be counted", t->elements);
+        return bad(w, at, "a tensor of {%" PRIu64 "} elements has more bytes than can be counted",
+                   t->elements);
     w->sum = next;
     return CKPT_OK;
 }
@@ -248,8 +250,9 @@ static ckpt_status check_data(struct walk *w)
     }
     uint64_t filled = end;
     (void)fill_up(g, &filled); /* bounded: as above */
-    return filled >= g->src->size ? CKPT_OK
-                                  : bad(w, end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - end);
+    return filled >= g->src->size
+               ? CKPT_OK
+               : bad(w, end, "{%" PRIu64 " bytes} follow {=the last tensor}", g->src->size - end);
 }
 
 static ckpt_status read_file(struct walk *w)
@@ -259,7 +262,8 @@ static ckpt_status read_file(struct walk *w)
     g->at = 4;
     if (!w->r.status && g->version != 2 && g->version != 3)
         return fail(w->err, CKPT_EUNSUPPORTED, source_pos(g->src, 4),
-                    "GGUF of {version %" PRIu32 "} or of another byte order; {=2 and 3} are read", g->version);
+                    "GGUF of {version %" PRIu32 "} or of another byte order; {=2 and 3} are read",
+                    g->version);
     g->ntensors = reader_u64(&w->r);
     g->npairs = reader_u64(&w->r);
     if (w->r.status)

@@ -31,8 +31,8 @@ struct gguf_tensor {
 struct gguf {
     source *src;
     arena *a; /* keys and names */
-    /* What is called for each; NULL: nothing. TEXT gets each key and name as soon as it is read, whatever becomes
-     * of the rest. */
+    /* What is called for each; NULL: nothing. TEXT gets each key and name as soon as it is read, whatever
+     * becomes of the rest. */
     ckpt_status (*text)(void *user, ckpt_str text, uint64_t at, const char *what, ckpt_error *err);
     ckpt_status (*pair)(void *user, const struct gguf_pair *p, ckpt_error *err);
     ckpt_status (*tensor)(void *user, const struct gguf_tensor *t, ckpt_error *err);
@@ -45,7 +45,8 @@ struct gguf {
 
 /* gguf_read - reads all of G->src. CKPT_EUNSUPPORTED: a version that is not read. */
 ckpt_status gguf_read(struct gguf *g, ckpt_error *err);
-/* gguf_block - how many elements a block of a type of ggml has, and how many bytes; false: there is no such type. */
+/* gguf_block - how many elements a block of a type of ggml has, and how many bytes; false: there is no such
+ * type. */
 bool gguf_block(uint32_t type, uint64_t *elements, uint64_t *bytes);
 
 #endif

@@ -10,8 +10,8 @@
 struct npy {
     unsigned version;
     uint64_t data; /* offset of the elements, or of the pickle that arrays of objects are */
-    /* simple - the header is as numpy writes it for one simple type; if not, nothing below is set: descr may be
-     * a record, or spell objects ("object", '\x4f', a second 'descr'). */
+    /* simple - the header is as numpy writes it for one simple type; if not, nothing below is set: descr may
+     * be a record, or spell objects ("object", '\x4f', a second 'descr'). */
     bool simple;
     ckpt_str descr; /* "<f4" */
     bool fortran_order;

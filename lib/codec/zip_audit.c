@@ -34,13 +34,21 @@
 static void report_difference(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
                               uint64_t central)
 {
-    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0};
+    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0, false};
+    z->flaw(z->user, &f);
+}
+
+/* report_bits - the same of two values that are no numbers. */
+static void report_bits(struct zip_audit *z, const struct zip_view *v, const char *what, uint64_t local,
+                        uint64_t central)
+{
+    struct zip_flaw f = {v->name, what, v->at, v->from, local, central, NULL, 0, 0, true};
     z->flaw(z->user, &f);
 }
 
 static void report(struct zip_audit *z, ckpt_str name, uint64_t at, const char *text, uint64_t value)
 {
-    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text, 0, 0};
+    struct zip_flaw f = {name, NULL, at, CKPT_NO_OFFSET, value, 0, text, 0, 0, false};
     z->flaw(z->user, &f);
 }
 
@@ -315,11 +323,11 @@ static bool compare_headers(struct zip_audit *z, const struct zip_view *v, const
     if ((local->flags ^ v->flags) & ~(ZIP_FLAG_DESCRIPTOR | (is_ascii(v->name) ? ZIP_FLAG_UTF8 : 0)))
         report_difference(z, v, "the flags", local->flags, v->flags);
     if (local->time != v->time)
-        report_difference(z, v, "the time", local->time, v->time);
+        report_bits(z, v, "the time", local->time, v->time);
     if (local->flags & ZIP_FLAG_DESCRIPTOR || (!local->usize && !local->csize && !local->crc))
         return true;
     if (local->crc != v->crc)
-        report_difference(z, v, "the CRC-32", local->crc, v->crc);
+        report_bits(z, v, "the CRC-32", local->crc, v->crc);
     if (local->csize != v->csize)
         report_difference(z, v, "the stored size", local->csize, v->csize);
     if (local->usize != v->usize)
@@ -452,6 +460,7 @@ static uint64_t check_descriptor(struct zip_audit *z, const struct zip_view *v)
                          .at = at,
                          .other = v->from,
                          .other_value = v->crc,
+                         .bits = true,
                          .text = !is_signed        ? "no data descriptor follows, as flag 8 says"
                                  : d.crc == v->crc ? "the data descriptor states other sizes"
                                                    : NULL};

@@ -28,6 +28,7 @@ struct zip_flaw {
     uint64_t value, other_value;
     const char *text; /* said instead of the values, or NULL */
     uint64_t from, n; /* bytes that belong to nothing, worth a look of their own; n 0: none */
+    bool bits;        /* the values are no numbers: shown in base 16 */
 };
 
 struct zip_audit {

@@ -107,7 +107,8 @@ bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const sourc
     return report(s, rule, where, (struct scan_place){src, offset}, &words);
 }
 
-bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at, ckpt_error *e)
+bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                      ckpt_error *e)
 {
     char what[1024];
     (void)snprintf(what, sizeof what, "%s%s%s", e->where, e->where[0] ? ": " : "", e->what);

@@ -53,8 +53,8 @@ const ckpt_scan_rule *scan_rule(enum scan_rule rule);
 /* scan_record - hands RECORD out and counts it; of a finding, level and verdict
  * are the rule's unless they are set. False: the caller wants no more. */
 bool scan_record(struct scan *s, ckpt_scan_record *record);
-/* scan_found - a finding at OFFSET of SRC (may be NULL), in words. Braces mark what is found and what is allowed,
- * as in fail(). */
+/* scan_found - a finding at OFFSET of SRC (may be NULL), in words. Braces mark what is found and what is
+ * allowed, as in fail(). */
 bool scan_found(struct scan *s, enum scan_rule rule, ckpt_str where, const source *src, uint64_t offset,
                 const char *fmt, ...) CKPT_PRINTF(6, 7);
 /* scan_found_error - one in the words of E. */
@@ -62,6 +62,7 @@ struct scan_place {
     const source *src; /* may be NULL */
     uint64_t offset;   /* in it, or CKPT_NO_OFFSET */
 };
-bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at, ckpt_error *e);
+bool scan_found_error(struct scan *s, enum scan_rule rule, ckpt_str where, struct scan_place at,
+                      ckpt_error *e);
 
 #endif

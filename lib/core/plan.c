@@ -165,13 +165,12 @@ ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err)
     return st;
 }
 
-ckpt_status plan_note_shared(ckpt_plan *p, size_t n)
+void plan_note_shared(ckpt_plan *p, size_t n)
 {
     if (n)
         plan_notice(p,
                     "%zu tensor%s that %s to be left out stay%s: a mapping of the file has several names",
                     n, n == 1 ? "" : "s", n == 1 ? "was" : "were", n == 1 ? "s" : "");
-    return CKPT_OK;
 }
 
 /* entry_of_row - the entry that each row became, UINT32_MAX: none. */

@@ -75,8 +75,8 @@ struct ckpt_plan {
 };
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* plan_note_shared - N tensors were to be left out, but are written under other names. CKPT_OK. */
-ckpt_status plan_note_shared(ckpt_plan *p, size_t n);
+/* plan_note_shared - N tensors were to be left out, but are written under other names. */
+void plan_note_shared(ckpt_plan *p, size_t n);
 /* plan_reading - a wrong checksum is an error, or a notice of P if the file was told
  * to ignore them. */
 struct stream_options plan_reading(ckpt_plan *p);

@@ -275,6 +275,16 @@ bool row_expands(const struct table *t, const ckpt_tensor *v)
     return v->has_data && v->storage != CKPT_NO_STORAGE && v->nbytes > t->storages[v->storage].s.nbytes;
 }
 
+ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err)
+{
+    struct storage_more *more = ARENA_NEW(t->a, struct storage_more);
+    struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+    if (!more)
+        return fail_memory(err);
+    *more = lost;
+    return table_storage(t, &none, index, err);
+}
+
 ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err)
 {
     struct storage_more *more = ARENA_NEW(t->a, struct storage_more);

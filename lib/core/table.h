@@ -74,6 +74,8 @@ bool table_same_place(const ckpt_tensor *a, const ckpt_tensor *b);
 bool table_same_places(const struct table *a, const struct table *b);
 /* row_expands - does V show more bytes than its storage holds? */
 bool row_expands(const struct table *t, const ckpt_tensor *v);
+/* table_add_lost - *INDEX is a new storage that is lost, as LOST has it. */
+ckpt_status table_add_lost(struct table *t, struct storage_more lost, uint32_t *index, ckpt_error *err);
 /* table_lost - S, which could not be had because of ERR, is lost: it has no bytes. */
 ckpt_status table_lost(struct table *t, struct storage *s, const ckpt_error *why, ckpt_error *err);
 /* table_row - adds a row. Fills name from the path, elements and nbytes from

@@ -135,8 +135,7 @@ ckpt_status doctor_tell(struct doctor *d, const struct verdict *v, ckpt_error *e
     return pass_on(d, v, safe, v->hint ? v->hint : "", err);
 }
 
-ckpt_status doctor_tell_error(struct doctor *d, const struct verdict *v, const ckpt_error *e,
-                              ckpt_error *err)
+ckpt_status doctor_tell_error(struct doctor *d, const struct verdict *v, const ckpt_error *e, ckpt_error *err)
 {
     char text[2048];
     ckpt_error own = *e;
@@ -166,7 +165,7 @@ static bool is_no_checkpoint(ckpt_status st)
 static ckpt_status diagnose(struct doctor *d, ckpt_status st, ckpt_error *err)
 {
     ckpt_error e = *err;
-    CKPT_TRY(check_unchanged(&d->check, err)); /* whatever it looked like */
+    CKPT_TRY(check_unchanged(&d->check, err));                /* whatever it looked like */
     if (is_no_checkpoint(st) && !(d->f && st == CKPT_ELIMIT)) /* opened: a view shows too much */
         return doctor_foreign(d, &e, err);
     if (st == CKPT_ECHANGED) /* not under our eyes: an edit in place was cut short */

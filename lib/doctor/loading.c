@@ -196,10 +196,10 @@ static ckpt_status check_suffix(struct doctor *d, ckpt_error *err)
                            f->format->title);
     }
     v.fix.format = named->name;
-    return f->format->flat ? doctor_tell(d, &v, err,
-                                         "named like a torch file, but it is %s: torch.load refuses it",
-                                         f->format->title)
-                           : CKPT_OK;
+    return f->format->flat
+               ? doctor_tell(d, &v, err, "named like a torch file, but it is %s: torch.load refuses it",
+                             f->format->title)
+               : CKPT_OK;
 }
 
 ckpt_status doctor_loading(struct doctor *d, ckpt_error *err)

@@ -7,16 +7,7 @@
 
 bool diff_wanted(const ckpt_diff_options *o, ckpt_str name)
 {
-    bool hit = false, any = false;
-    for (size_t i = 0; i < o->nglobs; i++) {
-        bool never = o->globs[i][0] == '!';
-        bool match = ckpt_glob_match(str_c(o->globs[i] + never), name);
-        if (never && match)
-            return false;
-        hit |= match && !never;
-        any |= !never;
-    }
-    return hit || !any;
+    return is_wanted(&(struct wanted_names){o->globs, o->nglobs, false}, name);
 }
 
 /* shorten - NAME as it is compared; false: it is not wanted. */

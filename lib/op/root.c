@@ -8,6 +8,20 @@ bool root_above(ckpt_str root, ckpt_str name)
     return name.len > root.len + 1 && str_starts(name, root) && name.ptr[root.len] == '.';
 }
 
+bool is_wanted(const struct wanted_names *w, ckpt_str name)
+{
+    bool (*matches)(ckpt_str, ckpt_str) = w->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
+    bool any = false, hit = false;
+    for (size_t i = 0; i < w->nglobs; i++) {
+        bool never = w->globs[i][0] == '!', match = matches(str_c(w->globs[i] + never), name);
+        if (never && match)
+            return false;
+        hit |= match && !never;
+        any |= !never;
+    }
+    return hit || !any;
+}
+
 ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
 {
     *out = str_c(root ? root : "");
@@ -31,23 +45,8 @@ ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error 
 struct narrowing {
     ckpt_file *f;
     ckpt_str root;
-    const char *const *globs;
-    size_t nglobs;
+    struct wanted_names names;
 };
-
-static bool globs_take(const struct narrowing *x, ckpt_str name)
-{
-    bool (*matches)(ckpt_str, ckpt_str) = x->f->ignore_case ? ckpt_glob_match_any_case : ckpt_glob_match;
-    bool any = false, hit = false;
-    for (size_t i = 0; i < x->nglobs; i++) {
-        bool never = x->globs[i][0] == '!', match = matches(str_c(x->globs[i] + never), name);
-        if (never && match)
-            return false;
-        hit |= match && !never;
-        any |= !never;
-    }
-    return hit || !any;
-}
 
 /* cut_path - the first CUT bytes of the joined *PATH off it; false: no memory. */
 static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t cut)
@@ -81,7 +80,7 @@ static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_e
         if (!cut_path(x->f->a, path, n, x->root.len + 1))
             return false;
     }
-    *taken = globs_take(x, *name);
+    *taken = is_wanted(&x->names, *name);
     return true;
 }
 
@@ -148,7 +147,7 @@ static bool narrow_leaves(const struct narrowing *x)
 ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *const *globs, size_t nglobs,
                              ckpt_error *err)
 {
-    struct narrowing x = {.f = file, .globs = globs, .nglobs = nglobs};
+    struct narrowing x = {.f = file, .names = {globs, nglobs, file->ignore_case}};
     CKPT_TRY(root_find(file, root, &x.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
     if (root && *root && !automatic && !x.root.len) {

@@ -114,16 +114,27 @@ static bool lz4_frame(reader *r)
     return !(f & 4) || reader_skip(r, 4);
 }
 
-/* lz4_end - behind the last frame from the beginning of SRC on, which libarchive does not tell. */
+/* lz4_skippable - over a frame of bytes of the user's: its number, their length (4 bytes), and they. */
+static bool lz4_skippable(reader *r)
+{
+    (void)reader_skip(r, 4);
+    uint64_t n = reader_u32(r);
+    return reader_skip(r, n);
+}
+
+/* lz4_end - after the last frame from the beginning of SRC on, which libarchive does not report. */
 static ckpt_status lz4_end(source *src, uint64_t *end, ckpt_error *err)
 {
     reader r;
-    const unsigned char *magic;
+    const unsigned char *number;
+    bool more = true;
     CKPT_TRY(reader_init(&r, src, 0, src->size, err));
-    do
+    while (more) {
         *end = r.pos;
-    while (reader_left(&r) >= 4 && (magic = reader_peek(&r, 4)) && load_u32le(magic) == 0x184d2204 &&
-           lz4_frame(&r));
+        number = reader_left(&r) >= 4 ? reader_peek(&r, 4) : NULL;
+        uint32_t n = number ? load_u32le(number) : 0;
+        more = (n == 0x184d2204 && lz4_frame(&r)) || (n >> 4 == 0x184d2a5 && lz4_skippable(&r));
+    }
     reader_free(&r);
     return r.status == CKPT_ETRUNCATED ? CKPT_OK : r.status;
 }
@@ -137,6 +148,34 @@ static ckpt_status foreign(struct scan *s, source *src, const char *kind, struct
     return end >= src->size ? CKPT_OK
                             : fail(err, CKPT_EFORMAT, source_pos(src, end),
                                    "{%" PRIu64 " bytes} follow {=the compressed ones}", src->size - end);
+}
+
+static ckpt_status count(void *user, ckpt_str name, source *bytes, ckpt_error *err)
+{
+    (void)name;
+    (void)err;
+    *(uint64_t *)user += bytes->size; /* bounded: by what may be unpacked */
+    return CKPT_OK;
+}
+
+bool scan_unpacks(struct scanner *x, source *src, const char *kind)
+{
+    uint64_t got = 0, used = 0, most = scan_allowed(x, src->size);
+    struct unpack u = {.max = most, .member = count, .user = &got};
+    bool zlib = strcmp(kind, "zlib") == 0;
+    ckpt_error why;
+    ckpt_status st;
+    if (!zlib && strcmp(kind, "gzip") != 0) {
+        st = foreign(x->s, src, kind, &u, &why);
+    } else {
+        spool *to = spool_new(most);
+        st = to ? inflate_into(src, 0, src->size, zlib ? INFLATE_ZLIB : INFLATE_GZIP, to, &used, &why)
+                : fail_memory(&why);
+        got = to && used == src->size ? spool_size(to) : 0;
+        spool_free(to);
+    }
+    (void)scan_failed(x->s, st, &why);
+    return st == CKPT_OK && got > 0;
 }
 
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,

@@ -1,6 +1,6 @@
 /*
- * gguf.c - GGUF, as codec/gguf reads it. Nothing in it runs; but a chat template is a Jinja program, and whoever
- * renders it runs it (CVE-2024-34359), and a name can hold what acts on a terminal.
+ * gguf.c - GGUF, as codec/gguf reads it. Nothing in it runs; but a chat template is a Jinja program, and
+ * whoever renders it runs it (CVE-2024-34359), and a name can hold what acts on a terminal.
  */
 #include "codec/gguf.h"
 

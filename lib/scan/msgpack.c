@@ -80,7 +80,7 @@ static bool extension(struct msgpack *m, uint64_t n)
     else if (type != 0xff && m->telling && !m->foreign) {
         m->foreign = true;
         if (!scan_found(m->x->s, SCAN_FMT003, m->where, m->src, at,
-                        "an extension of type %" PRId8 ", which only its program can read", (int8_t)type)) {
+                        "an extension of {type %" PRId8 "}, which only its program can read", (int8_t)type)) {
             m->status = CKPT_ECANCELLED;
             return false;
         }

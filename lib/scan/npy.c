@@ -1,7 +1,7 @@
 /*
- * npy.c - numpy's .npy, as codec/npy reads it. Its header is an expression, in which 'O' can be spelled in many
- * ways; so only a simple one is taken at its word, and its elements must fill the file; after any other, what
- * runs as a pickle is followed as one.
+ * npy.c - numpy's .npy, as codec/npy reads it. Its header is an expression, in which 'O' can be spelled in
+ * many ways; so only a simple one is taken at its word, and its elements must fill the file; after any other,
+ * what runs as a pickle is followed as one.
  */
 #include "codec/npy.h"
 
@@ -22,8 +22,8 @@ static ckpt_status scan_elements(struct scanner *x, source *src, ckpt_str where,
         return size == left
                    ? CKPT_OK
                    : told(scan_found(x->s, SCAN_FMT002, where, src, a->data,
-                                     "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}", size,
-                                     left));
+                                     "the elements need {=%" PRIu64 " bytes}, the file has {%" PRIu64 "}",
+                                     size, left));
     }
     uint64_t end = a->data + size; /* bounded: less than left */
     *known += end;                 /* bounded: once */

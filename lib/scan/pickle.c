@@ -354,7 +354,7 @@ bool scan_is_pickle(const struct scanner *x, source *src, uint64_t pos, uint64_t
 static ckpt_status behind(struct scanner *x, source *src, ckpt_str where, uint64_t pos, ckpt_error *err)
 {
     uint64_t n = src->size - pos;
-    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "%" PRIu64 " byte%s after STOP", n,
+    if (!scan_found(x->s, SCAN_PKL010, where, src, pos, "{%" PRIu64 " byte%s} after {=STOP}", n,
                     n == 1 ? "" : "s"))
         return CKPT_ECANCELLED;
     return x->depth < x->s->opts->max_depth ? scan_stray(x, src, where, pos, src->size, err) : CKPT_OK;

@@ -104,8 +104,9 @@ ckpt_status scan_strict(struct scanner *x, source *src, ckpt_str where, const ch
     uint64_t base = source_pos(src, 0);
     bool placed = base != CKPT_NO_OFFSET && why.offset != CKPT_NO_OFFSET && why.offset >= base &&
                   why.offset - base <= src->size; /* bounded: not before */
-    return told(scan_found_error(
-        x->s, SCAN_FMT002, where, (struct scan_place){src, placed ? why.offset - base : CKPT_NO_OFFSET}, &why));
+    return told(scan_found_error(x->s, SCAN_FMT002, where,
+                                 (struct scan_place){src, placed ? why.offset - base : CKPT_NO_OFFSET},
+                                 &why));
 }
 
 /* ------------------------------------------------------------ what it may be */
@@ -202,7 +203,7 @@ static ckpt_status unknown(struct scanner *x, const struct probe *p, const struc
         return told(scan_found(x->s, s->status == CKPT_EUNSUPPORTED ? SCAN_FMT003 : SCAN_FMT001, where,
                                p->src, 0, "%s: no part of it was looked into", s->what));
     return told(scan_found(x->s, SCAN_FMT001, where, p->src, 0,
-                           "not a recognized checkpoint format; it begins with %s",
+                           "not {=a recognized checkpoint format}; it begins with {%s}",
                            text_bytes_found(p->head, p->nhead, found)));
 }
 
@@ -254,6 +255,13 @@ static const char *is_packed(struct scanner *x, const struct probe *p, const str
     return (s && s->kind == SIGN_ZLIB) || scan_is_zlib(x, p->src, is_text(x->s, p->src)) ? "zlib" : NULL;
 }
 
+/* packing_of_storage - numbers may begin like compressed data: only what unpacks to its last byte is that. */
+static const char *packing_of_storage(struct scanner *x, const struct probe *p, const struct signature *s)
+{
+    const char *packing = s && s->kind == SIGN_PACKED ? s->id : recognize_zlib(p) ? "zlib" : NULL;
+    return packing && scan_unpacks(x, p->src, packing) ? packing : NULL;
+}
+
 /* scan_failed_trial - text that is called as pickles are and goes some way as one: a loader is given it, and
  * whether all loaders fail where this does is not known. */
 static bool scan_failed_trial(struct scanner *x, source *src, ckpt_str where, const struct scan_trial *t)
@@ -279,6 +287,9 @@ static ckpt_status by_rest(struct scanner *x, const struct probe *p, ckpt_str wh
         return scan_pickles(x, src, where, known, err);
     }
     if (role == SCAN_STORAGE) {
+        const char *packing = packing_of_storage(x, p, s);
+        if (packing)
+            return scan_packed(x, src, where, packing, known, err);
         scan_known(src, &x->s->result->in_tensors, src->size);
         return all_of(x, src, NULL, known);
     }

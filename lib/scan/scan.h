@@ -59,6 +59,8 @@ ckpt_status scan_marks(struct scanner *x, source *src, ckpt_str where, bool hdf5
 /* scan_packed - KIND: "gzip", "zlib", "bzip2" … */
 ckpt_status scan_packed(struct scanner *x, source *src, ckpt_str where, const char *kind, uint64_t *known,
                         ckpt_error *err);
+/* scan_unpacks - is SRC such data, to its last byte? */
+bool scan_unpacks(struct scanner *x, source *src, const char *kind);
 /* scan_allowed - how many bytes SIZE packed ones may become. */
 uint64_t scan_allowed(const struct scanner *x, uint64_t size);
 /* scan_is_zlib - does SRC, which begins as zlib's wrapper may, unpack to anything, or if it is TEXT, to a

@@ -69,7 +69,7 @@ bool scan_suffix(struct scanner *x)
             continue;
         bool hides = known[i].data && x->s->result->pickles;
         return scan_found(x->s, hides ? SCAN_FMT005 : SCAN_FMT006, str_of("", 0), NULL, CKPT_NO_OFFSET,
-                          "the name ends in %s, the content is %s", known[i].suffix, x->format);
+                          "the name ends in {=%s}, the content is {%s}", known[i].suffix, x->format);
     }
     return true;
 }

@@ -129,7 +129,7 @@ ckpt_status scan_text(struct scanner *x, source *src, ckpt_str where, uint64_t *
     }
     if (src->size > LARGEST)
         return scan_found(x->s, SCAN_ARC002, where, src, 0,
-                          "JSON of %" PRIu64 " bytes; up to 64 MiB are read", src->size)
+                          "JSON of {%" PRIu64 " bytes}; up to {=64 MiB} are read", src->size)
                    ? CKPT_OK
                    : CKPT_ECANCELLED;
     size_t n = (size_t)src->size;

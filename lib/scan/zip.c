@@ -87,13 +87,13 @@ static bool unlike_torch(struct archive *r)
         if (str_find(v->name, str_of(first->name.ptr, n + 1), 0) != 0) { /* bounded: the slash is there */
             r->told = true;
             if (!scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                            "is outside of the folder \"%.*s\", where torch has all", (int)n,
+                            "is outside of {=the folder \"%.*s\"}, where torch has all", (int)n,
                             first->name.ptr))
                 return false;
         }
         if (v->method && role_of(r, v->name) == SCAN_STORAGE &&
             !scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                        "a storage compressed by method %u; torch reads them as they are", v->method))
+                        "a storage compressed by {method %u}; torch reads them {=as they are}", v->method))
             return false;
     }
     return true;
@@ -118,13 +118,13 @@ static void flaw(void *user, const struct zip_flaw *f)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s %" PRIu64, f->text, f->value);
     else if (f->text)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at, "%s", f->text);
-    else if (strstr(f->what, "CRC") || strstr(f->what, "time"))
+    else if (f->bits)
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
-                         "%s: %08" PRIx64 " here, %08" PRIx64 " in the directory at 0x%" PRIx64, f->what,
+                         "%s: {%08" PRIx64 "} here, {=%08" PRIx64 "} in the directory at 0x%" PRIx64, f->what,
                          f->value, f->other_value, f->other);
     else
         (void)scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, f->at,
-                         "%s: %" PRIu64 " here, %" PRIu64 " in the directory at 0x%" PRIx64, f->what,
+                         "%s: {%" PRIu64 "} here, {=%" PRIu64 "} in the directory at 0x%" PRIx64, f->what,
                          f->value, f->other_value, f->other);
 }
 
@@ -156,15 +156,16 @@ static ckpt_status inflated(struct archive *r, const struct zip_view *v, ckpt_st
     bool go = true;
     if (st == CKPT_ELIMIT && role != SCAN_STORAGE && most == left && left < v->usize)
         go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at,
-                        "unpacks to more than %" PRIu64 " bytes in all", all);
+                        "unpacks to {more} than {=%" PRIu64 " bytes} in all", all);
     else if (st == CKPT_ELIMIT && role != SCAN_STORAGE)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to more than the %" PRIu64 " bytes that are stated", v->usize);
+                        "unpacks to {more} than the {=%" PRIu64 " bytes} that are stated", v->usize);
     else if (st != CKPT_OK && st != CKPT_ELIMIT)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "%s", why.what);
     else if (st == CKPT_OK && spool_size(to) != v->usize)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to %" PRIu64 " bytes, %" PRIu64 " are stated", spool_size(to), v->usize);
+                        "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", spool_size(to),
+                        v->usize);
     *out = spool_source(to);
     return go ? CKPT_OK : CKPT_ECANCELLED;
 }
@@ -186,7 +187,7 @@ static ckpt_status check_crc(struct archive *r, const struct zip_view *v, source
     if (st != CKPT_OK || crc == v->crc)
         return st;
     return scan_found(r->x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                      "its CRC-32 is %08x, the archive says %08x; not every loader looks", crc, v->crc)
+                      "its CRC-32 is {%08x}, the archive says {=%08x}; not every loader looks", crc, v->crc)
                ? CKPT_OK
                : CKPT_ECANCELLED;
 }
@@ -196,8 +197,8 @@ static bool cannot(struct archive *r, const struct zip_view *v, ckpt_str where)
 {
     return v->flags & ZIP_FLAGS_ENCRYPTED
                ? scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at,
-                            "it is encrypted or a patch to another file (flags 0x%04x)", v->flags)
-               : scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by method %u",
+                            "it is encrypted or a patch to another file ({flags 0x%04x})", v->flags)
+               : scan_found(r->x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}",
                             v->method);
 }
 
@@ -299,11 +300,11 @@ static ckpt_status by_libarchive(struct archive *r, const struct zip_view *v, ck
     if (st == CKPT_EFORMAT || (st == CKPT_ELIMIT && v->usize <= left))
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at, "method %u: %s", v->method, why.what);
     else if (st != CKPT_OK)
-        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by method %u: %s",
+        go = scan_found(x->s, SCAN_ARC002, where, r->z.src, v->at, "it is compressed by {method %u}: %s",
                         v->method, why.what);
     else if (p.got != v->usize)
         go = scan_found(x->s, SCAN_ZIP001, where, r->z.src, v->at,
-                        "unpacks to %" PRIu64 " bytes, %" PRIu64 " are stated", p.got, v->usize);
+                        "unpacks to {%" PRIu64 " bytes}, {=%" PRIu64 "} are stated", p.got, v->usize);
     return go ? CKPT_OK : CKPT_ECANCELLED;
 }
 
@@ -324,11 +325,11 @@ static ckpt_status member(struct archive *r, const struct zip_view *v, ckpt_erro
     bool plain = st == CKPT_OK && src && v->flags & ZIP_FLAGS_OPAQUE &&
                  scan_is_pickle(r->x, src, 0, src->size, true);
     if (st == CKPT_OK && v->flags & ZIP_FLAGS_OPAQUE) {
-        bool go = plain
-                      ? scan_found(r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
-                                   "is said to be encrypted or a patch (flags 0x%04x), and is a plain pickle",
-                                   v->flags)
-                      : cannot(r, v, where);
+        bool go = plain ? scan_found(
+                              r->x->s, SCAN_ZIP001, where, r->z.src, v->from,
+                              "is said to be encrypted or a patch ({flags 0x%04x}), and is a plain pickle",
+                              v->flags)
+                        : cannot(r, v, where);
         r->told = true;
         if (!go || !plain) {
             source_unref(src);
@@ -439,7 +440,8 @@ static ckpt_status refer(struct archive *r, const struct zip_view *v, const stru
                          first->name.len > 200 ? 200 : (int)first->name.len, first->name.ptr, first->from);
     if (go && v->crc && first->crc && v->crc != first->crc)
         go = scan_found(x->s, SCAN_ZIP002, where, r->z.src, v->from,
-                        "two CRC-32 for the same bytes: %08x here, %08x for the other", v->crc, first->crc);
+                        "two CRC-32 for the same bytes: {%08x} here, {=%08x} for the other", v->crc,
+                        first->crc);
     if (go && r->sums)
         go = scan_sum_tell(x, where, readers_of(v), extent_of(r, v), sum_of(r, first));
     return go ? CKPT_OK : CKPT_ECANCELLED;

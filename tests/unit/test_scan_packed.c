@@ -67,6 +67,21 @@ static void bytes_behind_are_told(void)
     }
 }
 
+/* Frames of lz4 for other programs hold nothing that is unpacked. */
+static void frames_may_be_skipped(void)
+{
+#define SKIPPED "\x5f\x2a\x4d\x18\x03\0\0\0abc"
+    if (!unpack_archive_ready())
+        return;
+    struct scanned s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED));
+    SAYS(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    CU_ASSERT_EQUAL(s.result.accounted, s.result.bytes);
+    s = scan((ckpt_str)CONSTANT(LZ4 SKIPPED LZ4));
+    SAYS(s, 1, "ARC001", 0, "lz4 data, unpacked and scanned");
+    SAYS(scan((ckpt_str)CONSTANT(LZ4 "\x5f\x2a\x4d\x18\x04\0\0\0abc")), 1, "FMT002", 0,
+         "11 bytes follow the compressed ones");
+}
+
 /* As many frames as there are; the last one's end is the end. */
 static void frames_may_follow_frames(void)
 {
@@ -209,6 +224,7 @@ void suite_scan_packed(void)
 {
     UNIT(each_is_unpacked);
     UNIT(bytes_behind_are_told);
+    UNIT(frames_may_be_skipped);
     UNIT(frames_may_follow_frames);
     UNIT(much_of_little_is_unpacked);
     UNIT(cut_ones_are_told);

@@ -134,6 +134,28 @@ static void what_torch_never_writes_is_told(void)
     CU_ASSERT_EQUAL(scan(m, 2, NULL).status, CKPT_OK);
 }
 
+/* Numbers may begin as compressed data do; what unpacks to its last byte is not numbers alone. */
+static void packed_data_among_storages_are_unpacked(void)
+{
+    static const ckpt_str packed[] = {
+        CONSTANT(
+            "\x1f\x8b\x08\0\0\0\0\0\x02\x03\x6b\x60\x4a\xce\x2f\xe6\x2a\xae\x2c\x2e\x49\xcd\xe5\x0a\x65\xca"
+            "\x4c\x69\x0d\xd2\x03\0\xcd\x08\x9f\x2b\x14\0\0\0"),
+        CONSTANT(
+            "\x78\x9c\x6b\x60\x4a\xce\x2f\xe6\x2a\xae\x2c\x2e\x49\xcd\xe5\x0a\x65\xca\x4c\x69\x0d\xd2\x03\0"
+            "\x47\x98\x06\xaa")};
+    struct member m[] = {{"t/data.pkl", CONSTANT(PICKLE), 0, 0, 0, 0, false},
+                         {"t/data/0", {0}, 0, 0, 0, 0, false}};
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        m[1].bytes = packed[i];
+        struct scanned s = scan(m, 2, NULL);
+        SAYS(s, 2, "ARC001", 0, i ? "zlib data, unpacked and scanned" : "gzip data, unpacked and scanned");
+        CU_ASSERT(s.result.verdict == CKPT_SCAN_KNOWN_EXEC && s.result.pickles == 2);
+        m[1].bytes.len--;
+        CU_ASSERT_EQUAL(scan(m, 2, NULL).findings, 0);
+    }
+}
+
 /* More than is looked at of a packed storage. */
 static void large_packed_storages_are_not_unpacked_whole(void)
 {
@@ -287,6 +309,7 @@ void suite_scan_zip(void)
     UNIT(what_cannot_be_unpacked_is_told);
     UNIT(bytes_of_two_members_count_once);
     UNIT(what_torch_never_writes_is_told);
+    UNIT(packed_data_among_storages_are_unpacked);
     UNIT(large_packed_storages_are_not_unpacked_whole);
     UNIT(program_text_is_told);
     UNIT(libraries_are_told);

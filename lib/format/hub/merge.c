@@ -396,14 +396,11 @@ static ckpt_status take_lost(struct index *x, const struct weight *w)
     struct shard *s = &x->shards[w->shard];
     x->lost = true;
     if (!s->gone) {
-        struct storage_more *more = ARENA_NEW(f->a, struct storage_more);
-        struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
-        if (!more)
-            return fail_memory(x->err);
-        more->file = s->name;
-        more->lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing";
-        more->lost_at = CKPT_NO_OFFSET;
-        CKPT_TRY(table_storage(&f->table, &none, &s->gone, x->err));
+        struct storage_more lost = {
+            .file = s->name,
+            .lost = s->why ? s->why : s->file ? "the shard does not have it" : "the shard is missing",
+            .lost_at = CKPT_NO_OFFSET};
+        CKPT_TRY(table_add_lost(&f->table, lost, &s->gone, x->err));
         s->gone++; /* bounded: by the number of storages */
     }
     struct row r = {.t.npath = 1, .t.part_of = CKPT_NO_TENSOR, .t.storage = s->gone - 1};

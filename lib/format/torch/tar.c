@@ -321,12 +321,9 @@ static ckpt_status read_tensors(struct tar_file *t, source *s)
 /* gone - *INDEX is a new storage that is lost because of WHY. */
 static void gone(struct tar_file *t, const char *why, uint64_t at, uint32_t *index)
 {
-    struct storage_more *more = ARENA_NEW(t->f->a, struct storage_more);
-    struct storage none = {.s.file_offset = CKPT_NO_OFFSET, .more = more};
+    struct storage_more lost = {.lost = why, .lost_at = at};
     *index = CKPT_NO_STORAGE;
-    if (more)
-        *more = (struct storage_more){.lost = why, .lost_at = at};
-    t->no_memory |= !more || table_storage(&t->f->table, &none, index, t->err) != CKPT_OK;
+    t->no_memory |= table_add_lost(&t->f->table, lost, index, t->err) != CKPT_OK;
 }
 
 /* unknown - ROW is a tensor or storage that is lost, description and all. */

@@ -188,7 +188,8 @@ static ckpt_status leave_out(struct torch_writer *w, ckpt_error *err)
             if (s->index < mask->n)
                 mask->out[s->index] = !kept;
         }
-    return plan_note_shared(p, stay);
+    plan_note_shared(p, stay);
+    return CKPT_OK;
 }
 
 static bool entry(void *user, const ckpt_value *v, uint32_t i, ckpt_str *text)

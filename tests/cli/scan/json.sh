@@ -24,3 +24,7 @@ echo $?
 # A name that promises data alone, one that is only wrong, one that many use so.
 cp data/train.pt train.safetensors && cp data/train.pt train.npy && cp data/train.pt model_best.pth.tar
 ckpt scan train.safetensors train.npy model_best.pth.tar
+# What was found and what is allowed, where a finding has both.
+printf 'GGUF\1\0\0\0' >old.gguf
+printf "\223NUMPY\1\0\74\0{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }  \n1234" >short.npy
+ckpt scan --json old.gguf short.npy | grep -o '"message":.*"}]'
