@@ -1,0 +1,124 @@
+/*
+ * msgpack.c - MessagePack (github.com/msgpack/msgpack, spec.md):
+ *   00-7f, e0-ff  a small number       80-8f, de, df  a map: as many keys and values follow
+ *   90-9f, dc, dd an array             a0-bf, d9-db   a text
+ *   c4-c6         bytes                c7-c9, d4-d8   an extension: length, type, bytes
+ *   c0, c2, c3    nil, false, true     ca-d3          a number of 4, 8 or 1, 2, 4, 8 bytes
+ * Lengths and numbers are big-endian. How many values are still to come is one number, however deep they are,
+ * and never more than bytes are left.
+ */
+#include "codec/msgpack.h"
+
+#include <inttypes.h>
+
+#include "io/reader.h"
+
+struct walk {
+    reader r;
+    uint64_t left; /* values still to come */
+    ckpt_error *err;
+};
+
+/* What follows a first byte from c0 on: a number or length of WIDTH bytes. */
+static const struct {
+    uint8_t kind, width;
+} forms[] = {
+    {MSGPACK_NIL, 0},   {MSGPACK_NONE, 0},  {MSGPACK_BOOL, 0}, {MSGPACK_BOOL, 0},  {MSGPACK_BYTES, 1},
+    {MSGPACK_BYTES, 2}, {MSGPACK_BYTES, 4}, {MSGPACK_EXT, 1},  {MSGPACK_EXT, 2},   {MSGPACK_EXT, 4},
+    {MSGPACK_FLOAT, 4}, {MSGPACK_FLOAT, 8}, {MSGPACK_UINT, 1}, {MSGPACK_UINT, 2},  {MSGPACK_UINT, 4},
+    {MSGPACK_UINT, 8},  {MSGPACK_INT, 1},   {MSGPACK_INT, 2},  {MSGPACK_INT, 4},   {MSGPACK_INT, 8},
+    {MSGPACK_EXT, 0},   {MSGPACK_EXT, 0},   {MSGPACK_EXT, 0},  {MSGPACK_EXT, 0},   {MSGPACK_EXT, 0},
+    {MSGPACK_TEXT, 1},  {MSGPACK_TEXT, 2},  {MSGPACK_TEXT, 4}, {MSGPACK_ARRAY, 2}, {MSGPACK_ARRAY, 4},
+    {MSGPACK_MAP, 2},   {MSGPACK_MAP, 4},
+};
+
+static uint64_t read_number(reader *r, size_t width)
+{
+    const unsigned char *b = reader_take(r, width);
+    uint64_t n = 0;
+    for (size_t i = 0; b && i < width; i++)
+        n = n << 8 | b[i];
+    return n;
+}
+
+static uint64_t sign_extend(uint64_t bits, unsigned width)
+{
+    uint64_t sign = UINT64_C(1) << (8 * width - 1); /* bounded: 1 to 8 bytes */
+    return (bits ^ sign) - sign;                    /* bounded: modulo 2^64, as meant */
+}
+
+/* read_small - what a first byte B below c0 or from e0 on says by itself; its number or length. */
+static uint64_t read_small(struct msgpack_value *v, unsigned b)
+{
+    v->kind = b <= 0x7f   ? MSGPACK_UINT
+              : b <= 0x8f ? MSGPACK_MAP
+              : b <= 0x9f ? MSGPACK_ARRAY
+              : b <= 0xbf ? MSGPACK_TEXT
+                          : MSGPACK_INT;
+    return b <= 0x7f ? b : b <= 0x9f ? b & 15 : b <= 0xbf ? b & 31 : sign_extend(b, 1);
+}
+
+/* read_head - the first byte of V and the number or length after it. */
+static uint64_t read_head(struct walk *w, struct msgpack_value *v)
+{
+    unsigned b = (unsigned)read_number(&w->r, 1);
+    if (b < 0xc0 || b >= 0xe0)
+        return read_small(v, b);
+    v->kind = (enum msgpack_kind)forms[b - 0xc0].kind;
+    v->width = forms[b - 0xc0].width;
+    if (v->kind == MSGPACK_BOOL)
+        return b & 1;
+    if (v->kind == MSGPACK_EXT && !v->width)
+        return UINT64_C(1) << (b - 0xd4);
+    uint64_t n = v->width ? read_number(&w->r, v->width) : 0;
+    return v->kind == MSGPACK_INT ? sign_extend(n, v->width) : n;
+}
+
+static ckpt_status bad(struct walk *w, const struct msgpack_value *v)
+{
+    if (w->r.status && w->r.status != CKPT_ETRUNCATED)
+        return w->r.status;
+    return fail(w->err, CKPT_EFORMAT, source_pos(w->r.src, v->at),
+                "{no value} of MessagePack that the {=%" PRIu64 " bytes} left can hold", w->r.end - v->at);
+}
+
+static ckpt_status read_value(struct walk *w, struct msgpack_value *v)
+{
+    *v = (struct msgpack_value){.at = w->r.pos};
+    uint64_t n = read_head(w, v), more = 0;
+    if (v->kind == MSGPACK_EXT)
+        v->type = (int8_t)read_number(&w->r, 1);
+    v->data = w->r.pos;
+    switch (v->kind) {
+    case MSGPACK_NONE: return bad(w, v);
+    case MSGPACK_TEXT:
+    case MSGPACK_BYTES:
+    case MSGPACK_EXT: v->n = n; break;
+    case MSGPACK_ARRAY: v->count = more = n; break;
+    case MSGPACK_MAP: v->count = n, more = 2 * n; break; /* bounded: 32 bits */
+    default: v->bits = n; break;
+    }
+    w->left--;
+    uint64_t rest = reader_left(&w->r);
+    if (w->r.status || !reader_skip(&w->r, v->n) || more > rest || w->left > rest - more)
+        return bad(w, v);
+    w->left += more; /* bounded: no more than bytes are left */
+    return CKPT_OK;
+}
+
+ckpt_status msgpack_read(source *src, msgpack_visit *visit, void *user, ckpt_error *err)
+{
+    struct walk w = {.left = 1, .err = err};
+    struct msgpack_value v;
+    ckpt_status st = reader_init(&w.r, src, 0, src->size, err);
+    while (st == CKPT_OK && w.left) {
+        st = read_value(&w, &v);
+        if (st == CKPT_OK && visit)
+            st = visit(user, &v, err);
+    }
+    if (st == CKPT_OK && reader_left(&w.r))
+        st = fail(err, CKPT_EFORMAT, source_pos(src, w.r.pos), "{%" PRIu64 " bytes} follow {=the last value}",
+                  reader_left(&w.r));
+    reader_free(&w.r);
+    return st;
+}
