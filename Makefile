@@ -106,9 +106,9 @@ $(B)/libckpt.a: $(B)/libckpt.o
 	$(say) AR $@
 	$(Q)rm -f $@ && $(AR) rcsD $@ $<
 
-$(B)/libckpt.so: $(LIB_OBJ) $(B)/link.flags
+$(B)/libckpt.so: $(LIB_OBJ) lib/libckpt.map $(B)/link.flags
 	$(say) LD $@
-	$(Q)$(SHARE) -shared -Wl,-soname,$(SONAME) -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
+	$(Q)$(SHARE) -shared -Wl,-soname,$(SONAME) -Wl,--version-script=lib/libckpt.map -o $@ $(LIB_OBJ) $(LDFLAGS) $(LIB_LIBS) -pthread
 
 $(B)/ckpt: $(CLI_OBJ) $(B)/libckpt.a
 	$(say) LD $@
@@ -214,6 +214,10 @@ unit: $(B)/unit
 ## lint: floors, symbols, owners, options against man pages, banned calls
 lint: $(B)/ckpt $(B)/libckpt.a $(B)/libckpt.so
 	@$(ENV) sh tests/lint/run.sh
+
+## abi: describe the interface of libckpt.so for later versions to be compared with (needs abidw)
+abi: $(B)/libckpt.so
+	abidw --headers-dir lib --no-comp-dir-path --out-file tests/abi/libckpt.abi $<
 
 ## asan: unit tests and every corpus file under AddressSanitizer and UBSan
 asan: asan-programs
@@ -345,5 +349,5 @@ clean:
 help:
 	@sed -n 's/^## \([a-z-]*\): \(.*\)/  make \1|\2/p' $(firstword $(MAKEFILE_LIST)) | awk -F'|' '{printf "%-22s %s\n", $$1, $$2}'
 
-.PHONY: all asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
+.PHONY: all abi asan asan-programs bench bench-gates bench-results check check-all check-cross check-oracle clean coverage demo faults format \
     attacks fuzz help install lint oracle-env setup setup-check setup-cross setup-oracle test-programs threats ubsan uninstall unit valgrind

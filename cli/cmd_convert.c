@@ -70,26 +70,27 @@ static ckpt_status cast_tensors(ckpt_plan *p, ckpt_error *err)
     return s;
 }
 
-static void casts_json(const ckpt_write_result *r, json *to)
+static void casts_json(const ckpt_plan *p, json *to)
 {
     json *list = json_add_array(to, "cast");
-    for (size_t i = 0; i < r->ncasts; i++) {
+    const ckpt_cast *c;
+    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
         json *one = json_add_object(list, NULL);
-        json_str(one, "name", r->casts[i].name);
-        json_text(one, "from", ckpt_dtype_name((ckpt_dtype)r->casts[i].from));
-        json_text(one, "to", ckpt_dtype_name((ckpt_dtype)r->casts[i].to));
-        json_u64(one, "elements", r->casts[i].elements);
-        json_u64(one, "overflowed", r->casts[i].overflowed);
+        json_str(one, "name", c->name);
+        json_text(one, "from", ckpt_dtype_name((ckpt_dtype)c->from));
+        json_text(one, "to", ckpt_dtype_name((ckpt_dtype)c->to));
+        json_u64(one, "elements", c->elements);
+        json_u64(one, "overflowed", c->overflowed);
     }
 }
 
-static void tell_overflows(const ckpt_write_result *r, const char *input)
+static void tell_overflows(const ckpt_plan *p, const char *input)
 {
     enum { SHOWN = 20 };
     struct text t = {0};
     size_t n = 0;
-    for (size_t i = 0; i < r->ncasts; i++) {
-        const ckpt_cast *c = &r->casts[i];
+    const ckpt_cast *c;
+    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)); i++) {
         if (!c->overflowed || (n++ >= SHOWN && ui.err_tty))
             continue;
         text_clear(&t);
@@ -104,11 +105,11 @@ static void tell_overflows(const ckpt_write_result *r, const char *input)
     text_free(&t);
 }
 
-static void report_json(const ckpt_write_result *r, const char *input, FILE *to)
+static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
 {
     json *j = edit_report("ckpt.convert.v1", input, r);
-    edit_losses_json(r, j);
-    casts_json(r, j);
+    edit_losses_json(p, j);
+    casts_json(p, j);
     json_line(j, to);
 }
 
@@ -198,7 +199,7 @@ static int unknown_format(void)
 
 static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
     /* A flat format or an index holds one state dict: the weights, unless told otherwise. */
@@ -216,9 +217,9 @@ static int convert(ckpt_file *f, ckpt_plan *p, const char *input)
     }
     int status = edit_write(p, input, writing.output, &r);
     if (status == YES && !ui.json) /* the answer has them */
-        tell_overflows(&r, input);
+        tell_overflows(p, input);
     if (status == YES && ui.json)
-        report_json(&r, input, to);
+        report_json(p, &r, input, to);
     else if (status == YES && !ui.quiet)
         edit_wrote(&r, writing.output, to);
     return status;

@@ -9,20 +9,19 @@
 static int run(int n, char **operand);
 
 static struct list globs;
-static bool markdown, git, ignore_crc, wide;
+static bool markdown, git, ignore_crc, wide, equal_nan, ignore_dtype, keys_only, tensors_only;
 static uint64_t top;
 static int order = -1;
-static ckpt_diff_options how = {.progress = progress_step};
+static ckpt_diff_options how = {.struct_size = sizeof how, .progress = progress_step};
 
 static const struct opt options[] = {
     {'g', "glob", "GLOB", OPT_LIST, &globs, "only names that match; '!GLOB' excludes; repeatable"},
     {0, "rtol", "R", OPT_REAL, &how.rtol, "same when |a-b| <= A + R*|b|"},
     {0, "atol", "A", OPT_REAL, &how.atol, "see --rtol"},
-    {0, "equal-nan", NULL, OPT_FLAG, &how.equal_nan, "any NaN equals any other"},
-    {0, "ignore-dtype", NULL, OPT_FLAG, &how.ignore_dtype, "compare numbers whatever their dtypes"},
-    {0, "keys-only", NULL, OPT_FLAG, &how.keys_only,
-     "names, dtypes and shapes; A or B may be a list of names"},
-    {0, "tensors-only", NULL, OPT_FLAG, &how.tensors_only, "no other values: epochs, options, …"},
+    {0, "equal-nan", NULL, OPT_FLAG, &equal_nan, "any NaN equals any other"},
+    {0, "ignore-dtype", NULL, OPT_FLAG, &ignore_dtype, "compare numbers whatever their dtypes"},
+    {0, "keys-only", NULL, OPT_FLAG, &keys_only, "names, dtypes and shapes; A or B may be a list of names"},
+    {0, "tensors-only", NULL, OPT_FLAG, &tensors_only, "no other values: epochs, options, …"},
     {0, "root", "PATH", OPT_TEXT, &how.root,
      "only what is at PATH, on the side that has it; auto: the weights"},
     {0, "root-a", "PATH", OPT_TEXT, &how.root_a, "the same for A alone"},
@@ -69,15 +68,21 @@ static int collect_value(void *user, const ckpt_diff_value *e)
 
 static ckpt_status compare(struct report *r, ckpt_error *err)
 {
+    r->totals = (ckpt_diff_totals)CKPT_INIT(ckpt_diff_totals);
+    r->value_totals = (ckpt_diff_value_totals)CKPT_INIT(ckpt_diff_value_totals);
     how.globs = globs.at;
     how.nglobs = globs.n;
     how.threads = ui_jobs();
+    how.equal_nan = equal_nan;
+    how.ignore_dtype = ignore_dtype;
+    how.keys_only = keys_only;
+    how.tensors_only = tensors_only;
     order = order >= 0 ? order : top ? BY_REL_L2 : BY_NAME;
     how.norms = wide || ui.json || order == BY_REL_L2;
     progress_begin("comparing");
     ckpt_status s = ckpt_diff(r->a, r->b, &how, collect, r, &r->totals, err);
     progress_end();
-    if (s == CKPT_OK && !how.tensors_only && !how.keys_only)
+    if (s == CKPT_OK && !tensors_only && !keys_only)
         s = ckpt_diff_values(r->a, r->b, &how, collect_value, r, &r->value_totals, err);
     report_sort(r, (enum diff_order)order);
     if (top)
@@ -122,7 +127,7 @@ static void close_report(struct report *r, void (*close_side)(ckpt_file *f))
 
 static int diff(const char *a, const char *b)
 {
-    opener *open_side = how.keys_only ? ckpt_open_names : ckpt_open;
+    opener *open_side = keys_only ? ckpt_open_names : ckpt_open;
     struct report r = {.name_a = a, .name_b = b};
     ckpt_error err;
     int status = TROUBLE;
@@ -153,7 +158,7 @@ static ckpt_file *git_open(const char *path, const char *side)
 static void git_one(const char *path, const char *what)
 {
     struct totals sum = {0};
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     struct text out = {0};
     ckpt_file *f = git_open(path, what);
     if (!f)
@@ -215,7 +220,7 @@ static int run(int n, char **operand)
         return git_diff(n, operand);
     if (n != 2)
         return usage_error("diff", "diff needs two files, A and B");
-    if (how.keys_only && (top || order > BY_NAME))
+    if (keys_only && (top || order > BY_NAME))
         return usage_error("diff", "--keys-only reads no data: no --%s", top ? "top" : "sort");
     return diff(operand[0], operand[1]);
 }

@@ -234,9 +234,10 @@ static void print_json(const struct job *j, const ckpt_doctor_result *r)
 static int doctor(const char *path)
 {
     struct job j = {.path = path};
+    const ckpt_work how = ui_work();
     ckpt_doctor_options o = {
-        .quick = quick, .finite = finite, .how = {ui_jobs(), progress_step, NULL}, .limits = ui.limits};
-    ckpt_doctor_result r;
+        .struct_size = sizeof o, .quick = quick, .finite = finite, .how = &how, .limits = &ui.limits};
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     ckpt_error err;
     if (ui.json) {
         j.head = json_schema("ckpt.doctor.v1");

@@ -48,7 +48,7 @@ struct job {
 
 static ckpt_status digest_all(struct job *j, ckpt_error *err)
 {
-    ckpt_work how = {ui_jobs(), progress_step, NULL};
+    const ckpt_work how = ui_work();
     progress_begin("hashing");
     ckpt_status s = ckpt_digest_tensors(j->f, j->alg, &how, j->digests, err);
     progress_end();

@@ -16,12 +16,12 @@ const struct cmd cmd_info = {"info",  "FILE…", "what a checkpoint is: weights,
                              options, 1,       ANY_NUMBER,
                              run,     NULL};
 
-enum { LABEL = 13, MANY_VALUES = 8 };
+enum { LABEL = 13, MANY_VALUES = 8, DTYPES = CKPT_DT_NP + 1 };
 
 struct facts {
     ckpt_file *f;
     ckpt_info info;
-    struct totals all, weights, by_dtype[CKPT_DT_COUNT];
+    struct totals all, weights, by_dtype[DTYPES];
 };
 
 static bool same_name(ckpt_str a, ckpt_str b)
@@ -48,7 +48,7 @@ static bool is_other(const struct facts *x, ckpt_str name)
 {
     bool other = x->info.optimizer_path.len && below(name, x->info.optimizer_path);
     for (size_t i = 0; i < x->info.nweights && !other; i++) {
-        const ckpt_weights *w = &x->info.weights[i];
+        const ckpt_weights *w = ckpt_weights_at(x->f, i);
         other = w->averaged && w->name.len && below(name, w->name);
     }
     return other;
@@ -56,10 +56,10 @@ static bool is_other(const struct facts *x, ckpt_str name)
 
 static void count(struct facts *x)
 {
-    ckpt_tensor it, *t = &it;
+    ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
     for (uint32_t i = 0; ckpt_tensor_at(x->f, i, &it); i++) {
         totals_add(&x->all, t);
-        if (t->dtype < CKPT_DT_COUNT)
+        if (t->dtype < DTYPES)
             totals_add(&x->by_dtype[t->dtype], t);
         if (x->info.has_weights && below(t->name, x->info.weights_root) && !is_other(x, t->name))
             totals_add(&x->weights, t);
@@ -127,7 +127,7 @@ static void print_weights(const struct facts *x, struct text *out)
 static void print_more_weights(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = &x->info.weights[i];
+        const ckpt_weights *w = ckpt_weights_at(x->f, i);
         if (is_main(x, w))
             continue;
         label(out, w->averaged ? "averaged" : "");
@@ -171,7 +171,7 @@ static void print_wrappers(const struct facts *x, struct text *out)
 {
     bool told = false;
     for (size_t i = 0; i < x->info.nwrappers; i++) {
-        const ckpt_wrapper *w = &x->info.wrappers[i];
+        const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
         label(out, i ? "" : "prefix");
         text_name(out, w->prefix);
         text_add(out, w->tensors == w->of ? "   on all " : "   on ");
@@ -218,7 +218,7 @@ static struct shared shared_prefix(const ckpt_file *f, const ckpt_weights *w)
 {
     struct shared s = {0};
     uint64_t votes = 0;
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
         if (t.part_of != CKPT_NO_TENSOR || !below(t.name, w->name))
             continue;
@@ -244,7 +244,7 @@ static struct shared shared_prefix(const ckpt_file *f, const ckpt_weights *w)
 static bool is_prefix(const struct facts *x, const struct shared *s)
 {
     for (size_t i = 0; i < x->info.nwrappers; i++)
-        if (same_name(x->info.wrappers[i].prefix, s->prefix))
+        if (same_name(ckpt_wrapper_at(x->f, i)->prefix, s->prefix))
             return false;
     return s->prefix.len && s->carry > 1 && 4 * s->carry >= 3 * s->of && 2 * s->deep > s->carry;
 }
@@ -252,7 +252,7 @@ static bool is_prefix(const struct facts *x, const struct shared *s)
 static void print_prefixes(const struct facts *x, struct text *out)
 {
     for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = &x->info.weights[i];
+        const ckpt_weights *w = ckpt_weights_at(x->f, i);
         struct shared s = shared_prefix(x->f, w);
         if (!is_prefix(x, &s))
             continue;
@@ -412,10 +412,10 @@ static int by_elements(const void *a, const void *b)
 
 static void print_dtypes(const struct facts *x, struct text *out)
 {
-    const struct totals *seen[CKPT_DT_COUNT];
+    const struct totals *seen[DTYPES];
     size_t n = 0;
     label(out, "dtypes");
-    for (int d = 1; d < CKPT_DT_COUNT; d++)
+    for (int d = 1; d < DTYPES; d++)
         if (x->by_dtype[d].elements || (x->by_dtype[d].tensors && d != CKPT_DT_NP))
             seen[n++] = &x->by_dtype[d];
     qsort(seen, n, sizeof *seen, by_elements);
@@ -475,11 +475,11 @@ static void print_text(const struct facts *x)
 
 /* -------------------------------------------------------------------- JSON */
 
-static void wrappers_json(json *j, const ckpt_info *info)
+static void wrappers_json(json *j, const struct facts *x)
 {
     json *list = json_add_array(j, "wrappers");
-    for (size_t i = 0; i < info->nwrappers; i++) {
-        const ckpt_wrapper *w = &info->wrappers[i];
+    for (size_t i = 0; i < x->info.nwrappers; i++) {
+        const ckpt_wrapper *w = ckpt_wrapper_at(x->f, i);
         json *one = json_add_object(list, NULL);
         json_str(one, "prefix", w->prefix);
         json_str(one, "where", w->where);
@@ -495,7 +495,7 @@ static void mappings_json(json *j, const struct facts *x)
 {
     json *list = json_add_array(j, "mappings");
     for (size_t i = 0; i < x->info.nweights; i++) {
-        const ckpt_weights *w = &x->info.weights[i];
+        const ckpt_weights *w = ckpt_weights_at(x->f, i);
         struct shared s = shared_prefix(x->f, w);
         json *one = json_add_object(list, NULL);
         json_str(one, "name", w->name);
@@ -562,11 +562,11 @@ static void print_json(const struct facts *x)
     json_u64(j, "bytes", ckpt_file_bytes(x->f));
     if (info->producer.len)
         json_str(j, "producer", info->producer);
-    wrappers_json(j, info);
+    wrappers_json(j, x);
     weights_json(j, x);
     mappings_json(j, x);
     json *dtypes = json_add_object(j, "dtypes");
-    for (int d = 1; d < CKPT_DT_COUNT; d++)
+    for (int d = 1; d < DTYPES; d++)
         if (x->by_dtype[d].tensors)
             json_totals(dtypes, ckpt_dtype_name((ckpt_dtype)d), x->by_dtype[d].tensors,
                         x->by_dtype[d].elements, x->by_dtype[d].bytes);
@@ -589,7 +589,7 @@ static void print_json(const struct facts *x)
 
 static int inform(const char *path)
 {
-    struct facts x = {.f = open_input(path, false)};
+    struct facts x = {.f = open_input(path, false), .info = CKPT_INIT(ckpt_info)};
     ckpt_error err;
     int status = YES;
     if (!x.f)

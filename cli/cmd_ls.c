@@ -84,7 +84,7 @@ static void remark(struct text *out, const ckpt_tensor *t)
 
 static void long_cells(struct table *w, const ckpt_file *f, const ckpt_tensor *t)
 {
-    ckpt_storage s;
+    ckpt_storage s = CKPT_INIT(ckpt_storage);
     bool stored = ckpt_storage_at(f, t->storage, &s);
     if (stored)
         text_name(&w->text, s.key);
@@ -123,7 +123,7 @@ static void table_rows(struct table *w, const void *user)
     const struct listing *l = user;
     header(w);
     for (size_t i = 0; i < l->n; i++) {
-        ckpt_tensor it;
+        ckpt_tensor it = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *t = &it;
         (void)ckpt_tensor_at(l->f, l->rows[i], &it);
         table_row(w, PLAIN);
@@ -165,7 +165,7 @@ static void print_tsv(const ckpt_file *f, const uint32_t *rows, size_t n)
         if (t->has_shape)
             text_dims(&out, t->shape, t->ndim, ",");
         if (wide) {
-            ckpt_storage s;
+            ckpt_storage s = CKPT_INIT(ckpt_storage);
             bool stored = ckpt_storage_at(f, t->storage, &s);
             text_add(&out, "\t");
             if (stored)

@@ -59,10 +59,10 @@ static FILE *report_to(void) { return writing.output && strcmp(writing.output, "
 
 static void read_all(const ckpt_file *f, struct changes *c, size_t more)
 {
-    ckpt_metadata m;
+    ckpt_pair m;
     c->at = mem_new(ckpt_metadata_count(f) + more + 1, sizeof *c->at);
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++)
-        c->at[c->n++] = (struct change){m.key, m.text, m.text, m.tie, false};
+        c->at[c->n++] = (struct change){m.key, m.text, m.text, ckpt_metadata_is_tie(f, i), false};
 }
 
 static int set_all(struct changes *c, int n, char **operand)
@@ -220,15 +220,16 @@ static void warn_of_ties(const char *input, const struct changes *c)
 static int write_changes(ckpt_file *f, const char *input, const struct changes *c)
 {
     ckpt_error err;
-    const ckpt_write_options o = {.force = writing.force,
+    const ckpt_write_options o = {.struct_size = sizeof o,
+                                  .force = writing.force,
                                   .dry_run = writing.dry_run || writing.check,
                                   .no_sync = writing.no_sync,
                                   .follow_links = writing.follow_links};
-    ckpt_metadata *pairs = mem_new(c->n + 1, sizeof *pairs);
+    ckpt_pair *pairs = mem_new(c->n + 1, sizeof *pairs);
     size_t n = 0;
     for (size_t i = 0; i < c->n; i++)
         if (c->at[i].to.ptr)
-            pairs[n++] = (ckpt_metadata){c->at[i].key, c->at[i].to, false};
+            pairs[n++] = (ckpt_pair){c->at[i].key, c->at[i].to};
     bool in_place = writing.in_place || !writing.output;
     ckpt_status s = in_place && !c->changed
                         ? CKPT_OK

@@ -47,7 +47,8 @@ static void tell(const ckpt_file *f, const char *input)
     text_free(&t);
 }
 
-static void report_json(const ckpt_file *f, const ckpt_write_result *r, const char *input, FILE *to)
+static void report_json(const ckpt_file *f, const ckpt_plan *p, const ckpt_write_result *r, const char *input,
+                        FILE *to)
 {
     json *j = edit_report("ckpt.salvage.v1", input, r), *list, *one;
     list = json_add_array(j, "lost");
@@ -62,19 +63,19 @@ static void report_json(const ckpt_file *f, const ckpt_write_result *r, const ch
         if (l->offset != CKPT_NO_OFFSET)
             json_u64(one, "offset", l->offset);
     }
-    edit_losses_json(r, j);
+    edit_losses_json(p, j);
     json_line(j, to);
 }
 
 static int write_rest(ckpt_file *f, ckpt_plan *p, const char *input)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
     int status = edit_write(p, input, writing.output, &r);
     if (status != YES)
         return status;
     if (ui.json)
-        report_json(f, &r, input, to);
+        report_json(f, p, &r, input, to);
     else if (!ui.quiet)
         edit_wrote(&r, writing.output, to);
     return ckpt_lost_count(f) ? NO : YES;

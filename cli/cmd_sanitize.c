@@ -75,7 +75,7 @@ static json *change_json(json *list, const ckpt_sanitized *s)
     return one;
 }
 
-static void dropped_json(const ckpt_plan *p, const ckpt_write_result *r, json *j)
+static void dropped_json(const ckpt_plan *p, json *j)
 {
     json *one, *list = json_add_array(j, "dropped");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
@@ -86,20 +86,20 @@ static void dropped_json(const ckpt_plan *p, const ckpt_write_result *r, json *j
         json_text(one, "why", why(s));
         json_str(one, "callable", s->callable);
     }
-    edit_dropped_json(r, list);
+    edit_dropped_json(p, list);
 }
 
 static void report_json(const ckpt_plan *p, const ckpt_write_result *r, const char *input, FILE *to)
 {
     json *j = edit_report("ckpt.sanitize.v1", input, r), *list;
-    dropped_json(p, r, j);
+    dropped_json(p, j);
     list = json_add_array(j, "converted");
     for (size_t i = 0; i < ckpt_plan_sanitized_count(p); i++) {
         const ckpt_sanitized *s = ckpt_plan_sanitized_at(p, i);
         if (!s->lost)
             json_str(change_json(list, s), "to", s->instead);
     }
-    edit_aliases_json(r, j);
+    edit_aliases_json(p, j);
     json_line(j, to);
 }
 
@@ -117,7 +117,7 @@ static ckpt_status prepare(const ckpt_file *f, ckpt_plan *p, ckpt_error *err)
 
 static int sanitize(ckpt_file *f, ckpt_plan *p, const char *input)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     FILE *to = strcmp(writing.output, "-") == 0 ? stderr : stdout;
     if (prepare(f, p, &err) != CKPT_OK) {

@@ -95,9 +95,11 @@ static int lock_in(void *user)
 
 static int scan_one(const struct scan_report *report, const char *path, bool locked, int *verdict)
 {
-    ckpt_scan_options opts = {
-        .all_calls = all || report->calls, .sha256 = scan_sums, .opened = locked ? lock_in : NULL};
-    ckpt_scan_result result;
+    ckpt_scan_options opts = {.struct_size = sizeof opts,
+                              .all_calls = all || report->calls,
+                              .sha256 = scan_sums,
+                              .opened = locked ? lock_in : NULL};
+    ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     report->begin(path);
     ckpt_status st = ckpt_scan(path, &opts, tell, (void *)(uintptr_t)report, &result, &err);

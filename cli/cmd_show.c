@@ -73,7 +73,7 @@ static void describe(const ckpt_tensor *t, const struct slice *s)
 static int show_parts(const ckpt_file *f, uint32_t row)
 {
     const ckpt_tensor whole = tensor_at(f, row);
-    ckpt_tensor it, *t = &it;
+    ckpt_tensor it = CKPT_INIT(ckpt_tensor), *t = &it;
     describe(&whole, NULL);
     struct text out = {0};
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &it); i++) {
@@ -514,7 +514,7 @@ static int show_top(ckpt_file *f, ckpt_str root)
 static ckpt_file *open_narrowed(const char *path, ckpt_str *root)
 {
     const char *asked = ui.root;
-    ckpt_info info = {0};
+    ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err;
     ui.root = NULL;
     ckpt_file *f = open_input(path, false);

@@ -450,13 +450,14 @@ static void print(const struct job *j)
 
 static int report(struct job *j, const char *path)
 {
-    ckpt_work how = {ui_jobs(), progress_step, NULL};
+    const ckpt_work how = ui_work();
     ckpt_error err;
     if (!j->n && globs.n) {
         notice_no_match(j->f, globs.at, globs.n);
         return NO;
     }
-    j->stats = mem_new(j->n, sizeof *j->stats);
+    j->stats = mem_new(j->n + 1, sizeof *j->stats);
+    j->stats->struct_size = sizeof *j->stats;
     progress_begin("reading");
     ckpt_status s = ckpt_stat(j->f, j->rows, j->n, &how, j->stats, &err);
     progress_end();

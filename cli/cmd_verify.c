@@ -135,7 +135,9 @@ static int report_failure(const char *path, const ckpt_error *err)
 static int verify(const char *path)
 {
     struct job j = {.path = path};
-    ckpt_verify_options o = {.finite = finite,
+    const ckpt_work how = ui_work();
+    ckpt_verify_options o = {.struct_size = sizeof o,
+                             .finite = finite,
                              .manifest = manifest,
                              .write_manifest = write_manifest,
                              .force = force,
@@ -144,9 +146,9 @@ static int verify(const char *path)
                              .nglobs = globs.n,
                              .ignore_case = ui.ignore_case,
                              .algorithm = xxh3 ? CKPT_XXH3 : CKPT_SHA256,
-                             .how = {ui_jobs(), progress_step, NULL},
-                             .limits = ui.limits};
-    ckpt_verify_result r;
+                             .how = &how,
+                             .limits = &ui.limits};
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_error err;
     if (ui.json) {
         j.head = json_schema("ckpt.verify.v1");

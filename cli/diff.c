@@ -213,7 +213,7 @@ void report_text(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        ckpt_tensor in_a, in_b;
+        ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
         const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         table_row(&w, style_of(e));
@@ -413,7 +413,7 @@ void report_markdown(const struct report *r)
         const ckpt_diff_event *e = &r->events[i];
         if (e->what == CKPT_DIFF_RENAMED)
             continue;
-        ckpt_tensor in_a, in_b;
+        ckpt_tensor in_a = CKPT_INIT(ckpt_tensor), in_b = CKPT_INIT(ckpt_tensor);
         const ckpt_tensor *a = ckpt_tensor_at(r->a, e->a, &in_a) ? &in_a : NULL;
         const ckpt_tensor *b = ckpt_tensor_at(r->b, e->b, &in_b) ? &in_b : NULL;
         if (!rows++)
@@ -454,7 +454,7 @@ static void norm_json(json *to, const char *key, double d)
 
 static void changed_json(json *list, const struct report *r, const ckpt_diff_event *e)
 {
-    ckpt_tensor side[2];
+    ckpt_tensor side[2] = {CKPT_INIT(ckpt_tensor), CKPT_INIT(ckpt_tensor)};
     bool there[2] = {ckpt_tensor_at(r->a, e->a, &side[0]), ckpt_tensor_at(r->b, e->b, &side[1])};
     json *one = json_add_object(list, NULL), *both;
     json_str(one, "name", e->name);

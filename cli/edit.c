@@ -49,27 +49,29 @@ const char *edit_format(const ckpt_file *f, const char *path)
     return name ? name : ckpt_file_format(f);
 }
 
-static void tell_dropped(const char *input, const ckpt_write_result *r)
+static void tell_dropped(const ckpt_plan *p, const char *input, const ckpt_write_result *r)
 {
     enum { SHOWN = 20 };
     struct text t = {0};
-    for (size_t i = 0; i < r->ndropped && (i < SHOWN || !ui.err_tty); i++) {
+    const ckpt_dropped *d;
+    const ckpt_alias *a;
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)) && (i < SHOWN || !ui.err_tty); i++) {
         text_clear(&t);
-        text_name(&t, r->dropped[i].name);
+        text_name(&t, d->name);
         text_add(&t, " (");
-        text_name(&t, r->dropped[i].type);
+        text_name(&t, d->type);
         text_add(&t, writing.dry_run ? ") would be left out: " : ") left out: ");
-        text_name(&t, r->dropped[i].why);
+        text_name(&t, d->why);
         notice(input, "%s", t.ptr);
     }
     if (r->ndropped > SHOWN && ui.err_tty)
         notice(input, "and %zu more left out; --json lists all", r->ndropped - SHOWN);
-    for (size_t i = 0; i < r->naliases; i++) {
+    for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++) {
         text_clear(&t);
         text_add(&t, "\"");
-        text_name(&t, r->aliases[i].name);
+        text_name(&t, a->name);
         text_add(&t, "\" is the same tensor as \"");
-        text_name(&t, r->aliases[i].of);
+        text_name(&t, a->of);
         text_add(&t, "\": written once, recorded in the metadata");
         notice(input, "%s", t.ptr);
     }
@@ -80,12 +82,13 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
 {
     ckpt_error err;
     ckpt_write_options o = {
+        .struct_size = sizeof o,
         .format = writing.to,
         .force = writing.force,
         .strict = writing.strict,
         .dry_run = writing.dry_run,
         .no_sync = writing.no_sync,
-        .ties = (ckpt_ties)writing.ties,
+        .ties = (uint32_t)writing.ties,
         .max_shard = writing.max_shard,
         .progress = progress_step,
         .threads = ui_jobs(),
@@ -110,7 +113,7 @@ int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_res
     if (s != CKPT_OK)
         return trouble(&err, input);
     if (!ui.json) /* the answer lists them */
-        tell_dropped(input, r);
+        tell_dropped(p, input, r);
     return YES;
 }
 
@@ -156,10 +159,10 @@ json *edit_report(const char *schema, const char *input, const ckpt_write_result
     return j;
 }
 
-void edit_dropped_json(const ckpt_write_result *r, json *list)
+void edit_dropped_json(const ckpt_plan *p, json *list)
 {
-    for (size_t i = 0; i < r->ndropped; i++) {
-        const ckpt_dropped *d = &r->dropped[i];
+    const ckpt_dropped *d;
+    for (size_t i = 0; (d = ckpt_plan_dropped_at(p, i)); i++) {
         json *one = json_add_object(list, NULL);
         json_str(one, "name", d->name);
         json_path(one, "path", d->path, d->npath);
@@ -168,17 +171,18 @@ void edit_dropped_json(const ckpt_write_result *r, json *list)
     }
 }
 
-void edit_losses_json(const ckpt_write_result *r, json *to)
+void edit_losses_json(const ckpt_plan *p, json *to)
 {
-    edit_dropped_json(r, json_add_array(to, "dropped"));
-    edit_aliases_json(r, to);
+    edit_dropped_json(p, json_add_array(to, "dropped"));
+    edit_aliases_json(p, to);
 }
 
-void edit_aliases_json(const ckpt_write_result *r, json *to)
+void edit_aliases_json(const ckpt_plan *p, json *to)
 {
     json *list = json_add_array(to, "aliases");
-    for (size_t i = 0; i < r->naliases; i++)
-        json_alias(list, r->aliases[i].name, r->aliases[i].of);
+    const ckpt_alias *a;
+    for (size_t i = 0; (a = ckpt_plan_alias_at(p, i)); i++)
+        json_alias(list, a->name, a->of);
 }
 
 static void rename_json(json *list, const ckpt_rename *r)
@@ -220,7 +224,7 @@ static void report_json(const ckpt_plan *p, const char *input, const ckpt_write_
     uint64_t all = ckpt_plan_tensor_count(p);
     json_u64(j, "unchanged", all > tensors ? all - tensors : 0);
     if (r)
-        edit_losses_json(r, j);
+        edit_losses_json(p, j);
     json_line(j, report_to());
 }
 
@@ -266,10 +270,10 @@ static int check_options(const char *cmd, const char *input)
 static const ckpt_write_options *in_place_options(void)
 {
     static ckpt_write_options o;
-    o = (ckpt_write_options){
-        .dry_run = writing.dry_run || writing.check,
-        .no_sync = writing.no_sync,
-        .follow_links = writing.follow_links};
+    o = (ckpt_write_options){.struct_size = sizeof o,
+                             .dry_run = writing.dry_run || writing.check,
+                             .no_sync = writing.no_sync,
+                             .follow_links = writing.follow_links};
     return &o;
 }
 
@@ -302,7 +306,7 @@ static int done_before(const char *input)
 static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
 {
     ckpt_error err;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_status s = ckpt_plan_write_in_place(p, in_place_options(), &r, &err);
     notices_of_plan(p, input);
     if (s != CKPT_OK)
@@ -325,7 +329,7 @@ static int write_in_place(ckpt_plan *p, const char *input, const char *prefix)
 
 static int write_out(ckpt_file *f, ckpt_plan *p, const char *input, const char *prefix)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     if (writing.in_place && !writing.check)
         return write_in_place(p, input, prefix);
     if (!writing.output || writing.check) {

@@ -49,18 +49,18 @@ int edit_run(const char *cmd, const char *input, ckpt_status (*apply)(ckpt_plan 
              const char *prefix);
 /* edit_recover - from an edit of INPUT in place that was cut short; false: the error was reported. */
 bool edit_recover(const char *input, ckpt_recovered *what);
-/* edit_write - writes P to PATH, tells what was dropped, aliased or noticed.
+/* edit_write - writes P to PATH, reports what was dropped, aliased or noticed; *R has its struct_size.
  * Returns YES or TROUBLE. */
 int edit_write(ckpt_plan *p, const char *input, const char *path, ckpt_write_result *r);
 /* edit_report - {"schema": …, "input", "output": [], "dry_run", "format", "total", "bytes"}; no format
  * and what follows it where nothing was written (R NULL). */
 json *edit_report(const char *schema, const char *input, const ckpt_write_result *r);
 /* edit_losses_json - what the output lacks: dropped values, ties written once. */
-void edit_losses_json(const ckpt_write_result *r, json *to);
+void edit_losses_json(const ckpt_plan *p, json *to);
 /* edit_dropped_json - the dropped values alone, into LIST. */
-void edit_dropped_json(const ckpt_write_result *r, json *list);
+void edit_dropped_json(const ckpt_plan *p, json *list);
 /* edit_aliases_json - the ties alone. */
-void edit_aliases_json(const ckpt_write_result *r, json *to);
+void edit_aliases_json(const ckpt_plan *p, json *to);
 /* edit_wrote - "OUT   195.6 MiB in 0.12 s" on TO. */
 void edit_wrote(const ckpt_write_result *r, const char *path, FILE *to);
 /* edit_format - the format that will be written to PATH; NULL: as the library chooses. */

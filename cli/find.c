@@ -84,7 +84,7 @@ bool find_path(const ckpt_file *f, ckpt_str root, ckpt_str name, struct found *o
 {
     (void)ckpt_file_root(f); /* first: rows have no nodes before */
     uint32_t row = ckpt_tensor_find(f, name);
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     if (ckpt_tensor_at(f, row, &t)) {
         *out = (struct found){row, t.value};
         return true;

@@ -36,7 +36,7 @@ static int sha256_of(const char *path, struct text *hex)
 {
     uint8_t out[CKPT_DIGEST_MAX];
     ckpt_error err;
-    ckpt_work how = {1, progress_step, NULL};
+    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     progress_begin("hashing");
     ckpt_status st = ckpt_digest_bytes(path, CKPT_SHA256, &how, out, &err);
     progress_end();
@@ -103,7 +103,7 @@ int hash_of_payload(const char *path)
 {
     uint8_t out[CKPT_DIGEST_MAX];
     ckpt_error err;
-    ckpt_work how = {1, progress_step, NULL};
+    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = progress_step};
     ckpt_file *f = open_input(path, false);
     if (!f)
         return TROUBLE;

@@ -11,9 +11,9 @@ bool metadata_next(const ckpt_file *f, size_t *i, ckpt_leaf *out)
     static struct text name;
     static ckpt_path_elem path[2];
     const ckpt_value *key, *value;
-    ckpt_metadata m = {.tie = true};
+    ckpt_pair m = {0};
     size_t at = *i;
-    while (ckpt_metadata_at(f, at, &m) && m.tie)
+    while (ckpt_metadata_at(f, at, &m) && ckpt_metadata_is_tie(f, at))
         at++;
     *i = at + 1; /* bounded: by what the file holds, and one */
     if ((ui.root && *ui.root) || !ckpt_value_item(ckpt_file_metadata(f), at, &key, &value))
@@ -47,12 +47,12 @@ const ckpt_value *metadata_find(const ckpt_file *f, ckpt_str name)
 void metadata_json(json *to, const ckpt_file *f)
 {
     json *list = json_add_array(to, "metadata");
-    ckpt_metadata m;
+    ckpt_pair m;
     for (size_t i = 0; ckpt_metadata_at(f, i, &m); i++) {
         json *one = json_add_object(list, NULL);
         json_str(one, "key", m.key);
         json_str(one, "value", m.text);
-        if (m.tie)
+        if (ckpt_metadata_is_tie(f, i))
             json_bool(one, "tie", true);
     }
 }

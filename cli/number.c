@@ -23,7 +23,7 @@ struct layout {
     enum flavour flavour;
 };
 
-static const struct layout layouts[CKPT_DT_COUNT] = {
+static const struct layout layouts[] = {
     [CKPT_DT_F64] = {NUM_REAL, 8, 11, 52, 1023, IEEE},
     [CKPT_DT_F32] = {NUM_REAL, 4, 8, 23, 127, IEEE},
     [CKPT_DT_F16] = {NUM_REAL, 2, 5, 10, 15, IEEE},
@@ -64,7 +64,7 @@ static const struct layout layouts[CKPT_DT_COUNT] = {
 
 static const struct layout *layout_of(ckpt_dtype dtype)
 {
-    return &layouts[(unsigned)dtype < CKPT_DT_COUNT ? dtype : CKPT_DT_NONE];
+    return &layouts[(size_t)dtype < sizeof layouts / sizeof *layouts ? dtype : CKPT_DT_NONE];
 }
 
 size_t number_bytes(ckpt_dtype dtype)

@@ -15,7 +15,7 @@
 
 #define LINES_AT_ONCE 4096u /* bytes of a table that go out together */
 
-struct ui ui = {.prefix = ""};
+struct ui ui = {.prefix = "", .limits = CKPT_INIT(ckpt_limits)};
 
 static unsigned terminal_width(void)
 {
@@ -30,6 +30,11 @@ static unsigned terminal_width(void)
 }
 
 unsigned ui_jobs(void) { return ui.jobs < UINT_MAX ? (unsigned)ui.jobs : UINT_MAX; }
+
+ckpt_work ui_work(void)
+{
+    return (ckpt_work){.struct_size = sizeof(ckpt_work), .threads = ui_jobs(), .progress = progress_step};
+}
 
 void ui_init(void)
 {
@@ -573,7 +578,7 @@ void totals_add(struct totals *sum, const ckpt_tensor *t)
 
 ckpt_tensor tensor_at(const ckpt_file *f, uint32_t row)
 {
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     (void)ckpt_tensor_at(f, row, &t);
     return t;
 }

@@ -49,6 +49,7 @@ extern struct ui ui;
 
 void ui_init(void);
 unsigned ui_jobs(void); /* ui.jobs as the library takes it */
+ckpt_work ui_work(void); /* … with the progress on the terminal */
 
 /* How a stretch of text is meant; a terminal with colours shows it. */
 enum style { PLAIN, BOLD, DIM, RED, GREEN, YELLOW };

@@ -96,9 +96,10 @@ static void place(struct text *t, const ckpt_scan_record *r)
 
 static void write_line(struct text *t, const ckpt_scan_record *r)
 {
-    static const enum style styles[CKPT_SCAN_LEVELS] = {PLAIN, DIM, YELLOW, YELLOW, RED};
-    text_addf(t, "  %s%-6s %-10s%s  ", style_on(styles[r->level]), r->rule ? r->rule->id : "",
-              r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(styles[r->level]));
+    static const enum style styles[] = {PLAIN, DIM, YELLOW, YELLOW, RED};
+    enum style style = r->level < sizeof styles / sizeof *styles ? styles[r->level] : PLAIN;
+    text_addf(t, "  %s%-6s %-10s%s  ", style_on(style), r->rule ? r->rule->id : "",
+              r->rule ? ckpt_scan_level_name(r->level) : "ok", style_off(style));
     place(t, r);
     if (r->opcode)
         text_addf(t, "  %s", r->opcode);

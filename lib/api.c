@@ -2,6 +2,7 @@
  * api.c - joins the two halves of the library behind ckpt.h: formats make a ckpt_file, operations work on it.
  * What one floor can do by itself is offered there.
  */
+#include "base/sized.h"
 #include "codec/unpack_archive.h"
 #include "format/format.h"
 #include "format/hub/shards.h"
@@ -52,13 +53,23 @@ uint64_t ckpt_file_bytes(const ckpt_file *f) { return f->nbytes; }
 uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)f->table.nrows; }
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
-    return table_show(&f->table, i, out);
+    ckpt_tensor t;
+    if (sized_check(out, NULL) != CKPT_OK)
+        return false;
+    bool there = table_show(&f->table, i, &t);
+    sized_give(out, &t, sizeof t);
+    return there;
 }
 ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&f->table, i); }
 uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)f->table.nstorages; }
 bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
-    return table_show_storage(&f->table, i, out);
+    ckpt_storage s;
+    if (sized_check(out, NULL) != CKPT_OK)
+        return false;
+    bool there = table_show_storage(&f->table, i, &s);
+    sized_give(out, &s, sizeof s);
+    return there;
 }
 const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
 size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
@@ -103,11 +114,13 @@ static ckpt_status write_one(ckpt_plan *p, const struct format *f, const struct 
 ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_options *opts,
                             ckpt_write_result *out, ckpt_error *err)
 {
-    static const ckpt_write_options plain;
+    ckpt_write_options o;
     const struct format *f;
     ckpt_write_result result = {0};
-    struct write_job job = {.path = path, .opts = opts ? opts : &plain, .result = &result};
-    CKPT_TRY(format_target(p, path, job.opts->format, &f, err));
+    struct write_job job = {.path = path, .opts = &o, .result = &result};
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(out ? sized_check(out, err) : CKPT_OK);
+    CKPT_TRY(format_target(p, path, o.format, &f, err));
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     ckpt_status st = file_unchanged(p->file, err);
     if (plan_root_is_module(p))
@@ -128,14 +141,11 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     result.format = f->name;
     result.outputs = p->outputs;
     result.noutputs = p->noutputs;
-    result.dropped = p->dropped;
     result.ndropped = p->ndropped;
-    result.aliases = p->aliases;
     result.naliases = p->naliases;
-    result.casts = p->casts;
     result.ncasts = p->ncasts;
     if (out)
-        *out = result;
+        sized_give(out, &result, sizeof result);
     return CKPT_OK;
 }
 
@@ -163,13 +173,18 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
                         int (*tell)(void *user, const ckpt_finding *), void *user, ckpt_verify_result *result,
                         ckpt_error *err)
 {
-    static const ckpt_verify_options plain;
     struct check c;
     ckpt_file *f = NULL;
     ckpt_error own;
-    ckpt_verify_options o = opts ? *opts : plain;
+    ckpt_verify_options o;
+    ckpt_work how;
+    ckpt_verify_result found;
     err = err ? err : &own;
-    ckpt_status st = check_init(&c, &o, result, err);
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_check(result, err));
+    o.how = &how;
+    ckpt_status st = check_init(&c, &o, &found, err);
     c.tell = tell;
     c.user = user;
     if (st == CKPT_OK)
@@ -184,6 +199,7 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
         c.result->tensors = f->table.nrows;
     if (st == CKPT_OK)
         st = verify_data(&c, f, err);
+    sized_give(result, &found, sizeof found);
     file_free(f);
     check_free(&c);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -13,6 +13,14 @@
  *    its own, see ckpt_work). Different files are independent: all they share is a
  *    lock-free list of temporary files, for ckpt_emergency_cleanup.
  *  - Sizes are bytes; shapes, strides and storage offsets count elements.
+ *  - A struct that the caller allocates begins with struct_size, its sizeof in the caller's
+ *    program: `ckpt_tensor t = {.struct_size = sizeof t};` or CKPT_INIT(ckpt_tensor). Later
+ *    versions add fields at the end; in options 0 is the default of each field. A struct_size that
+ *    was not set, or an option that a newer program sets and this library does not have, is
+ *    CKPT_EUSAGE. Structs that only the library makes are reached by pointer and grow as well.
+ *    ckpt_str, ckpt_pair, ckpt_path_elem and ckpt_error never change their size and have no
+ *    struct_size.
+ *  - Enums grow: a program has to bear with values that are not in its header. A flag is 0 or 1.
  */
 #ifndef CKPT_H
 #define CKPT_H
@@ -36,6 +44,24 @@ extern "C" {
 #endif
 
 #define CKPT_VERSION "0.1.0"
+#define CKPT_VERSION_MAJOR 0
+#define CKPT_VERSION_MINOR 1
+#define CKPT_VERSION_PATCH 0
+
+/* CKPT_INIT - an empty TYPE for the caller to pass: all 0 but struct_size. */
+#ifdef __cplusplus
+} /* a template has no C linkage */
+template <typename T> inline T CkptEmpty()
+{
+    T made = T();
+    made.struct_size = sizeof made;
+    return made;
+}
+extern "C" {
+#define CKPT_INIT(type) CkptEmpty<type>()
+#else
+#define CKPT_INIT(type) {.struct_size = sizeof(type)}
+#endif
 
 /* ckpt_version - the version of the library that is running, e.g. "0.1.0". */
 CKPT_API const char *ckpt_version(void);
@@ -46,6 +72,11 @@ typedef struct {
     const char *ptr; /* not NUL-terminated unless said so; may hold NUL */
     size_t len;
 } ckpt_str;
+
+/* Two texts: a key and its text, an old name and its new one. */
+typedef struct {
+    ckpt_str key, text;
+} ckpt_pair;
 
 /* ckpt_text_escape - writes TEXT into OUT so that it cannot act on a terminal:
  * control, bidi and zero-width characters become \u{..}, bytes that are not
@@ -94,9 +125,10 @@ typedef enum {
 
 #define CKPT_NO_OFFSET UINT64_MAX
 
+/* 2,048 bytes in every version: the caller need not initialize it. New fields come out of `reserved`. */
 typedef struct {
-    ckpt_status status;
-    int sys_errno;      /* errno of the failed system call, or 0 */
+    uint32_t status;    /* ckpt_status */
+    int32_t sys_errno;  /* errno of the failed system call, or 0 */
     uint64_t offset;    /* absolute, in the file named; CKPT_NO_OFFSET: none */
     char file[512];     /* path of the file at fault, escaped; may be empty */
     char where[256];    /* "archive/data.pkl: state_dict.fc.weight", escaped */
@@ -104,6 +136,7 @@ typedef struct {
     char hint[256];     /* what to do next; may be empty */
     char found[96];     /* what is at fault, in the words of `what`: the value in the file; may be empty */
     char allowed[96];   /* what would have been valid there; may be empty */
+    char reserved[432]; /* not set */
 } ckpt_error;
 
 /* ckpt_status_name - "truncated", "malformed" …: the `code` of JSON errors. */
@@ -117,10 +150,11 @@ CKPT_API const char *ckpt_error_text(const ckpt_error *err, char *out, size_t ca
 
 /* Limits that guard against hostile files (0 keeps the default). */
 typedef struct {
+    uint32_t struct_size;
+    uint32_t max_depth;    /* nesting of containers: 1000 */
     uint64_t max_metadata; /* heap for parsed metadata: 64 MiB + 16 x its size, counted up to max_header */
     uint64_t max_header;   /* a JSON header, index or map: 256 MiB */
     uint64_t max_tensors;  /* rows: 10,000,000 */
-    uint32_t max_depth;    /* nesting of containers: 1000 */
     uint64_t max_expanded; /* bytes shown by all views that are larger than their storages: 64 MiB, or 8 times
                               the size of the file, whichever is more */
 } ckpt_limits;
@@ -138,8 +172,7 @@ typedef enum {
     CKPT_DT_C32, CKPT_DT_C64, CKPT_DT_C128, CKPT_DT_BC32,
     CKPT_DT_QI8, CKPT_DT_QU8, CKPT_DT_QI32, CKPT_DT_QU4X2, CKPT_DT_QU2X4,
     CKPT_DT_BITS8, CKPT_DT_BITS16, CKPT_DT_BITS1X8, CKPT_DT_BITS2X4, CKPT_DT_BITS4X2,
-    CKPT_DT_NP, /* another numpy dtype (strings, dates, records, longdouble) */
-    CKPT_DT_COUNT
+    CKPT_DT_NP /* another numpy dtype (strings, dates, records, longdouble) */
 } ckpt_dtype;
 
 /* ckpt_dtype_name - torch's name ("float32", "float8_e4m3fn"); "" for NONE. */
@@ -168,17 +201,16 @@ typedef enum {
     CKPT_UNINITIALIZED, /* not even a shape */
     CKPT_STORAGE,       /* a bare storage */
     CKPT_NDARRAY,       /* numpy array or scalar inside a pickle */
-    CKPT_OPAQUE,        /* a constructor we know only by name */
-    CKPT_KIND_COUNT
+    CKPT_OPAQUE         /* a constructor we know only by name */
 } ckpt_kind;
 
 /* ckpt_kind_name - the JSON spelling: "dense", "sparse_coo" … */
 CKPT_API const char *ckpt_kind_name(ckpt_kind kind);
 
 typedef struct {
-    bool is_int;
-    int64_t num;  /* is_int */
-    ckpt_str str; /* else; for other keys than str and int: their repr */
+    uint32_t is_int; /* 1: NUM, 0: STR */
+    int64_t num;
+    ckpt_str str; /* for other keys than str and int: their repr */
 } ckpt_path_elem;
 
 #define CKPT_NO_STORAGE UINT32_MAX
@@ -186,16 +218,18 @@ typedef struct {
 
 /* One row: a tensor, a composite, or a part of the composite before it. */
 typedef struct {
+    uint32_t struct_size;
+    uint16_t dtype; /* ckpt_dtype */
+    uint16_t kind;  /* ckpt_kind */
     ckpt_str name; /* path joined with '.'; NUL-terminated */
     const ckpt_path_elem *path; /* npath of them */
     uint32_t npath;
-    uint16_t dtype; /* ckpt_dtype */
-    uint16_t kind;  /* ckpt_kind */
     uint32_t ndim;
-    bool has_shape;         /* false: nested, uninitialized */
-    bool has_data;          /* bytes can be read */
-    bool conj, neg;         /* the view shows -imag / the negated value */
-    bool requires_grad, parameter;
+    uint8_t has_shape;      /* 0: nested, uninitialized */
+    uint8_t has_data;       /* bytes can be read */
+    uint8_t conj, neg;      /* the view shows -imag / the negated value */
+    uint8_t requires_grad, parameter;
+    uint8_t reserved[2];
     const uint64_t *shape;  /* outermost first */
     const uint64_t *stride; /* elements; NULL: dense row-major */
     uint64_t elements;      /* product of shape */
@@ -212,12 +246,13 @@ typedef struct {
 } ckpt_tensor;
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t has_crc;     /* the container records a CRC-32 of it */
     uint64_t nbytes;      /* of the whole storage */
     uint64_t file_offset; /* absolute where stored raw, else CKPT_NO_OFFSET */
     ckpt_str key;         /* the file's own name of it ("0", "94121…") */
     ckpt_str location;
     ckpt_str file;        /* shard it lies in; empty for single files */
-    bool has_crc;         /* the container records a CRC-32 of it */
 } ckpt_storage;
 
 /* ----------------------------------------------------------------- values */
@@ -378,44 +413,48 @@ typedef struct {
     ckpt_str where;   /* joined name of the mapping, "" for the root */
     uint64_t tensors; /* of that mapping that carry it */
     uint64_t of;      /* tensors of that mapping */
-    bool anywhere;    /* found at inner components (_orig_mod.) */
-    bool certain;     /* ckpt_plan_strip_auto removes it */
+    uint32_t anywhere; /* found at inner components (_orig_mod.) */
+    uint32_t certain;  /* ckpt_plan_strip_auto removes it */
 } ckpt_wrapper;
 
 /* A mapping of names to one network's parameters and buffers, or an averaged copy (EMA, SWA) of one. */
 typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
-    bool averaged;
+    uint32_t averaged;
     uint64_t tensors, elements, bytes; /* those of its own keys; tied ones count once */
 } ckpt_weights;
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t has_weights;
     ckpt_str producer;         /* "torch >= 2.7", "safetensors, format=pt"; empty: unknown */
     ckpt_str weights_root;     /* joined name of the weights mapping; "" = the root */
     ckpt_str weights_why;      /* why that one */
-    bool has_weights;
-    const ckpt_weights *weights; /* all of them: what prefix work renames and a cast without a glob casts */
-    size_t nweights;
-    const ckpt_wrapper *wrappers;
-    size_t nwrappers;
+    size_t nweights;           /* ckpt_weights_at */
+    size_t nwrappers;          /* ckpt_wrapper_at */
     ckpt_str optimizer;        /* "Adam-like, 42 states" or empty */
     ckpt_str optimizer_path;
     uint64_t elements, nbytes; /* every dense tensor once (aliases not counted) */
     uint64_t unreferenced;     /* bytes of storages no tensor shows */
     uint64_t aliases;          /* rows that alias an earlier one */
-    int weights_only;          /* 1 loads, 0 refused, -1 not a torch.load file */
     ckpt_str weights_only_why; /* "GLOBAL numpy.core.multiarray.scalar at 0x1f …" */
-    bool executes_code;        /* TorchScript and packages carry code */
+    int32_t weights_only;      /* 1 loads, 0 refused, -1 not a torch.load file */
+    uint32_t executes_code;    /* TorchScript and packages carry code */
 } ckpt_info;
 
 /* ckpt_inspect - fills OUT; its strings live in FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err);
+/* ckpt_weights_at, ckpt_wrapper_at - what the last ckpt_inspect of FILE found: all mappings that
+ * prefix work renames and a cast without a glob casts; the prefixes in their keys. NULL past the end. */
+CKPT_API const ckpt_weights *ckpt_weights_at(const ckpt_file *file, size_t i);
+CKPT_API const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *file, size_t i);
 
 /* ------------------------------------------------------------------- work */
 
 /* How to read large amounts of data. Results do not depend on it. */
 typedef struct {
-    unsigned threads; /* 0: as many as there are processors, at most 4 */
+    uint32_t struct_size;
+    uint32_t threads; /* 0: as many as there are processors, at most 4 */
     /* bytes, on the calling thread; nonzero: stop */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
@@ -459,13 +498,15 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_a
 /* Statistics of a tensor's numbers. Complex ones count by their magnitude, a float4
  * pair is two numbers, quantized tensors are their stored integers. */
 typedef struct {
-    bool numeric;                /* false: no data, or not numbers; everything else is 0 */
+    uint32_t struct_size;
+    uint32_t numeric;            /* 0: no data, or not numbers; everything else is 0 */
     uint64_t finite, nan, inf;   /* counts; together, all numbers */
     uint64_t zeros;
     double min, max, mean;       /* of the finite ones; NaN: there are none */
     double std;                  /* divided by n - 1, as torch.std does; NaN: fewer than two */
     double norm;                 /* root of the sum of squares; infinite beyond 1e154 */
-    bool wide;                   /* int64 or uint64: exact extremes are in min_bits, max_bits */
+    uint32_t wide;               /* int64 or uint64: exact extremes are in min_bits, max_bits */
+    uint32_t reserved;
     uint64_t min_bits, max_bits; /* for int64 to be read as int64_t */
     /* how many of `sampled` finite numbers lie in each of CKPT_STAT_BINS equal parts of
      * min to max. All numbers are sampled if there are at most 4096 or the type has 8 bits
@@ -473,7 +514,8 @@ typedef struct {
     uint64_t histogram[CKPT_STAT_BINS], sampled;
 } ckpt_stats;
 
-/* ckpt_stat - statistics of NROWS rows into as many OUT, reading each once. HOW may be NULL. */
+/* ckpt_stat - statistics of NROWS rows into as many OUT, reading each once. HOW may be NULL.
+ * The struct_size of the first OUT holds for all of them; none of the others has to be set. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows,
     const ckpt_work *how, ckpt_stats *out, ckpt_error *err);
 
@@ -486,16 +528,16 @@ typedef struct ckpt_plan ckpt_plan;
 /* A new name: of a row, or of something else that went with the rows. */
 typedef struct {
     ckpt_str from, to;
-    bool metadata;    /* a module path of _metadata */
-    bool value;       /* a key of something that holds no tensor, a name in an optimizer's list */
-    bool component;   /* a component of a composite tensor */
+    uint32_t metadata;  /* a module path of _metadata */
+    uint32_t value;     /* a key of something that holds no tensor, a name in an optimizer's list */
+    uint32_t component; /* a component of a composite tensor */
     uint32_t mapping; /* that it is of: ckpt_plan_mapping_at; past the end: in a value of one */
 } ckpt_rename;
 
 /* A mapping whose keys prefix work and renames act on. */
 typedef struct {
     ckpt_str name; /* joined, below the plan's root; "" for that */
-    bool averaged, optimizer;
+    uint32_t averaged, optimizer;
     uint64_t tensors, renamed; /* tensors of it, and how many of those have new names */
     uint64_t metadata, values; /* renamed: see ckpt_rename */
 } ckpt_mapping;
@@ -548,8 +590,8 @@ typedef struct {
     ckpt_str name; /* path joined with '.' */
     const ckpt_path_elem *path;
     uint32_t npath;
+    uint32_t lost;
     ckpt_str type, callable, instead;
-    bool lost;
 } ckpt_sanitized;
 CKPT_API size_t ckpt_plan_sanitized_count(const ckpt_plan *plan);
 CKPT_API const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *plan, size_t i);
@@ -570,17 +612,18 @@ typedef enum { CKPT_TIES_DROP, CKPT_TIES_COPY, CKPT_TIES_ERROR } ckpt_ties;
 typedef enum { CKPT_RECOVERED_NOTHING, CKPT_RECOVERED_OLD, CKPT_RECOVERED_NEW } ckpt_recovered;
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t force;        /* replace an existing output */
+    uint32_t strict;       /* refuse instead of dropping, or overflowing in a cast, with a notice */
+    uint32_t dry_run;      /* do everything except write */
+    uint32_t no_sync;      /* skip the fsyncs */
+    uint32_t follow_links; /* in place: also through a symbolic link, and a file with several names */
+    uint32_t ties;         /* ckpt_ties: for targets without shared storages */
+    uint32_t threads;      /* as in ckpt_work */
     const char *format; /* NULL: by suffix of the output, else the input's */
-    bool force;         /* replace an existing output */
-    bool strict;        /* refuse instead of dropping, or overflowing in a cast, with a notice */
-    bool dry_run;       /* do everything except write */
-    bool no_sync;       /* skip the fsyncs */
-    bool follow_links;  /* in place: also through a symbolic link, and a file with several names */
-    ckpt_ties ties;     /* for targets without shared storages */
     uint64_t max_shard; /* bytes; 0: one file */
     int (*progress)(void *user, uint64_t done, uint64_t total); /* nonzero: stop */
     void *user;
-    unsigned threads; /* as in ckpt_work */
 } ckpt_write_options;
 
 typedef struct {
@@ -598,23 +641,29 @@ typedef struct {
     const char *became;  /* "inf", "nan" or "448": what those are now */
 } ckpt_cast;
 
+/* What it points to lives in the plan until its next write. */
 typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
     const char *format;
     const char *const *outputs; /* paths, index last */
     size_t noutputs;
     uint64_t tensors, bytes; /* written: tensors and file bytes */
-    const ckpt_dropped *dropped;
-    size_t ndropped;
-    const ckpt_alias *aliases;
-    size_t naliases;
-    const ckpt_cast *casts;
-    size_t ncasts;
-} ckpt_write_result; /* lives in the plan */
+    size_t ndropped;         /* ckpt_plan_dropped_at */
+    size_t naliases;         /* ckpt_plan_alias_at */
+    size_t ncasts;           /* ckpt_plan_cast_at */
+} ckpt_write_result;
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
  * appears whole or not at all. OPTS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
+
+/* ckpt_plan_dropped_at, ckpt_plan_alias_at, ckpt_plan_cast_at - what the last write of PLAN left out,
+ * wrote under the name of another, and made another dtype. NULL past the end. */
+CKPT_API const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *plan, size_t i);
+CKPT_API const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *plan, size_t i);
+CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
 
 /* ckpt_plan_write_in_place - gives the names of PLAN to the tensors in its own file,
  * by changing nothing but the metadata there: the size of the tensors does not
@@ -625,12 +674,12 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
-/* A text of the metadata that a safetensors header has, or the index of a set. TIE: KEY is also a
- * tensor, a second name of TEXT. */
-typedef struct { ckpt_str key, text; bool tie; } ckpt_metadata;
+/* ckpt_metadata_count, ckpt_metadata_at - the texts of the metadata that a safetensors header has,
+ * or the index of a set. False: there is none at I, and OUT is empty. */
 CKPT_API size_t ckpt_metadata_count(const ckpt_file *file);
-/* ckpt_metadata_at - false: there is none. */
-CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_metadata *out);
+CKPT_API bool ckpt_metadata_at(const ckpt_file *file, size_t i, ckpt_pair *out);
+/* ckpt_metadata_is_tie - the key at I is also a tensor, a second name of the one that its text names. */
+CKPT_API bool ckpt_metadata_is_tie(const ckpt_file *file, size_t i);
 /* ckpt_file_metadata - all of them as one mapping; NULL: the file has none. It is no part of what
  * ckpt_file_root gives, and none of the leaves. */
 CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
@@ -638,7 +687,7 @@ CKPT_API const ckpt_value *ckpt_file_metadata(const ckpt_file *file);
  * their tie; nothing else of it changes. PATH NULL: in the file itself, as ckpt_plan_write_in_place does
  * it, where they fit into its header. BYTES (may be NULL) is how long the header is. Of OPTS, force,
  * dry_run, no_sync and follow_links count. CKPT_EUNSUPPORTED: another format, or no room. */
-CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_metadata *pairs,
+CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_metadata_write(ckpt_file *file, const ckpt_pair *pairs,
     size_t n, const char *path, const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err);
 
 /* ckpt_recover - repairs PATH after an in-place edit that was interrupted, since when
@@ -662,19 +711,21 @@ CKPT_API void ckpt_emergency_cleanup(void);
 /* ------------------------------------------------------------------- diff */
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t equal_nan;    /* NaN equals NaN by value (identical bytes always do) */
+    uint32_t keys_only;    /* names, dtypes and shapes; no data is read */
+    uint32_t ignore_dtype; /* another dtype alone is no difference: the numbers are compared */
+    uint32_t tensors_only; /* a name that only a value has is nothing: ckpt_diff_values is not called */
+    uint32_t norms;        /* rel_l2 and cosine, which costs reading what is equal, too */
+    uint32_t threads;      /* as in ckpt_work */
+    uint32_t reserved;
     double rtol, atol;   /* |a-b| <= atol + rtol*|b| counts as same */
-    bool equal_nan;      /* NaN equals NaN by value (identical bytes always do) */
-    bool keys_only;      /* names, dtypes and shapes; no data is read */
-    bool ignore_dtype;   /* another dtype alone is no difference: the numbers are compared */
-    bool tensors_only;   /* a name that only a value has is nothing: ckpt_diff_values is not called */
-    bool norms;          /* rel_l2 and cosine, which costs reading what is equal, too */
     const char *root; /* on the side that has names below it, only those, without it;
                          "auto": the weights; NULL: all */
     const char *root_a, *root_b; /* of one side, instead of root: must be there; NULL: root */
     const char *ignore_prefix; /* taken off names on both sides, after root; NULL: none */
     const char *const *globs;  /* only names that match one, none that match a "!GLOB"; NULL: all */
     size_t nglobs;
-    unsigned threads; /* as in ckpt_work */
     int (*progress)(void *user, uint64_t done, uint64_t total);
     void *user;
 } ckpt_diff_options;
@@ -687,11 +738,11 @@ typedef enum {
 } ckpt_diff_what;
 
 typedef struct {
-    ckpt_diff_what what;
+    uint32_t what;             /* ckpt_diff_what */
+    uint32_t within_tolerance; /* SAME, but not byte for byte */
     ckpt_str name, other;      /* other: the name in B when renamed */
     uint32_t a, b;             /* rows, CKPT_NO_TENSOR where absent */
-    bool dtype_differs, shape_differs, values_differ, compared;
-    bool within_tolerance;     /* SAME, but not byte for byte */
+    uint32_t dtype_differs, shape_differs, values_differ, compared;
     uint64_t differing, elements;
     double max_abs, max_rel, mean_abs;
     /* With norms, else NaN: the root of the sum of |a-b|^2 over that of |b|^2, infinite where a difference
@@ -699,7 +750,11 @@ typedef struct {
     double rel_l2, cosine;
 } ckpt_diff_event;
 
-typedef struct { uint64_t same, changed, only_a, only_b, renamed; } ckpt_diff_totals;
+typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t same, changed, only_a, only_b, renamed;
+} ckpt_diff_totals;
 
 /* ckpt_diff - compares A and B by name, streaming both in bounded memory; EVENT
  * is called once a row in natural order of names (nonzero stops it). Renamed
@@ -709,13 +764,14 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const
 
 /* A value (a leaf that is no tensor) that is not the same. */
 typedef struct {
-    ckpt_diff_what what;    /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B or CKPT_DIFF_CHANGED */
+    uint32_t what;          /* CKPT_DIFF_ONLY_A, CKPT_DIFF_ONLY_B or CKPT_DIFF_CHANGED */
     ckpt_str name;
     const ckpt_leaf *a, *b; /* NULL where absent */
 } ckpt_diff_value;
 
 typedef struct {
-    bool compared;       /* both files hold some */
+    uint32_t struct_size;
+    uint32_t compared;   /* both files hold some */
     uint64_t in_a, in_b; /* how many of them each holds below the root */
     uint64_t same, changed, only_a, only_b;
 } ckpt_diff_value_totals;
@@ -744,7 +800,7 @@ CKPT_API const char *ckpt_scan_verdict_name(ckpt_scan_verdict verdict); /* "DATA
 typedef enum {
     CKPT_SCAN_NONE, CKPT_SCAN_NOTE,
     CKPT_SCAN_INCOMPLETE, /* not inspected: neither good nor bad */
-    CKPT_SCAN_WARNING, CKPT_SCAN_ERROR, CKPT_SCAN_LEVELS
+    CKPT_SCAN_WARNING, CKPT_SCAN_ERROR
 } ckpt_scan_level;
 CKPT_API const char *ckpt_scan_level_name(ckpt_scan_level level); /* "note" … */
 
@@ -752,8 +808,8 @@ typedef struct {
     const char *id;   /* "PKL002", for good */
     const char *name; /* "known-exec" */
     const char *text;
-    ckpt_scan_level level;
-    ckpt_scan_verdict verdict;
+    uint32_t level;   /* ckpt_scan_level */
+    uint32_t verdict; /* ckpt_scan_verdict */
 } ckpt_scan_rule;
 CKPT_API const ckpt_scan_rule *ckpt_scan_rule_at(size_t i); /* NULL past the end */
 
@@ -771,10 +827,10 @@ enum {
 
 /* Valid until the callback returns. */
 typedef struct {
-    ckpt_scan_what what;
+    uint32_t what;              /* ckpt_scan_what */
+    uint32_t level;             /* ckpt_scan_level */
     const ckpt_scan_rule *rule; /* NULL: nothing is wrong with it */
-    ckpt_scan_level level;
-    ckpt_scan_verdict verdict;  /* of this call or import */
+    uint32_t verdict;           /* ckpt_scan_verdict of this call or import */
     ckpt_str where;             /* "archive/data.pkl", "inner.zip!data.pkl"; empty: the file itself */
     uint64_t offset;            /* there; CKPT_NO_OFFSET: of the whole */
     uint64_t file_offset;       /* in the file, where it is stored as it is; else CKPT_NO_OFFSET */
@@ -783,31 +839,33 @@ typedef struct {
     ckpt_str module, name;      /* of the callable or import as spelled; empty: none, or unknown */
     ckpt_str new_module, new_name; /* as Python 3 imports it */
     const ckpt_value *args;     /* tuple of arguments as far as they are constants, or NULL */
-    int weights_only;           /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
-    int result_used;            /* of a call: 1; 0: its result is dropped at once; -1: not told */
+    int32_t weights_only;       /* does torch.load(weights_only=True) accept this: 1, 0; -1: not told */
+    int32_t result_used;        /* of a call: 1; 0: its result is dropped at once; -1: not told */
     uint64_t error_offset;      /* where its pickle breaks off later; CKPT_NO_OFFSET: it does not */
-    bool framed;                /* seen only by loaders that read by frames */
-    bool plain;                 /* seen only by pickle.load, where joblib.load passes over an array */
+    uint32_t framed;            /* seen only by loaders that read by frames */
+    uint32_t plain;             /* seen only by pickle.load, where joblib.load passes over an array */
     ckpt_str text;              /* in words, escaped; empty for most calls */
     ckpt_str found, allowed;    /* as in ckpt_error: what is at fault, what would be valid; may be empty */
     uint64_t bytes;             /* of a member, unpacked */
     const uint8_t *sha256;      /* of a member: of these bytes, CKPT_DIGEST_MAX long; else NULL */
-    unsigned readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
+    uint32_t readers;           /* of a member of a zip: who reads these bytes, CKPT_SCAN_BY_… */
 } ckpt_scan_record;
 
 typedef struct {
-    bool all_calls;       /* tell calls that are on the lists too */
-    bool sha256;          /* of the file and of each member: all bytes are read */
+    uint32_t struct_size;
+    uint32_t all_calls;    /* report calls that are on the lists too */
+    uint32_t sha256;       /* of the file and of each member: all bytes are read */
+    uint32_t max_depth;    /* of archives in archives: 4 */
     uint64_t max_unpacked; /* bytes that one archive or compressed file may unpack to: 4 GiB */
-    uint32_t max_depth;   /* of archives in archives: 4 */
     /* opened - the file is open and none of its bytes was read: from here on nothing else has to be
      * opened, so that the process can give up that right. Not 0: CKPT_ECANCELLED. May be NULL. */
     int (*opened)(void *user);
 } ckpt_scan_options;
 
 typedef struct {
-    ckpt_scan_verdict verdict;
-    uint64_t found[CKPT_SCAN_LEVELS]; /* findings of each level */
+    uint32_t struct_size;
+    uint32_t verdict;                 /* ckpt_scan_verdict */
+    uint64_t found[8];                /* findings of each ckpt_scan_level; the last are for levels to come */
     uint64_t pickles, calls, members; /* looked at */
     const char *format;               /* "torch-zip", "pickle", "text" …; NULL: unknown */
     uint64_t bytes, accounted;        /* of the file; of those, known what they are for */
@@ -842,25 +900,28 @@ typedef struct {
 CKPT_API const char *ckpt_finding_text(const char *id);
 
 typedef struct {
-    bool finite;                /* NaN and Inf are findings */
+    uint32_t struct_size;
+    uint32_t finite;            /* NaN and Inf are findings */
+    uint32_t force;             /* write_manifest replaces a file */
+    uint32_t algorithm;         /* ckpt_algorithm of the manifest written; of one read, its lines tell */
+    uint32_t ignore_case;       /* of ASCII letters, where globs are matched */
+    uint32_t reserved;
     const char *manifest;       /* path of a list of tensors that must be those of the file, or NULL */
     const char *write_manifest; /* path where to write one, if nothing is found; "-": standard output */
-    bool force;                 /* … where a file is already */
     const char *root;           /* only the tensors below it, without it, as by ckpt_file_narrow; NULL: all */
-    ckpt_algorithm algorithm;   /* of the manifest written; of one read, its lines tell */
-    ckpt_work how;
-    ckpt_limits limits;
+    const ckpt_work *how;       /* or NULL */
+    const ckpt_limits *limits;  /* or NULL */
     const char *const *globs;   /* … and of those what matches; the structure is checked all the same */
     size_t nglobs;
-    bool ignore_case;           /* of ASCII letters, where globs are matched */
 } ckpt_verify_options;
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t checksums;        /* all tensor bytes are covered by checksums in the file */
     const char *format; /* as ckpt_file_format; NULL: it could not be opened at all */
     uint64_t findings;
     uint64_t tensors, records; /* there are; records that have a checksum */
     uint64_t bytes, read;      /* of the files; of those, how many of tensors and records were read */
-    bool checksums;            /* all tensor bytes are covered by checksums in the file */
 } ckpt_verify_result;
 
 /* ckpt_verify - checks the file or folder at PATH against the rules of its format and
@@ -895,20 +956,24 @@ typedef struct {
 /* What is wrong with a file, and what fixes it. Valid until the callback returns. */
 typedef struct {
     const char *id;      /* "lfs-pointer", for good */
-    bool problem;        /* false: only worth knowing */
+    uint32_t problem;    /* 0: only worth knowing */
     const char *text;    /* one line, escaped */
     const ckpt_fix *fix; /* NULL: there is none */
     const char *hint;    /* what else can be done, in words; may be empty */
 } ckpt_diagnosis;
 
 typedef struct {
-    bool quick;  /* skip what needs the data: checksums */
-    bool finite; /* NaN and Inf count as problems */
-    ckpt_work how;
-    ckpt_limits limits;
+    uint32_t struct_size;
+    uint32_t quick;  /* skip what needs the data: checksums */
+    uint32_t finite; /* NaN and Inf count as problems */
+    uint32_t reserved;
+    const ckpt_work *how;      /* or NULL */
+    const ckpt_limits *limits; /* or NULL */
 } ckpt_doctor_options;
 
 typedef struct {
+    uint32_t struct_size;
+    uint32_t reserved;
     const char *format; /* as ckpt_file_format; NULL: it is no checkpoint */
     uint64_t problems, notes;
     uint64_t tensors, bytes, read;

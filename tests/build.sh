@@ -33,6 +33,7 @@ tree()
     dir=$1
     mkdir -p "$dir/lib/base" "$dir/cli" "$dir/man/schema"
     cp -R "$top/Makefile" "$top/libckpt.pc.in" "$top/completion" "$dir"
+    cp "$top/lib/libckpt.map" "$dir/lib"
     cat >"$dir/lib/ckpt.h" <<'EOF'
 #define CKPT_VERSION "1.2.3"
 __attribute__((visibility("default"))) int ckpt_answer(int n);

@@ -21,7 +21,7 @@ static int add_up(void *user, const void *bytes, size_t n)
 
 static ckpt_status list(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     char name[256];
     for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
         ckpt_text_escape(t.name, name, sizeof name);
@@ -41,7 +41,7 @@ static ckpt_status list(ckpt_file *f, ckpt_error *err)
 /* Reads the first element of the first tensor that has one. */
 static ckpt_status first_element(ckpt_file *f, ckpt_error *err)
 {
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     uint32_t i = 0;
     while (ckpt_tensor_at(f, i, &t) && !(t.has_data && t.elements))
         i++;

@@ -116,8 +116,8 @@ static inline void exercise_plan(ckpt_file *file, const char *target)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
-    ckpt_write_options opts = {.dry_run = true, .force = true};
-    ckpt_write_result res = {0};
+    ckpt_write_options opts = {.struct_size = sizeof opts, .dry_run = true, .force = true};
+    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_status status = ckpt_plan_new(file, &plan, &err);
     if (status == CKPT_OK)
         status = ckpt_plan_strip_auto(plan, &err);
@@ -130,7 +130,7 @@ static inline void exercise_plan(ckpt_file *file, const char *target)
 
 static inline void exercise(ckpt_file *file)
 {
-    ckpt_info info;
+    ckpt_info info = CKPT_INIT(ckpt_info);
     ckpt_error err = {0};
     ckpt_status status = ckpt_inspect(file, &info, &err);
     if (status != CKPT_OK)

@@ -107,7 +107,7 @@ static struct differs differ_row(const ckpt_file *whole, const ckpt_file *damage
     uint64_t moved = ckpt_file_bytes(damaged) - ckpt_file_bytes(whole);
     const ckpt_tensor before = tensor_at(whole, i), after = tensor_at(damaged, i);
     const ckpt_tensor *was = &before, *is = &after;
-    ckpt_storage old, new;
+    ckpt_storage old = CKPT_INIT(ckpt_storage), new = CKPT_INIT(ckpt_storage);
     bool had = ckpt_storage_at(whole, was->storage, &old), has = ckpt_storage_at(damaged, is->storage, &new);
     struct differs d = {.moved = moved, .how = 0xcbf29ce484222325u};
     differ_path(&d, was, is);

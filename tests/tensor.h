@@ -6,14 +6,14 @@
 
 static inline ckpt_tensor tensor_at(const ckpt_file *f, uint32_t i)
 {
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     (void)ckpt_tensor_at(f, i, &t);
     return t;
 }
 
 static inline ckpt_storage storage_at(const ckpt_file *f, uint32_t i)
 {
-    ckpt_storage s;
+    ckpt_storage s = CKPT_INIT(ckpt_storage);
     (void)ckpt_storage_at(f, i, &s);
     return s;
 }

@@ -3,7 +3,7 @@
 
 #include "base/checked.h"
 
-static const struct dtype_info table[CKPT_DT_COUNT] = {
+static const struct dtype_info table[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
 #define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
     [CKPT_DT_##                                                                                              \
@@ -25,7 +25,7 @@ static const struct {
 const struct dtype_info *dtype_info(ckpt_dtype dt)
 {
     size_t i = (size_t)dt;
-    return &table[i < CKPT_DT_COUNT ? i : CKPT_DT_NONE];
+    return &table[i < DTYPE_COUNT ? i : CKPT_DT_NONE];
 }
 
 /* NP stands for many types, so no text names it. */

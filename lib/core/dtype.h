@@ -4,6 +4,9 @@
 
 #include "base/str.h"
 
+/* DTYPE_COUNT - the dtypes of this version, NONE among them. */
+#define DTYPE_COUNT (CKPT_DT_NP + 1u)
+
 struct dtype_info {
     const char *name;        /* torch's, without "torch." */
     const char *safetensors; /* NULL: safetensors has none */

@@ -7,15 +7,15 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "core/python2.h"
 
 #define MIB   (UINT64_C(1) << 20)
 #define VIEWS 8u /* times the size of the file, as ckpt.h has it */
 
-static void default_limits(ckpt_limits *l, const ckpt_limits *given)
+static void default_limits(ckpt_limits *l)
 {
-    *l = given ? *given : (ckpt_limits){0};
     if (!l->max_header)
         l->max_header = 256 * MIB;
     if (l->max_header > SIZE_MAX / 4) /* what is read whole has to fit into memory, on 32 bits too */
@@ -42,8 +42,14 @@ ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, c
         source_unref(src);
         return fail_memory(err);
     }
-    default_limits(&f->limits, limits);
     f->src = src;
+    ckpt_status st = sized_take(limits, &f->limits, sizeof f->limits, err);
+    if (st != CKPT_OK) {
+        source_unref(src);
+        free(f);
+        return st;
+    }
+    default_limits(&f->limits);
     f->nbytes = src ? src->size : 0;
     f->notices.a = f->a = arena_new(f->limits.max_metadata ? f->limits.max_metadata : 64 * MIB);
     f->path = strdup(path);

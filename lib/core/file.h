@@ -79,6 +79,10 @@ struct ckpt_file {
     bool *lost_row;      /* by row, NULL: none */
     ckpt_lost *lost;
     size_t nlost, cap_lost;
+    const ckpt_weights *weights; /* by ckpt_inspect */
+    size_t nweights;
+    const ckpt_wrapper *wrappers;
+    size_t nwrappers;
 };
 
 /* file_new - an empty file reading SRC (taken over; may be NULL). */

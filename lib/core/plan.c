@@ -262,6 +262,21 @@ const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
     return i < p->nrenames ? &p->renames[i] : NULL;
 }
 
+const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->ndropped ? &p->dropped[i] : NULL;
+}
+
+const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->naliases ? &p->aliases[i] : NULL;
+}
+
+const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
+{
+    return i < p->ncasts ? &p->casts[i] : NULL;
+}
+
 size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p->nmappings; }
 const char *ckpt_plan_prefix(const ckpt_plan *p) { return p->prefix.ptr; }
 

@@ -19,7 +19,7 @@
 
 const char *ckpt_kind_name(ckpt_kind kind)
 {
-    static const char *const names[CKPT_KIND_COUNT] = {
+    static const char *const names[] = {
         [CKPT_DENSE] = "dense",
         [CKPT_QUANTIZED] = "quantized",
         [CKPT_SPARSE_COO] = "sparse_coo",
@@ -38,7 +38,7 @@ const char *ckpt_kind_name(ckpt_kind kind)
         [CKPT_NDARRAY] = "ndarray",
         [CKPT_OPAQUE] = "opaque",
     };
-    return kind < CKPT_KIND_COUNT ? names[kind] : "";
+    return (size_t)kind < sizeof names / sizeof *names ? names[kind] : "";
 }
 
 #define MOST_EXPECTED 65536u /* a file may promise anything */

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/sized.h"
 #include "base/text.h"
 #include "format/format.h"
 #include "format/verify.h"
@@ -40,7 +41,7 @@ static ckpt_status try_salvage(const struct doctor *d, const ckpt_fix *fix, ckpt
 {
     ckpt_file *f;
     source *src = d->src && !d->folder ? source_ref(d->src) : NULL;
-    CKPT_TRY(format_salvage(d->path, src, &d->check.opts->limits, &f, err));
+    CKPT_TRY(format_salvage(d->path, src, d->check.opts->limits, &f, err));
     ckpt_status st = plan_fix(f, fix, d->path, err);
     file_free(f);
     return st;
@@ -180,30 +181,34 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
                         int (*tell)(void *user, const ckpt_diagnosis *), void *user,
                         ckpt_doctor_result *result, ckpt_error *err)
 {
-    ckpt_verify_options look = {.finite = opts && opts->finite};
+    ckpt_doctor_options o;
+    ckpt_work how;
+    ckpt_doctor_result found = {0};
     ckpt_verify_result seen = {0};
-    struct doctor d = {.path = path, .tell = tell, .user = user, .result = result};
+    struct doctor d = {.path = path, .tell = tell, .user = user, .result = &found};
     ckpt_error own;
     err = err ? err : &own;
-    look.how = opts ? opts->how : look.how;
-    look.limits = opts ? opts->limits : look.limits;
-    *result = (ckpt_doctor_result){0};
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
+    CKPT_TRY(sized_check(result, err));
+    ckpt_verify_options look = {.finite = o.finite, .how = &how, .limits = o.limits};
     ckpt_status st = check_init(&d.check, &look, &seen, err);
     d.check.tell = note_finding;
     d.check.user = &d;
     d.folder = source_is_folder(path);
     if (st == CKPT_OK)
         st = format_verify(path, &d.check, &d.f, err);
-    if (st == CKPT_OK && (!opts || !opts->quick))
+    if (st == CKPT_OK && (!o.quick))
         st = verify_data(&d.check, d.f, err);
     d.src = d.check.nwatched ? d.check.watched[0] : NULL;
     st = diagnose(&d, st, err);
     if (st == CKPT_OK)
         st = check_unchanged(&d.check, err);
-    result->format = seen.format;
-    result->tensors = seen.tensors;
-    result->bytes = seen.bytes;
-    result->read = seen.read;
+    found.format = seen.format;
+    found.tensors = seen.tensors;
+    found.bytes = seen.bytes;
+    found.read = seen.read;
+    sized_give(result, &found, sizeof found);
     file_free(d.f);
     check_free(&d.check);
     fail_file(st == CKPT_OK ? NULL : err, path);

@@ -79,13 +79,13 @@ static ckpt_status check_weights_only(struct doctor *d, ckpt_error *err)
 
 static ckpt_status check_names(struct doctor *d, ckpt_error *err)
 {
-    ckpt_info info;
+    ckpt_info info = CKPT_INIT(ckpt_info);
     const struct verdict prefix = {.id = "prefix", .fix = {.action = CKPT_FIX_STRIP}};
     const struct verdict nested = {
         .id = "nested-weights", .fix = {.action = CKPT_FIX_CONVERT, .root = "auto"}, .note = true};
     CKPT_TRY(ckpt_inspect(d->f, &info, err));
     for (size_t i = 0; i < info.nwrappers; i++) {
-        const ckpt_wrapper *w = &info.wrappers[i];
+        const ckpt_wrapper *w = ckpt_wrapper_at(d->f, i);
         if (!w->certain)
             continue;
         CKPT_TRY(doctor_tell(

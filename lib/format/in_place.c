@@ -1,5 +1,6 @@
 /* in_place.c - a file edited where it stands: what may be edited so, the file read as it will be before a
  * byte of it changes, and whether an undo journal can be of such an edit. */
+#include "base/sized.h"
 #include "format/format.h"
 
 /* ------------------------------------------------------------------- journals */
@@ -38,8 +39,6 @@ struct journal_judge format_judge(const char *path)
 
 static struct journal_options journal_of(const ckpt_write_options *o)
 {
-    if (!o)
-        return (struct journal_options){0};
     return (struct journal_options){
         .follow_links = o->follow_links, .no_sync = o->no_sync, .dry_run = o->dry_run};
 }
@@ -47,7 +46,9 @@ static struct journal_options journal_of(const ckpt_write_options *o)
 ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_recovered *what,
                          ckpt_error *err)
 {
-    struct journal_options o = journal_of(opts);
+    ckpt_write_options given;
+    CKPT_TRY(sized_take(opts, &given, sizeof given, err));
+    struct journal_options o = journal_of(&given);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
     o.judge = format_judge(path);
     ckpt_status st = strcmp(path, "-") != 0 ? journal_recover(path, &o, &did, err) : CKPT_OK;
@@ -138,12 +139,15 @@ static ckpt_status edit_in_place(ckpt_plan *p, struct journal_options *o, struct
 ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opts, ckpt_write_result *out,
                                      ckpt_error *err)
 {
-    struct journal_options o = journal_of(opts);
+    ckpt_write_options given;
+    CKPT_TRY(sized_take(opts, &given, sizeof given, err));
+    CKPT_TRY(out ? sized_check(out, err) : CKPT_OK);
+    struct journal_options o = journal_of(&given);
     struct patches list = {0};
     ckpt_error own;
     if (!err)
         err = &own;
-    p->ndropped = p->naliases = p->noutputs = 0;
+    p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     CKPT_TRY(plan_entries(p, err));
     ckpt_status st = p->nrenames ? edit_in_place(p, &o, &list, err) : only_names(p, err);
     if (st == CKPT_OK)
@@ -159,6 +163,6 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
     for (size_t i = 0; i < list.n; i++)
         r.bytes += list.at[i].bytes.len; /* bounded: they are in memory */
     if (out)
-        *out = r;
+        sized_give(out, &r, sizeof r);
     return CKPT_OK;
 }

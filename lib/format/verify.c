@@ -171,7 +171,7 @@ ckpt_status format_verify(const char *path, struct check *c, ckpt_file **out, ck
     *out = NULL;
     CKPT_TRY(format_open_source(path, NULL, &src, err));
     c->result->bytes = src ? src->size : 0;
-    CKPT_TRY(format_check(path, src, &c->opts->limits, c, out, err));
+    CKPT_TRY(format_check(path, src, c->opts->limits, c, out, err));
     if (*out) {
         c->result->format = (*out)->format->name;
         c->result->tensors = (*out)->table.nrows;

@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/sized.h"
 #include "core/dtype.h"
 #include "core/sweep.h"
 #include "op/compare.h"
@@ -483,16 +484,14 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
                       int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals,
                       ckpt_error *err)
 {
-    static const ckpt_diff_options none;
-    ckpt_diff_totals own;
-    struct diff d = {.a = a,
-                     .b = b,
-                     .o = opts ? opts : &none,
-                     .event = event,
-                     .user = user,
-                     .totals = totals ? totals : &own};
-    *d.totals = (ckpt_diff_totals){0};
+    ckpt_diff_options o;
+    ckpt_diff_totals own = {0};
+    struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &own};
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(totals ? sized_check(totals, err) : CKPT_OK);
     ckpt_status st = run(&d, err);
+    if (totals)
+        sized_give(totals, &own, sizeof own);
     free(d.pairs);
     free(d.items);
     free(d.compared);

@@ -1,6 +1,7 @@
 /* diff_values.c - what two files hold besides tensors: joined by name, compared by meaning. */
 #include <stdlib.h>
 
+#include "base/sized.h"
 #include "core/view.h"
 #include "op/diff_names.h"
 #include "op/value_equal.h"
@@ -200,20 +201,19 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
                              int (*event)(void *user, const ckpt_diff_value *), void *user,
                              ckpt_diff_value_totals *totals, ckpt_error *err)
 {
-    static const ckpt_diff_options none;
-    ckpt_diff_value_totals own;
-    struct value_diff d = {.a = {.f = a},
-                           .b = {.f = b},
-                           .o = opts ? opts : &none,
-                           .event = event,
-                           .user = user,
-                           .totals = totals ? totals : &own};
-    *d.totals = (ckpt_diff_value_totals){0};
+    ckpt_diff_options o;
+    ckpt_diff_value_totals own = {0};
+    struct value_diff d = {
+        .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &own};
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(totals ? sized_check(totals, err) : CKPT_OK);
     ckpt_status st = side_open(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
         st = side_open(&d.b, d.o->root_b, d.o, err);
     if (st == CKPT_OK)
         st = all(&d, err);
+    if (totals)
+        sized_give(totals, &own, sizeof own);
     side_close(&d.a);
     side_close(&d.b);
     value_equal_free(&d.equal);

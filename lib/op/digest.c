@@ -26,6 +26,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/sized.h"
 #include "base/store.h"
 #include "core/dtype.h"
 #include "core/sweep.h"
@@ -137,6 +138,8 @@ void digest_aliases(const struct table *t, uint8_t *digests)
 ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_work *how, uint8_t *digests,
                                 ckpt_error *err)
 {
+    ckpt_work w;
+    CKPT_TRY(sized_take(how, &w, sizeof w, err));
     struct sweep_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
     struct sweep s = {.items = items, .work = digest_item, .user = &d};
@@ -145,11 +148,9 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     for (uint32_t i = 0; i < file->table.nrows; i++)
         if (file->table.rows[i].t.has_data && file->table.rows[i].t.alias_of == CKPT_NO_TENSOR)
             items[s.n++] = (struct sweep_item){.file = file, .row = i};
-    if (how) {
-        s.threads = how->threads;
-        s.progress = how->progress;
-        s.progress_user = how->user;
-    }
+    s.threads = w.threads;
+    s.progress = w.progress;
+    s.progress_user = w.user;
     ckpt_status st = sweep_run(&s, err);
     free(items);
     if (st == CKPT_OK)
@@ -219,7 +220,7 @@ static ckpt_status hash_source(struct hash *h, source *src, uint64_t from, const
             break;
         hash_put(h, block, n);
         at += n; /* bounded: n <= size - at */
-        if (p && p->progress && p->progress(p->user, at - from, src->size - from))
+        if (p->progress && p->progress(p->user, at - from, src->size - from))
             st = fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
     }
     free(block);
@@ -231,11 +232,13 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
 {
     source *src;
     struct hash h;
+    ckpt_work w;
+    CKPT_TRY(sized_take(how, &w, sizeof w, err));
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
         st = hash_begin(&h, alg, err);
         if (st == CKPT_OK)
-            st = hash_end(&h, hash_source(&h, src, 0, how, err), out, err);
+            st = hash_end(&h, hash_source(&h, src, 0, &w, err), out, err);
         if (st == CKPT_OK)
             st = source_file_changed(src, err);
         source_unref(src);
@@ -249,6 +252,8 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
                                 uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
     struct hash h;
+    ckpt_work w;
+    CKPT_TRY(sized_take(how, &w, sizeof w, err));
     if (!file->data_offset) {
         (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                    "it has no header that its tensors follow to the end of the file");
@@ -258,7 +263,7 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
     }
     ckpt_status st = hash_begin(&h, alg, err);
     if (st == CKPT_OK)
-        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, how, err), out, err);
+        st = hash_end(&h, hash_source(&h, file->src, file->data_offset, &w, err), out, err);
     if (st == CKPT_OK)
         st = file_unchanged(file, err);
     if (st != CKPT_OK)

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
+#include "base/sized.h"
 #include "core/dtype.h"
 #include "op/prefix.h"
 #include "op/weights.h"
@@ -64,15 +65,16 @@ static ckpt_status wrappers_of(const struct walk *w, uint32_t at, ckpt_info *out
     return CKPT_OK;
 }
 
-static ckpt_status find_wrappers(const struct walk *w, const struct weights *weights, ckpt_info *out,
-                                 ckpt_error *err)
+static ckpt_status find_wrappers(const struct walk *w, const struct weights *weights, ckpt_file *file,
+                                 ckpt_info *out, ckpt_error *err)
 {
     ckpt_wrapper *list = NULL;
     size_t cap = 0;
     for (uint32_t i = 0; i < w->n; i++)
         if (weights->role[i])
             CKPT_TRY(wrappers_of(w, i, out, &list, &cap, err));
-    out->wrappers = list;
+    file->wrappers = list;
+    file->nwrappers = out->nwrappers;
     return CKPT_OK;
 }
 
@@ -97,8 +99,8 @@ static void count_rows(const ckpt_file *file, const uint32_t *place, const uint3
     }
 }
 
-static ckpt_status list_weights(const struct walk *w, const struct weights *weights, ckpt_info *out,
-                                ckpt_error *err)
+static ckpt_status list_weights(const struct walk *w, const struct weights *weights, ckpt_file *file,
+                                ckpt_info *out, ckpt_error *err)
 {
     ckpt_weights *list = NULL;
     size_t cap = 0;
@@ -116,7 +118,8 @@ static ckpt_status list_weights(const struct walk *w, const struct weights *weig
         list[out->nweights++] = (ckpt_weights){.name = name,
                                                .averaged = weights->role[i] == WEIGHTS_AVERAGED};
     }
-    out->weights = list;
+    file->weights = list;
+    file->nweights = out->nweights;
     CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &place, err));
     count_rows(w->file, place, number, list);
     return CKPT_OK;
@@ -265,7 +268,7 @@ static void sums(const ckpt_file *f, ckpt_info *out)
 
 /* ---- all of it */
 
-static ckpt_status look_at_graph(const struct walk *w, ckpt_info *out, ckpt_error *err)
+static ckpt_status look_at_graph(const struct walk *w, ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct weights weights;
     CKPT_TRY(weights_find(w, &weights, err));
@@ -276,24 +279,36 @@ static ckpt_status look_at_graph(const struct walk *w, ckpt_info *out, ckpt_erro
         if (!out->weights_root.ptr)
             return fail_memory(err);
     }
-    CKPT_TRY(list_weights(w, &weights, out, err));
-    CKPT_TRY(find_wrappers(w, &weights, out, err));
+    CKPT_TRY(list_weights(w, &weights, file, out, err));
+    CKPT_TRY(find_wrappers(w, &weights, file, out, err));
     return find_optimizer(w, out, err);
+}
+
+const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
+{
+    return i < f->nweights ? &f->weights[i] : NULL;
+}
+
+const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
+{
+    return i < f->nwrappers ? &f->wrappers[i] : NULL;
 }
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct walk w;
-    *out = (ckpt_info){.producer = file->producer, .executes_code = file->executes_code};
+    CKPT_TRY(sized_check(out, err));
+    ckpt_info info = {.producer = file->producer, .executes_code = file->executes_code};
     ckpt_status st = walk_graph(&w, file, file->root, file->a, err);
     if (st == CKPT_OK)
-        st = look_at_graph(&w, out, err);
+        st = look_at_graph(&w, file, &info, err);
     walk_free(&w);
     if (st == CKPT_OK)
-        st = unreferenced(file, &out->unreferenced, err);
+        st = unreferenced(file, &info.unreferenced, err);
     if (st == CKPT_OK)
-        st = weights_only_verdict(file, &out->weights_only, &out->weights_only_why, err);
-    sums(file, out);
+        st = weights_only_verdict(file, &info.weights_only, &info.weights_only_why, err);
+    sums(file, &info);
+    sized_give(out, &info, sizeof info);
     if (st != CKPT_OK)
         fail_file(err, file->path);
     return st;

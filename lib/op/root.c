@@ -26,7 +26,7 @@ ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error 
 {
     *out = str_c(root ? root : "");
     if (root && strcmp(root, "auto") == 0) {
-        ckpt_info info;
+        ckpt_info info = CKPT_INIT(ckpt_info);
         CKPT_TRY(ckpt_inspect(f, &info, err));
         *out = info.has_weights ? info.weights_root : str_c("");
     }

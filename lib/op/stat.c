@@ -14,6 +14,7 @@
 #include <stdlib.h>
 
 #include "base/cursor.h"
+#include "base/sized.h"
 #include "core/census.h"
 #include "core/number.h"
 #include "core/sweep.h"
@@ -315,11 +316,9 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     struct job j = {items, out};
     struct sweep s = {.items = items, .work = stat_item, .part = stat_part, .join = join_parts, .user = &j};
     CKPT_TRY(list_items(f, rows, n, items, first, &s.n, err));
-    if (how) {
-        s.threads = how->threads;
-        s.progress = how->progress;
-        s.progress_user = how->user;
-    }
+    s.threads = how->threads;
+    s.progress = how->progress;
+    s.progress_user = how->user;
     CKPT_TRY(sweep_run(&s, err));
     for (size_t i = 0; i < n; i++) {
         const ckpt_tensor *t = &f->table.rows[rows[i]].t;
@@ -330,19 +329,35 @@ static ckpt_status stat_rows(ckpt_file *f, const uint32_t *rows, size_t n, const
     return CKPT_OK;
 }
 
+/* give_stats - N of LIST into the caller's OUT, which are as far apart as its program has them. */
+static void give_stats(const ckpt_stats *list, size_t n, ckpt_stats *out)
+{
+    uint32_t stride = n ? sized_of(out) : 0;
+    for (size_t i = 0; i < n; i++) {
+        unsigned char *to = (unsigned char *)out + i * stride; /* bounded: the caller's array */
+        memcpy(to, &stride, sizeof stride);
+        sized_give(to, &list[i], sizeof *list);
+    }
+}
+
 ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const ckpt_work *how,
                       ckpt_stats *out, ckpt_error *err)
 {
+    ckpt_work w;
+    CKPT_TRY(sized_take(how, &w, sizeof w, err));
+    CKPT_TRY(nrows ? sized_check(out, err) : CKPT_OK);
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct sweep_item *items = calloc(nrows + 1, sizeof *items);
+    ckpt_stats *own = calloc(nrows + 1, sizeof *own);
     uint32_t *first = malloc((file->table.nrows + 1) * sizeof *first);
     for (size_t i = 0; first && i < file->table.nrows; i++)
         first[i] = UINT32_MAX;
-    for (size_t i = 0; i < nrows; i++)
-        out[i] = (ckpt_stats){0};
-    bool room = items && first;
-    ckpt_status st = room ? stat_rows(file, rows, nrows, how, items, first, out, err) : fail_memory(err);
+    bool room = items && first && own;
+    ckpt_status st = room ? stat_rows(file, rows, nrows, &w, items, first, own, err) : fail_memory(err);
+    if (st == CKPT_OK)
+        give_stats(own, nrows, out);
+    free(own);
     free(first);
     free(items);
     return st;

@@ -40,7 +40,7 @@ struct job {
 static int progress(void *user, uint64_t done, uint64_t total)
 {
     const struct job *j = user;
-    const ckpt_work *how = &j->c->opts->how;
+    const ckpt_work *how = j->c->opts->how;
     (void)total;
     /* bounded: a part of total, which was added up without overflow */
     return how->progress ? how->progress(how->user, j->before + done, j->total) : 0;
@@ -183,7 +183,7 @@ static ckpt_status read_rows(struct job *j)
 {
     struct sweep s = {.items = j->items,
                       .n = j->n,
-                      .threads = j->c->opts->how.threads,
+                      .threads = j->c->opts->how->threads,
                       .work = work,
                       .done = done,
                       .progress = progress,
@@ -368,7 +368,7 @@ static ckpt_status run_records(struct job *j, const struct record *records, size
         serial |= records[i].src->serial;
     }
     p.weight = weights;
-    p.threads = serial || bytes < (8u << 20) ? 1 : pool_threads(j->c->opts->how.threads);
+    p.threads = serial || bytes < (8u << 20) ? 1 : pool_threads(j->c->opts->how->threads);
     ckpt_status st = pool_run(&p, j->err);
     free(weights);
     if (st == CKPT_OK && r->stop)

@@ -12,6 +12,7 @@
 
 #include "base/checked.h"
 #include "base/cursor.h"
+#include "base/sized.h"
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
@@ -404,15 +405,17 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
                       int (*tell)(void *user, const ckpt_scan_record *), void *user, ckpt_scan_result *result,
                       ckpt_error *err)
 {
-    ckpt_scan_options o = opts ? *opts : (ckpt_scan_options){0};
-    struct scan s = {.opts = &o, .tell = tell, .user = user, .result = result};
+    ckpt_scan_options o;
+    ckpt_scan_result found = {0};
+    struct scan s = {.opts = &o, .tell = tell, .user = user, .result = &found};
     struct judge *judge = NULL;
     source *src = NULL;
     ckpt_error own;
     err = err ? err : &own;
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
+    CKPT_TRY(sized_check(result, err));
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
-    *result = (ckpt_scan_result){0};
     ckpt_error torn;
     ckpt_status half = journal_check(path, NULL, &torn);
     ckpt_status st = source_file_open(path, &src, err);
@@ -423,7 +426,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     if (st == CKPT_OK)
         st = scan_source(path, src, &s, err);
     if (st == CKPT_OK && o.sha256)
-        st = digest_source(src, result->sha256, err);
+        st = digest_source(src, found.sha256, err);
     if (st == CKPT_OK)
         st = source_file_changed(src, err);
     if (st == CKPT_OK && half != CKPT_OK) { /* what was told holds for the file as it stands */
@@ -434,6 +437,7 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
         st = s.failed.status;
         *err = s.failed;
     }
+    sized_give(result, &found, sizeof found);
     judge_free(judge);
     source_unref(src);
     fail_file(st == CKPT_OK ? NULL : err, path);

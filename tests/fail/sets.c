@@ -233,8 +233,9 @@ static ckpt_status write_as(ckpt_file *file, const char *to, uint64_t max, unsig
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
-    ckpt_write_result res = {0};
-    ckpt_write_options opts = {.format = here.format,
+    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
+    ckpt_write_options opts = {.struct_size = sizeof opts,
+                               .format = here.format,
                                .force = how & FORCE,
                                .strict = how & STRICT,
                                .dry_run = files != NULL,
@@ -502,7 +503,7 @@ static int hears(void *user, const ckpt_finding *f)
 static void verify_set(void)
 {
     ckpt_error err = {0};
-    ckpt_verify_result r = {0};
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     ckpt_status st = ckpt_verify(here.in, NULL, hears, NULL, &r, &err);
     if (st != CKPT_OK)
         exercise_error(st, &err);

@@ -141,8 +141,8 @@ static void same_tensors(ckpt_file *file, ckpt_file *back)
 static ckpt_file *written(ckpt_plan *p, const char *path)
 {
     ckpt_error err = {0};
-    ckpt_write_options opts = {.force = true, .no_sync = true, .threads = 1};
-    ckpt_write_result res = {0};
+    ckpt_write_options opts = {.struct_size = sizeof opts, .force = true, .no_sync = true, .threads = 1};
+    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_file *back = NULL;
     ckpt_status st = ckpt_plan_write(p, path, &opts, &res, &err);
     reason(st, &err);
@@ -216,7 +216,7 @@ static bool reads_as(const ckpt_plan *p, ckpt_file *f)
 {
     bool same = f->table.nrows == p->nentries && f->table.nstorages == p->file->table.nstorages;
     for (uint32_t i = 0; same && i < f->table.nrows; i++) {
-        ckpt_tensor a, b;
+        ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
         same = table_show(&p->file->table, p->entries[i].row, &a) && table_show(&f->table, i, &b) &&
                str_eq(b.name, p->entries[i].name) && a.dtype == b.dtype && a.kind == b.kind &&
                a.nbytes == b.nbytes && a.storage == b.storage && a.storage_offset == b.storage_offset;
@@ -293,11 +293,13 @@ static int finding(void *user, const ckpt_finding *f)
     return 0;
 }
 
+static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
+
 void flow_verify(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    ckpt_verify_options o = {.finite = true, .how.threads = 1};
-    ckpt_verify_result r;
+    ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     given(data, size);
     reason(ckpt_verify(here.in, &o, finding, NULL, &r, &err), &err);
 }
@@ -313,8 +315,8 @@ static int diagnosis(void *user, const ckpt_diagnosis *d)
 void flow_doctor(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    ckpt_doctor_options o = {.how.threads = 1};
-    ckpt_doctor_result r;
+    ckpt_doctor_options o = {.struct_size = sizeof o, .how = &one_thread};
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     given(data, size);
     reason(ckpt_doctor(here.in, &o, diagnosis, NULL, &r, &err), &err);
 }
@@ -338,8 +340,8 @@ void flow_index(const uint8_t *data, size_t size)
 void flow_manifest(const uint8_t *data, size_t size)
 {
     ckpt_error err = {0};
-    ckpt_verify_options o = {.manifest = here.in, .how.threads = 1};
-    ckpt_verify_result r;
+    ckpt_verify_options o = {.struct_size = sizeof o, .manifest = here.in, .how = &one_thread};
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     given(data, size);
     reason(ckpt_verify(here.one, &o, finding, NULL, &r, &err), &err);
 }

@@ -367,8 +367,9 @@ static int told(void *user, const ckpt_scan_record *r)
 
 static void scan(const uint8_t *data, size_t size)
 {
-    ckpt_scan_options o = {.max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
-    ckpt_scan_result result = {0};
+    ckpt_scan_options o = {
+        .struct_size = sizeof o, .max_depth = 3, .max_unpacked = 1 << 20, .all_calls = true, .sha256 = true};
+    ckpt_scan_result result = CKPT_INIT(ckpt_scan_result);
     struct scan s = {.opts = &o, .tell = told, .result = &result};
     struct judge *judge = NULL;
     ckpt_error err = {0};

@@ -27,8 +27,9 @@ static int told(void *user, const ckpt_scan_record *r)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static int fd = -1;
-    ckpt_scan_options opts = {.all_calls = true, .max_unpacked = (uint64_t)16 << 20};
-    ckpt_scan_result r;
+    ckpt_scan_options opts = {
+        .struct_size = sizeof opts, .all_calls = true, .max_unpacked = (uint64_t)16 << 20};
+    ckpt_scan_result r = CKPT_INIT(ckpt_scan_result);
     ckpt_error err;
     uint64_t records = 0;
     char path[64];

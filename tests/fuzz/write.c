@@ -31,8 +31,8 @@ static void round_trip(ckpt_file *file, const char *path)
 {
     ckpt_plan *plan = NULL;
     ckpt_error err = {0};
-    ckpt_write_options opts = {.force = true, .no_sync = true};
-    ckpt_write_result res = {0};
+    ckpt_write_options opts = {.struct_size = sizeof opts, .force = true, .no_sync = true};
+    ckpt_write_result res = CKPT_INIT(ckpt_write_result);
     ckpt_status status = ckpt_plan_new(file, &plan, &err);
     if (status == CKPT_OK)
         status = ckpt_plan_write(plan, path, &opts, &res, &err);

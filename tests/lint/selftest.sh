@@ -17,7 +17,8 @@ compile() { mkdir -p "$(dirname "$made/$1")" && printf '%s\n' "$2" | $CC -fPIC -
 library()
 {
     (cd "$tree" && $CC -fPIC -c -o build/obj/lib/api.o lib/api.c && rm -f build/libckpt.a &&
-        ar rc build/libckpt.a build/obj/lib/api.o && $CC -shared -o build/libckpt.so build/obj/lib/api.o)
+        ar rc build/libckpt.a build/obj/lib/api.o &&
+        $CC -shared -Wl,--version-script=lib/libckpt.map -o build/libckpt.so build/obj/lib/api.o)
 }
 
 clean()
@@ -25,6 +26,7 @@ clean()
     rm -rf "$tree"
     put lib/ckpt.h '#define CKPT_API\nCKPT_API int ckpt_one(void);\n'
     put lib/api.c '#include "ckpt.h"\n#include "base/b.h"\nint ckpt_one(void) { return 1; }\n'
+    put lib/libckpt.map 'CKPT_0 { global: *; };\n'
     put lib/base/b.h '#include <stddef.h>\n'
     put lib/codec/c.c '#include <zip.h>\n#include "base/b.h"\n/* strcpy(a, b); len * 2 */\nchar *x = "atoi(1)";\n'
     put lib/op/o.c '#include "base/b.h"\nint o(void) { return fail(e, g("a"), "is {%s}, not {=%s}", "{", "}"); }\n'

@@ -361,7 +361,7 @@ void rows_are(struct made *m, const char *want)
         return;
     buf_init(&b, 1 << 16);
     for (uint32_t i = 0; i < ckpt_tensor_count(m->f); i++) {
-        ckpt_tensor t;
+        ckpt_tensor t = CKPT_INIT(ckpt_tensor);
         CU_ASSERT_FATAL(ckpt_tensor_at(m->f, i, &t));
         row_text(&b, &t);
     }

@@ -38,7 +38,7 @@ static void keep(ckpt_str bytes)
 struct scanned scan_so(ckpt_str bytes, const char *suffix, const ckpt_scan_options *opts, size_t stop_at)
 {
     char path[64];
-    struct scanned s = {.stop_at = stop_at};
+    struct scanned s = {.stop_at = stop_at, .result = CKPT_INIT(ckpt_scan_result)};
     snprintf(path, sizeof path, "/tmp/ckpt-scan-XXXXXX%s", suffix ? suffix : "");
     int fd = mkstemps(path, suffix ? (int)strlen(suffix) : 0);
     CU_ASSERT_FATAL(fd >= 0 && write(fd, bytes.ptr, bytes.len) == (ssize_t)bytes.len);

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "core/dtype.h"
 #include "core/plan.h"
 #include "flat.h"
 #include "pickled.h"
@@ -109,19 +110,19 @@ static void names_mean_integers_too(void)
 static void only_floats_are_targets(void)
 {
     ckpt_plan *p = plan();
-    for (uint32_t dt = 0; dt < CKPT_DT_COUNT; dt++) {
+    for (uint32_t dt = 0; dt < DTYPE_COUNT; dt++) {
         bool target = dt >= CKPT_DT_F64 && dt <= CKPT_DT_F8_E5M2FNUZ;
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), target ? CKPT_OK : CKPT_EUSAGE);
     }
     done(p);
 }
 
-static const ckpt_cast *cast_of(const ckpt_write_result *r, const char *name)
+static const ckpt_cast *cast_of(const ckpt_plan *p, const char *name)
 {
-    for (size_t i = 0; i < r->ncasts; i++)
-        if (str_is(r->casts[i].name, name))
-            return &r->casts[i];
-    return NULL;
+    const ckpt_cast *c;
+    for (size_t i = 0; (c = ckpt_plan_cast_at(p, i)) && !str_is(c->name, name); i++)
+        ;
+    return c;
 }
 
 /* Each writer, dry and for good: the same is told. */
@@ -130,12 +131,12 @@ static void overflow_is_counted(void)
     static const char *const outs[] = {"cast.safetensors", "cast.pt"};
     for (int i = 0; i < 4; i++) {
         ckpt_plan *p = plan();
-        ckpt_write_options o = {.dry_run = i & 1, .force = true, .no_sync = true};
-        ckpt_write_result r;
+        ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .force = true, .no_sync = true};
+        ckpt_write_result r = CKPT_INIT(ckpt_write_result);
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_write(p, out(outs[i / 2]), &o, &r, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(r.ncasts, 1);
-        const ckpt_cast *c = cast_of(&r, "a.w");
+        const ckpt_cast *c = cast_of(p, "a.w");
         CU_ASSERT_FATAL(c != NULL);
         CU_ASSERT_EQUAL(c->elements, 2);
         CU_ASSERT_EQUAL(c->overflowed, 1);
@@ -153,7 +154,7 @@ static void strict_refuses_overflow(void)
     for (int i = 0; i < 4; i++) {
         ckpt_plan *p = plan();
         ckpt_error err;
-        ckpt_write_options o = {.dry_run = i & 1, .strict = true, .no_sync = true};
+        ckpt_write_options o = {.struct_size = sizeof o, .dry_run = i & 1, .strict = true, .no_sync = true};
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_F16, NULL), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_plan_write(p, out(outs[i / 2]), &o, NULL, &err), CKPT_ELOSSY);
         CU_ASSERT(strstr(err.what, "\"a.w\": 1 of 2 values overflow float16") != NULL);
@@ -178,8 +179,8 @@ static void shared(const char *path, ckpt_dtype dtype)
 static void shared_bytes_stay_shared(void)
 {
     ckpt_plan *p = plan_of(corpus_open("torch/t26/tied.pt"));
-    ckpt_write_options o = {.force = true, .no_sync = true};
-    ckpt_write_result r;
+    ckpt_write_options o = {.struct_size = sizeof o, .force = true, .no_sync = true};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     for (uint32_t dt = CKPT_DT_F64; dt <= CKPT_DT_F8_E5M2FNUZ; dt++) {
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, (ckpt_dtype)dt, NULL), CKPT_OK);
@@ -200,8 +201,8 @@ static void shared_bytes_stay_shared(void)
 static void shards_count_the_new_sizes(void)
 {
     ckpt_plan *p = plan();
-    ckpt_write_options o = {.dry_run = true, .max_shard = 16};
-    ckpt_write_result r;
+    ckpt_write_options o = {.struct_size = sizeof o, .dry_run = true, .max_shard = 16};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_drop(p, "c", NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out("shards.safetensors"), &o, &r, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, 1); /* 4 + 8 + 2 + 2 bytes */
@@ -236,9 +237,11 @@ static void cast_leaves(const char *content, size_t n, const char *const *casts,
             len += (size_t)snprintf(stay + len, sizeof stay - len, "%s%.*s", len ? "," : "",
                                     STR_ARG(p->entries[i].name));
     CU_ASSERT_STRING_EQUAL(stay, want);
-    CU_ASSERT_EQUAL(ckpt_plan_write(p, out("x.pt"), &(ckpt_write_options){.dry_run = true},
-                                    &(ckpt_write_result){0}, NULL),
-                    CKPT_OK);
+    CU_ASSERT_EQUAL(
+        ckpt_plan_write(p, out("x.pt"),
+                        &(ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .dry_run = true},
+                        &(ckpt_write_result)CKPT_INIT(ckpt_write_result), NULL),
+        CKPT_OK);
     for (size_t i = 0; i < p->notices.n; i++)
         heard |= notice && strstr(p->notices.text[i], notice);
     CU_ASSERT(heard && (notice || p->notices.n == 0));

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/census.h"
+#include "core/dtype.h"
 #include "core/number.h"
 #include "unit.h"
 
@@ -38,7 +39,7 @@ static void same(ckpt_dtype dt, const unsigned char *p, size_t n)
 static void every_small_type(void)
 {
     unsigned taken = 0;
-    for (ckpt_dtype dt = CKPT_DT_NONE; dt < CKPT_DT_COUNT; dt++) {
+    for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         if (!census_takes(dt))
             continue;
         taken++;

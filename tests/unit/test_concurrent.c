@@ -145,8 +145,8 @@ static void another_edit(void)
 /* What another edit did between reading and locking is not undone by metadata made from what was read. */
 static void metadata_of_another_header(void)
 {
-    const ckpt_metadata pair = {str_of("k", 1), str_of("2", 1), false};
-    const ckpt_write_options o = {.no_sync = true};
+    const ckpt_pair pair = {str_of("k", 1), str_of("2", 1)};
+    const ckpt_write_options o = {.struct_size = sizeof o, .no_sync = true};
     ckpt_file *f;
     begin();
     for (int late = 0; late < 2; late++) {
@@ -172,8 +172,8 @@ static int nothing_told(void *user, const ckpt_finding *f)
 /* Nor does verify. */
 static void verify_sees_edits(void)
 {
-    ckpt_verify_options o = {0};
-    ckpt_verify_result r;
+    ckpt_verify_options o = CKPT_INIT(ckpt_verify_options);
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     struct check c;
     ckpt_error fault, err;
     source *s;

@@ -8,7 +8,7 @@
 
 static ckpt_diff_event events[64];
 static size_t nevents;
-static ckpt_diff_totals totals;
+static ckpt_diff_totals totals = CKPT_INIT(ckpt_diff_totals);
 
 static int note(void *user, const ckpt_diff_event *e)
 {
@@ -68,7 +68,7 @@ static void counts_and_measures(void)
 static void tolerance_is_numpys(void)
 {
     const float a[] = {1.1f, 0.05f}, b[] = {1, 0};
-    ckpt_diff_options o = {.atol = 0.06};
+    ckpt_diff_options o = {.struct_size = sizeof o, .atol = 0.06};
     CU_ASSERT_EQUAL(floats(a, b, 2, &o)->differing, 1);
     o.rtol = 0.05; /* 0.06 + 0.05 * 1 */
     const ckpt_diff_event *e = floats(a, b, 2, &o);
@@ -82,7 +82,7 @@ static void nan_and_infinity(void)
     float nan2;
     memcpy(&nan2, &other, 4);
     const float a[] = {NAN, NAN, INFINITY, INFINITY, -0.0f}, b[] = {NAN, nan2, INFINITY, 1, 0};
-    ckpt_diff_options o = {.rtol = 1, .atol = 1};
+    ckpt_diff_options o = {.struct_size = sizeof o, .rtol = 1, .atol = 1};
     const ckpt_diff_event *e = floats(a, b, 5, NULL);
     CU_ASSERT_EQUAL(e->differing, 2); /* the second NaN, infinity against 1 */
     CU_ASSERT(isinf(e->max_abs) && e->mean_abs == 0);
@@ -149,7 +149,7 @@ static void names_are_joined_in_natural_order(void)
     const char *b = "{\"m.l.2\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
                     "\"m.l.10\":{\"dtype\":\"U8\",\"shape\":[1,1],\"data_offsets\":[1,2]},"
                     "\"m.z\":{\"dtype\":\"I8\",\"shape\":[2],\"data_offsets\":[2,4]}}";
-    ckpt_diff_options o = {.ignore_prefix = "m."};
+    ckpt_diff_options o = {.struct_size = sizeof o, .ignore_prefix = "m."};
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "bacd", 4), &o), CKPT_OK);
     CU_ASSERT(nevents == 4 && is(0, CKPT_DIFF_SAME, "l.2") && is(1, CKPT_DIFF_CHANGED, "l.10"));
     CU_ASSERT(is(2, CKPT_DIFF_ONLY_A, "only.a") && is(3, CKPT_DIFF_ONLY_B, "z"));
@@ -169,7 +169,7 @@ static void globs_that_match_nothing(void)
 {
     const float x = 1;
     const char *globs[] = {"no.such*", "!*"};
-    ckpt_diff_options o = {.globs = globs, .nglobs = 1};
+    ckpt_diff_options o = {.struct_size = sizeof o, .globs = globs, .nglobs = 1};
     CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
     o.nglobs = 2;
     CU_ASSERT_EQUAL(run(one("F32", 1, &x, 4), one("F32", 1, &x, 4), &o), CKPT_ENOTFOUND);
@@ -187,7 +187,7 @@ static void renames_are_hinted_at(void)
     CU_ASSERT(is(0, CKPT_DIFF_ONLY_A, "x.v") && is(1, CKPT_DIFF_RENAMED, "x.v") &&
               events[1].other.ptr[2] == 'v');
     CU_ASSERT(is(3, CKPT_DIFF_RENAMED, "x.w") && events[3].other.ptr[2] == 'w');
-    ckpt_diff_options o = {.keys_only = true};
+    ckpt_diff_options o = {.struct_size = sizeof o, .keys_only = true};
     CU_ASSERT_EQUAL(run(flat_open(a, "abcd", 4), flat_open(b, "cdab", 4), &o), CKPT_OK);
     CU_ASSERT_EQUAL(totals.renamed, 0);
     flat_close();
@@ -221,7 +221,7 @@ static void the_caller_can_stop(void)
 {
     const float x = 1;
     int now = 1, never = 0;
-    ckpt_diff_options o = {.progress = stop_progress, .user = &now};
+    ckpt_diff_options o = {.struct_size = sizeof o, .progress = stop_progress, .user = &now};
     ckpt_file *a = one("F32", 1, &x, 4), *b = one("F32", 1, &x, 4);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, NULL, stop, NULL, NULL, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, NULL, NULL, NULL, NULL), CKPT_ECANCELLED);
@@ -242,7 +242,7 @@ static void tied_weights_are_compared_once(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
     uint64_t bytes = 0, all = 0, total = 0;
-    ckpt_diff_options o = {.progress = keep_total, .user = &total};
+    ckpt_diff_options o = {.struct_size = sizeof o, .progress = keep_total, .user = &total};
     ckpt_file *a = corpus_open(files[0]), *b = corpus_open(files[1]);
     for (uint32_t i = 0; i < ckpt_tensor_count(a); i++) {
         const ckpt_tensor it = tensor_at(a, i), *t = &it;
@@ -308,7 +308,7 @@ static void long_tensors_differ(void)
 static void norms_of_tensors(void)
 {
     enum { N = 3000001 }; /* several parts */
-    ckpt_diff_options o = {.norms = true, .threads = 1};
+    ckpt_diff_options o = {.struct_size = sizeof o, .norms = true, .threads = 1};
     float *a = malloc(N * sizeof *a), *b = malloc(N * sizeof *b);
     double bb = 0, ab = 0, aa = 0, dd = 0;
     for (size_t i = 0; i < N; i++) {
@@ -347,7 +347,7 @@ static void another_dtype_may_not_matter(void)
 {
     const float a[] = {1, 1.00390625f};
     const uint16_t b[] = {0x3f80, 0x3f80}; /* bfloat16 1 */
-    ckpt_diff_options o = {.ignore_dtype = true};
+    ckpt_diff_options o = {.struct_size = sizeof o, .ignore_dtype = true};
     const ckpt_diff_event *e = pair("F32", a, 4, "BF16", b, 2, 1, &o);
     CU_ASSERT(e->what == CKPT_DIFF_SAME && e->dtype_differs && !e->within_tolerance);
     e = pair("F32", a, 8, "BF16", b, 4, 2, &o);

@@ -3,7 +3,7 @@
 
 #include "pickled.h"
 
-static ckpt_diff_value_totals totals;
+static ckpt_diff_value_totals totals = CKPT_INIT(ckpt_diff_value_totals);
 static char said[4096]; /* "~name;" for each event, in order */
 
 static int note(void *user, const ckpt_diff_value *e)
@@ -130,13 +130,13 @@ static void types_of_containers(void)
                 b = made_zip("{'e':1,'l':[" W "],'d':collections.OrderedDict()+{'w':" W "}}");
     CU_ASSERT_EQUAL(compared(&a, &b, NULL), CKPT_OK);
     CU_ASSERT(!said[0] && totals.compared);
-    ckpt_diff_options o = {.root_a = "a", .root_b = "b.b"};
+    ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "a", .root_b = "b.b"};
     a = made_pickle("{'a':[(1,)]}");
     b = made_pickle("{'b':{'b':((1,),)}}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~;");
     const char *globs[] = {"v.*"};
-    o = (ckpt_diff_options){.globs = globs, .nglobs = 1};
+    o = (ckpt_diff_options){.struct_size = sizeof o, .globs = globs, .nglobs = 1};
     a = made_pickle("{'v':[(1,)]}");
     b = made_pickle("{'v':([1],)}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
@@ -273,12 +273,13 @@ static void one_side_without_values(void)
 static void roots_prefixes_and_globs(void)
 {
     const char *globs[] = {"*r", "!mo*"};
-    ckpt_diff_options o = {.root_a = "opt.g", .root_b = "g"};
+    ckpt_diff_options o = {.struct_size = sizeof o, .root_a = "opt.g", .root_b = "g"};
     struct made a = made_pickle("{'opt':{'g':[{'lr':1,'momentum':2}],'x':1},'y':1}"),
                 b = made_pickle("{'g':[{'lr':2,'momentum':2}]}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(said, "~0.lr;");
-    o = (ckpt_diff_options){.ignore_prefix = "a.", .globs = globs, .nglobs = 2};
+    o = (ckpt_diff_options){
+        .struct_size = sizeof(ckpt_diff_options), .ignore_prefix = "a.", .globs = globs, .nglobs = 2};
     a = made_pickle("{'a':{'lr':1,'momentur':1,'x':1}}");
     b = made_pickle("{'lr':2,'momentur':2,'x':2}");
     CU_ASSERT_EQUAL(compared(&a, &b, &o), CKPT_OK);
@@ -306,7 +307,7 @@ static void arrays_without_numbers(void)
         ARRAY(RECORD("x"), "b'aaaa'"), ARRAY(RECORD("x"), "b'aaab'"), ARRAY(RECORD("y"), "b'aaaa'"),
         ARRAY(TYPE("M8", "<", "None,None,None,-1,-1,0"), "b'\\01\\00\\00\\00\\00\\00\\00\\00'"),
         ARRAY(TYPE("M8", "<", "None,None,None,-1,-1,0"), "b'\\02\\00\\00\\00\\00\\00\\00\\00'")};
-    ckpt_diff_totals t;
+    ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
     for (size_t i = 0; i < sizeof files / sizeof *files; i++)
         for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
             struct made a = made_pickle(files[i]), b = made_pickle(files[k]);

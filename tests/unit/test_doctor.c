@@ -53,7 +53,7 @@ static void every_length_has_a_diagnosis(void)
     FILE *from = fopen(unit_corpus("torch/t215/state_dict.pt"), "rb");
     CU_ASSERT_PTR_NOT_NULL_FATAL(from);
     size_t n = fread(b, 1, sizeof b, from), truncated = 0;
-    ckpt_doctor_result r;
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct heard h = {0};
     (void)fclose(from);
     begin();
@@ -79,7 +79,7 @@ static void many_descriptors(void)
     for (size_t i = 0; i < 2u << 20; i++)
         buf_put(&b, "PK\7\10\0\0\0\0", 8);
     CU_ASSERT_FATAL(buf_ok(&b));
-    ckpt_doctor_result r;
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct heard h = {0};
     begin();
     put(b.data, b.len);
@@ -116,7 +116,7 @@ static void sizes_behind_records(void)
     };
     begin();
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        ckpt_doctor_result r;
+        ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
         struct heard h = {0};
         put(cases[i].bytes, cases[i].n);
         CU_ASSERT_EQUAL(ask(&h, &r), CKPT_OK);
@@ -131,7 +131,7 @@ static void sizes_behind_records(void)
 /* Sound, and called by no name that says what it is: nothing is wrong with that. */
 static void names_that_say_nothing(void)
 {
-    ckpt_doctor_result r;
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct heard h = {0};
     begin();
     put("\2\0\0\0\0\0\0\0{}", 10);
@@ -143,7 +143,7 @@ static void names_that_say_nothing(void)
 /* Names from the file cannot act on a terminal, and the caller can stop. */
 static void hostile_names(void)
 {
-    ckpt_doctor_result r;
+    ckpt_doctor_result r = CKPT_INIT(ckpt_doctor_result);
     struct heard h = {0};
     static const char head[] =
         "{\"a\\u001b[31m\\u202e\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}";

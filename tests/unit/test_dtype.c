@@ -14,14 +14,14 @@ static const ckpt_dtype order[] = {
 static void table_and_header_agree(void)
 {
     size_t n = sizeof order / sizeof *order;
-    CU_ASSERT_EQUAL(n, CKPT_DT_COUNT - 1);
+    CU_ASSERT_EQUAL(n, DTYPE_COUNT - 1);
     for (size_t i = 0; i < n; i++)
         CU_ASSERT_EQUAL((size_t)order[i], i + 1);
 }
 
 static void every_row_makes_sense(void)
 {
-    for (unsigned i = CKPT_DT_NONE + 1; i < CKPT_DT_COUNT; i++) {
+    for (unsigned i = CKPT_DT_NONE + 1; i < DTYPE_COUNT; i++) {
         const struct dtype_info *d = dtype_info((ckpt_dtype)i);
         CU_ASSERT(d->name[0] && d->block_elems && d->swap_bytes && d->st_last_mul);
         CU_ASSERT_PTR_NOT_NULL(strchr("fiubcqp", d->klass));

@@ -6,37 +6,39 @@
 #include "flat.h"
 #include "unit.h"
 
+static const ckpt_file *looked_at;
+
 static ckpt_info look(ckpt_file *f)
 {
-    ckpt_info info = {0};
+    looked_at = f;
+    ckpt_info info = CKPT_INIT(ckpt_info);
     CU_ASSERT_EQUAL(ckpt_inspect(f, &info, NULL), CKPT_OK);
     return info;
 }
 
-static const ckpt_wrapper *wrapper(const ckpt_info *info, const char *prefix)
+static const ckpt_wrapper *wrapper(const char *prefix)
 {
-    for (size_t i = 0; i < info->nwrappers; i++)
-        if (str_is(info->wrappers[i].prefix, prefix))
-            return &info->wrappers[i];
-    return NULL;
+    const ckpt_wrapper *w;
+    for (size_t i = 0; (w = ckpt_wrapper_at(looked_at, i)) && !str_is(w->prefix, prefix); i++)
+        ;
+    return w;
 }
 
 static void wrappers_are_counted(void)
 {
     ckpt_info info = look(corpus_open("torch/t26/dp_state_dict.pt"));
-    const ckpt_wrapper *w = wrapper(&info, "module.");
+    const ckpt_wrapper *w = wrapper("module.");
     CU_ASSERT(info.nwrappers == 1 && w && w->tensors == 9 && w->of == 9 && !w->anywhere && w->certain);
     info = look(corpus_open("torch/t26/swa.pt"));
-    w = wrapper(&info, "module.");
+    w = wrapper("module.");
     CU_ASSERT(w && w->tensors == 9 && w->of == 9 && w->certain);
     info = look(corpus_open("torch/t26/midkey_dataparallel.pt"));
-    w = wrapper(&info, "module.");
+    w = wrapper("module.");
     CU_ASSERT(w && w->tensors == 2 && w->of == 4 && w->anywhere && !w->certain);
     info = look(corpus_open("torch/t215/compiled_in_dp.pt"));
-    CU_ASSERT(info.nwrappers == 2 && wrapper(&info, "_orig_mod.")->certain &&
-              wrapper(&info, "module.")->certain);
+    CU_ASSERT(info.nwrappers == 2 && wrapper("_orig_mod.")->certain && wrapper("module.")->certain);
     info = look(corpus_open("torch/t215/dp_twice.pt"));
-    CU_ASSERT(info.nwrappers == 1 && !info.wrappers[0].anywhere && info.wrappers[0].certain);
+    CU_ASSERT(info.nwrappers == 1 && !wrapper("module.")->anywhere && wrapper("module.")->certain);
     info = look(corpus_open("torch/t26/state_dict.pt"));
     CU_ASSERT_EQUAL(info.nwrappers, 0);
     flat_close();

@@ -58,7 +58,7 @@ static uint32_t find(const char *name) { return ckpt_tensor_find(toy.f, str_c(na
 static bool reads(const char *name, const void *want, size_t count)
 {
     unsigned char got[512];
-    ckpt_tensor t;
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
     CU_ASSERT_FATAL(count <= sizeof got);
     return ckpt_tensor_at(toy.f, find(name), &t) && t.nbytes == count &&
            ckpt_tensor_read(toy.f, find(name), 0, t.elements, got, NULL) == CKPT_OK &&
@@ -68,7 +68,7 @@ static bool reads(const char *name, const void *want, size_t count)
 static void one_call_each(void)
 {
     struct kit inner;
-    ckpt_tensor a, b;
+    ckpt_tensor a = CKPT_INIT(ckpt_tensor), b = CKPT_INIT(ckpt_tensor);
     unsigned char want[48];
     begin();
     struct kit_tensor x = tensor("w", 3, 4, 100);
@@ -214,7 +214,7 @@ static void in_pieces(void)
     struct piece list[4];
     unsigned char want[192];
     char folder[] = "/tmp/unit-kit-XXXXXX";
-    ckpt_stats stats;
+    ckpt_stats stats = CKPT_INIT(ckpt_stats);
     begin();
     struct kit_tensor x = pieced(list);
     CU_ASSERT_EQUAL(kit_add_tensor(&toy.k, &x), CKPT_OK);
@@ -226,7 +226,6 @@ static void in_pieces(void)
         memcpy(want + 4 * i, toy.bytes + 1000 + 48 * piece + 4 * (row % 3 * 4 + column % 4), 4);
     }
     CU_ASSERT(reads("w", want, sizeof want));
-    memset(&stats, 0, sizeof stats);
     CU_ASSERT_EQUAL(ckpt_stat(toy.f, (const uint32_t[]){0}, 1, NULL, &stats, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(stats.finite + stats.nan + stats.inf, 48);
     CU_ASSERT_PTR_NOT_NULL_FATAL(mkdtemp(folder));
@@ -247,7 +246,7 @@ static void hole(void)
 {
     struct piece list[4];
     struct check c;
-    ckpt_verify_result result = {0};
+    ckpt_verify_result result = CKPT_INIT(ckpt_verify_result);
     ckpt_finding found = {0};
     begin();
     struct kit_tensor x = pieced(list);

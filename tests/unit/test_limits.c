@@ -23,9 +23,11 @@ static void metadata_is_read_or_refused_for_its_memory(void)
     ckpt_error err;
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
         bool read = false;
-        CU_ASSERT(open_with(files[i], (ckpt_limits){.max_metadata = 256}, &err) == CKPT_ELIMIT);
+        CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = 256},
+                            &err) == CKPT_ELIMIT);
         for (uint64_t max = 256; max <= 1u << 20; max = max * 5 / 4) {
-            ckpt_status st = open_with(files[i], (ckpt_limits){.max_metadata = max}, &err);
+            ckpt_status st = open_with(
+                files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_metadata = max}, &err);
             CU_ASSERT(st == CKPT_OK || (st == CKPT_ELIMIT && strstr(err.what, "memory") && err.hint[0]));
             CU_ASSERT(!read || st == CKPT_OK); /* more is never less */
             read = st == CKPT_OK;
@@ -42,7 +44,8 @@ static void tensors_are_counted(void)
         CU_ASSERT_FATAL(ckpt_open(unit_corpus(files[i]), NULL, &f, &err) == CKPT_OK);
         uint32_t n = ckpt_tensor_count(f);
         ckpt_close(f);
-        CU_ASSERT(open_with(files[i], (ckpt_limits){.max_tensors = n - 1}, &err) == CKPT_ELIMIT);
+        CU_ASSERT(open_with(files[i], (ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = n - 1},
+                            &err) == CKPT_ELIMIT);
     }
 }
 
@@ -65,7 +68,7 @@ static void depth_is_held_to_the_number(void)
     static unsigned char bytes[8192];
     ckpt_error err;
     for (unsigned max = 1; max <= 2000; max = max < 20 ? max + 1 : max * 2) {
-        ckpt_limits limits = {.max_depth = max};
+        ckpt_limits limits = {.struct_size = sizeof limits, .max_depth = max};
         for (unsigned n = max; n <= max + 2; n++) { /* the innermost has a path of n - 1 elements */
             ckpt_file *f = NULL;
             ckpt_status st = ckpt_open_memory(bytes, nested(n, bytes), "nested", &limits, &f, &err);
@@ -88,7 +91,7 @@ static void what_views_show_is_held_to_the_sum(void)
 {
     static const uint64_t max[] = {1, 63, 64, 0};
     for (size_t i = 0; i < 4; i++) {
-        ckpt_limits limits = {.max_expanded = max[i]};
+        ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = max[i]};
         ckpt_file *f = NULL;
         ckpt_error err;
         size_t got = 0;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "core/number.h"
+#include "core/dtype.h"
 #include "unit.h"
 
 static double decode1(ckpt_dtype dt, const void *bytes)
@@ -119,7 +120,7 @@ static void wide_and_complex(void)
 /* Every type is read within its own bytes, and lanes tell how much it writes. */
 static void stays_in_bounds(void)
 {
-    for (ckpt_dtype dt = CKPT_DT_NONE; dt < CKPT_DT_COUNT; dt++) {
+    for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
         const struct dtype_info *d = dtype_info(dt);
         unsigned char zero[64] = {0};
         double out[65];

@@ -584,7 +584,7 @@ static int any_change(void *user, const ckpt_diff_event *e)
 static void digest(ckpt_file *f, unsigned threads, uint8_t out[CKPT_DIGEST_MAX])
 {
     uint8_t all[2 * CKPT_DIGEST_MAX];
-    ckpt_work how = {.threads = threads};
+    ckpt_work how = {.struct_size = sizeof how, .threads = threads};
     memset(out, 0, CKPT_DIGEST_MAX);
     CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, all, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_digest_file(f, CKPT_XXH3, all, out, NULL), CKPT_OK);
@@ -594,7 +594,7 @@ static void same_tensors(ckpt_file *a, ckpt_file *b)
 {
     uint8_t one[CKPT_DIGEST_MAX], other[CKPT_DIGEST_MAX];
     unsigned changes = 0;
-    ckpt_diff_options o = {.threads = 3};
+    ckpt_diff_options o = {.struct_size = sizeof o, .threads = 3};
     digest(a, 1, one);
     for (unsigned threads = 1; threads < 5; threads += 3) {
         digest(b, threads, other);
@@ -609,7 +609,7 @@ static void writes_same(ckpt_file *f, ckpt_file *want, const char *path)
 {
     ckpt_plan *p = NULL;
     ckpt_file *written = NULL;
-    ckpt_write_options o = {.threads = 3};
+    ckpt_write_options o = {.struct_size = sizeof o, .threads = 3};
     ckpt_error err;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_write(p, path, &o, NULL, &err), CKPT_OK);
@@ -627,11 +627,9 @@ static void like_any_other(void)
     for (size_t i = 0; i < n; i++)
         values[i] = (float)(i * 2654435761u % 1000003) - 500000;
     ckpt_file *want = matrices(values), *f = matrices(values);
-    ckpt_stats one[2], other[2];
+    ckpt_stats one[2] = {CKPT_INIT(ckpt_stats)}, other[2] = {CKPT_INIT(ckpt_stats)};
     put_in_pieces(f, ckpt_tensor_find(f, (ckpt_str){"small", 5}), 70, 41);
     put_in_pieces(f, ckpt_tensor_find(f, (ckpt_str){"large", 5}), ROWS, COLUMNS);
-    memset(one, 0, sizeof one);
-    memset(other, 0, sizeof other);
     same_tensors(want, f);
     CU_ASSERT_EQUAL(ckpt_stat(want, (const uint32_t[]){0, 1}, 2, NULL, one, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_stat(f, (const uint32_t[]){0, 1}, 2, NULL, other, NULL), CKPT_OK);

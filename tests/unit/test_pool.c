@@ -111,7 +111,7 @@ static void digests_do_not_depend_on_threads(void)
     unsigned char *data = malloc((size_t)ROWS * ROW);
     ckpt_file *f = many_rows(data);
     uint8_t one[ROWS * CKPT_DIGEST_MAX], many[ROWS * CKPT_DIGEST_MAX];
-    ckpt_work how = {.threads = 1};
+    ckpt_work how = {.struct_size = sizeof how, .threads = 1};
     CU_ASSERT_EQUAL(ckpt_digest_tensors(f, CKPT_XXH3, &how, one, NULL), CKPT_OK);
     for (how.threads = 2; how.threads <= 7; how.threads++) {
         memset(many, 0, sizeof many);

@@ -57,7 +57,7 @@ static char path[64];
 static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
 {
     ckpt_plan *p = NULL;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
     if (cast)
         CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK);
@@ -72,9 +72,9 @@ static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_wr
 static void check_values(ckpt_file *f, bool cast)
 {
     ckpt_file *back = NULL;
-    ckpt_diff_totals t;
+    ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back, NULL), CKPT_OK);
-    ckpt_diff_options o = {.rtol = cast ? 0x1p-8 : 0};
+    ckpt_diff_options o = {.struct_size = sizeof o, .rtol = cast ? 0x1p-8 : 0};
     CU_ASSERT_EQUAL(ckpt_diff(f, back, &o, NULL, NULL, &t, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL + 1);
     CU_ASSERT(t.only_a + t.only_b == 0);
@@ -88,7 +88,7 @@ static void same_bytes_for_any_number(void)
         unsigned char *first = NULL;
         size_t n = 0, size = 0;
         for (size_t i = 0; i < 4; i++) {
-            ckpt_write_options o = {.threads = threads[i]};
+            ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i]};
             CU_ASSERT_EQUAL(write_as(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
             unsigned char *bytes = load(path, &n);
             if (i == 0) {
@@ -116,7 +116,7 @@ static void nothing_is_left(void)
 {
     ckpt_file *f = many();
     for (size_t i = 0; i < 8; i++) {
-        ckpt_write_options o = {.threads = threads[i % 4], .progress = stop};
+        ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i % 4], .progress = stop};
         CU_ASSERT_EQUAL(write_as(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
         CU_ASSERT(access(path, F_OK) != 0);
     }
@@ -138,7 +138,7 @@ static void progress_is_of_what_is_written(void)
 {
     ckpt_file *f = many();
     for (int cast = 0; cast < 2; cast++) {
-        ckpt_write_options o = {.threads = 2, .progress = report, .dry_run = false};
+        ckpt_write_options o = {.struct_size = sizeof o, .threads = 2, .progress = report, .dry_run = false};
         reported = 0;
         CU_ASSERT_EQUAL(write_as(f, "safetensors", cast, o), CKPT_OK);
         CU_ASSERT(reported > 0 && of > 0);

@@ -355,7 +355,7 @@ static void saves(const char *text, const char *lost, const char *rows, const ch
     }
     CU_ASSERT(str_is(buf_view(&got), lost));
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
-    ckpt_write_options o = {.force = true, .no_sync = true};
+    ckpt_write_options o = {.struct_size = sizeof o, .force = true, .no_sync = true};
     ckpt_status st = ckpt_plan_write(p, path, &o, NULL, &err);
     if (st != CKPT_OK)
         printf("\n    %s: %s", text, err.what);

@@ -147,7 +147,7 @@ static void values_are_looked_into(void)
     CU_ASSERT(s.findings == 2 && s.result.verdict == CKPT_SCAN_KNOWN_EXEC);
     CU_ASSERT_EQUAL(scan(TEXT("\x81" KEY "\xc7\x14\x01" CALL)).findings, 0); /* numbers */
     buf b;
-    ckpt_scan_options flat = {.max_depth = 1};
+    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf_init(&b, 1 << 20);
     tar_put(&b, "a", "", '0', "00000000031", TEXT("\x81" KEY "\xc4\x14" CALL));
     s = scan_so(str_of((const char *)b.data, b.len), NULL, &flat, 0);

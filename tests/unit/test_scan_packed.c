@@ -122,14 +122,14 @@ static void cut_ones_are_told(void)
 /* No more than is allowed: the file's own measure, or what is left of all. */
 static void bombs_are_not_unpacked(void)
 {
-    ckpt_scan_options little = {.max_unpacked = 9};
+    ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (!here(i))
             continue;
         struct scanned s = scan_so(all[i].bytes, NULL, &little, 0);
         SAYS(s, 1, "ARC002", 0, all[i].kind);
     }
-    ckpt_scan_options flat = {.max_depth = 1};
+    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
     tar_put(&b, "a.gz", "", '0', "00000000036", TEXT(GZIP));

@@ -214,7 +214,7 @@ static void values_are_looked_into(void)
     SAYS(scan(TEXT(VALUE("\x18", "gASVnnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
     SAYS(scan(TEXT(VALUE("\x18", "8004nnnnnnnnnnnnnnnnnnnn"))), 1, "PKL011", 4, "in base64 or hexadecimal");
     CU_ASSERT_EQUAL(scan(TEXT(VALUE("\x0f", "8004nnnnnnnnnnn"))).findings, 0); /* too short to be one */
-    ckpt_scan_options flat = {.max_depth = 1};
+    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     SAYS(scan_so(TEXT(VALUE("\x19", VALUE("\x14", CALL))), NULL, &flat, 0), 1, "ARC002", 4,
          "is nested too deep to be opened");
 }
@@ -294,7 +294,7 @@ static void what_safetensors_is_not_is_followed(void)
 static void long_places_are_cut(void)
 {
     buf inner, outer;
-    ckpt_scan_options sums = {.sha256 = true};
+    ckpt_scan_options sums = {.struct_size = sizeof sums, .sha256 = true};
     char name[6001];
     memset(name, 'n', 6000);
     buf_init(&inner, 1 << 20);

@@ -61,7 +61,7 @@ static void what_is_no_tar_further_on_is_told(void)
 static void too_deep_ones_are_told(void)
 {
     buf b, outer;
-    ckpt_scan_options two = {.max_depth = 2};
+    ckpt_scan_options two = {.struct_size = sizeof two, .max_depth = 2};
     buf_init(&b, 1 << 20);
     tar_member(&b, "name", '0', TEXT("text"));
     for (int i = 0; i < 2; i++) {

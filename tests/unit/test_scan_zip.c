@@ -76,7 +76,7 @@ static void sizes_that_are_wrong_are_told(void)
 
 static void no_more_is_unpacked_than_is_allowed(void)
 {
-    ckpt_scan_options little = {.max_unpacked = 9};
+    ckpt_scan_options little = {.struct_size = sizeof little, .max_unpacked = 9};
     struct member m[] = {{"a", CONSTANT(DEFLATED), 8, 0, 10, CRC, false},
                          {"a", CONSTANT(BZIP2), 12, 0, 10, CRC, false}};
     SAYS(scan(m, 1, &little), 2, "ARC002", 0, "unpacks to more than 9 bytes in all");
@@ -242,7 +242,7 @@ static void archives_in_archives_and_rows(void)
 {
     struct member m = {"a", CONSTANT(CALL), 0, 0, 0, 0, false},
                   outer = {"in.zip", {NULL, 0}, 0, 0, 0, 0, false};
-    ckpt_scan_options flat = {.max_depth = 1};
+    ckpt_scan_options flat = {.struct_size = sizeof flat, .max_depth = 1};
     buf b;
     buf_init(&b, 1 << 20);
     zip_put(&b, &m, 1, 0);
@@ -260,7 +260,7 @@ static void archives_in_archives_and_rows(void)
 static void shared_bytes_are_scanned_once(void)
 {
     struct member m[50];
-    ckpt_scan_options sums = {.sha256 = true};
+    ckpt_scan_options sums = {.struct_size = sizeof sums, .sha256 = true};
     for (size_t i = 0; i < 50; i++)
         m[i] = (struct member){"a", CONSTANT(CALL), 0, 0, 0, 0, i > 0};
     struct scanned s = scan(m, 50, &sums);

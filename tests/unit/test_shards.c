@@ -346,7 +346,7 @@ static ckpt_status cut(ckpt_file *f, const char *path, ckpt_write_options o, ckp
     ckpt_plan *plan;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     o.no_sync = true;
-    ckpt_write_result result = {0};
+    ckpt_write_result result = CKPT_INIT(ckpt_write_result);
     ckpt_status st = ckpt_plan_write(plan, path, &o, &result, &err);
     if (r)
         *r = result;
@@ -363,9 +363,12 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
         new_dir();
         ckpt_file *f = corpus_open(bin ? "torch/t215/eco/hub_bin_sharded"
                                        : "torch/t215/eco/hub_safetensors_sharded");
-        CU_ASSERT_EQUAL(
-            cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 100}, NULL),
-            CKPT_OK);
+        CU_ASSERT_EQUAL(cut(f, in_dir("set"),
+                            (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                 .format = "safetensors",
+                                                 .max_shard = 100},
+                            NULL),
+                        CKPT_OK);
         for (int i = 0; i < 4; i++) {
             char ours[64];
             snprintf(theirs, sizeof theirs, "torch/t215/eco/hub_safetensors_sharded/%s", safe[i]);
@@ -374,9 +377,12 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
         }
         CU_ASSERT_EQUAL(files_in(in_dir("set")), 4);
         if (bin) {
-            CU_ASSERT_EQUAL(
-                cut(f, in_dir("bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 100}, NULL),
-                CKPT_OK);
+            CU_ASSERT_EQUAL(cut(f, in_dir("bin"),
+                                (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                     .format = "torch-zip",
+                                                     .max_shard = 100},
+                                NULL),
+                            CKPT_OK);
             CU_ASSERT(same_file(in_dir("bin/pytorch_model.bin.index.json"),
                                 unit_corpus("torch/t215/eco/hub_bin_sharded/pytorch_model.bin.index.json")));
             CU_ASSERT_EQUAL(files_in(in_dir("bin")), 4);
@@ -389,14 +395,22 @@ static void sets_of_the_hub_come_out_byte_for_byte(void)
 static void torch_shards_read_back_whole(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt"), *back;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     new_dir();
-    CU_ASSERT_EQUAL_FATAL(
-        cut(f, in_dir("m.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("m.bin"),
+                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                   .format = "torch-zip",
+                                                   .max_shard = 1},
+                              &r),
+                          CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, 1); /* all of it is one storage */
     f = corpus_open("torch/t215/state_dict.pt");
-    CU_ASSERT_EQUAL_FATAL(
-        cut(f, in_dir("n.bin"), (ckpt_write_options){.format = "torch-zip", .max_shard = 1}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("n.bin"),
+                              (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                   .format = "torch-zip",
+                                                   .max_shard = 1},
+                              &r),
+                          CKPT_OK);
     CU_ASSERT_EQUAL(r.noutputs, ckpt_tensor_count(f) + 1);
     CU_ASSERT_EQUAL(r.tensors, ckpt_tensor_count(f));
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("n.bin.index.json"), NULL, &back, &err), CKPT_OK);
@@ -410,7 +424,8 @@ static void torch_shards_read_back_whole(void)
         CU_ASSERT(memcmp(one, two, (size_t)a->nbytes) == 0);
     }
     CU_ASSERT_PTR_NULL(ckpt_notice_at(back, 0));
-    CU_ASSERT_EQUAL(cut(back, in_dir("whole.bin"), (ckpt_write_options){0}, &r), CKPT_OK); /* as one again */
+    CU_ASSERT_EQUAL(cut(back, in_dir("whole.bin"), (ckpt_write_options)CKPT_INIT(ckpt_write_options), &r),
+                    CKPT_OK); /* as one again */
     ckpt_close(back);
     flat_close();
     drop_dir();
@@ -444,7 +459,7 @@ static void a_set_of_more_shards_than_may_be_open_is_read(void)
     static const char *const format[] = {"safetensors", "torch-zip"};
     static const char *const suffix[] = {"safetensors", "bin"};
     struct rlimit was, few;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     char index[80], name[64];
     CU_ASSERT_EQUAL_FATAL(getrlimit(RLIMIT_NOFILE, &was), 0);
     few = (struct rlimit){16, was.rlim_max};
@@ -454,8 +469,12 @@ static void a_set_of_more_shards_than_may_be_open_is_read(void)
         snprintf(name, sizeof name, "n.%s", suffix[i]);
         snprintf(index, sizeof index, "%s.index.json", name);
         CU_ASSERT_EQUAL_FATAL(setrlimit(RLIMIT_NOFILE, &few), 0);
-        CU_ASSERT_EQUAL_FATAL(
-            cut(f, in_dir(name), (ckpt_write_options){.format = format[i], .max_shard = 1}, &r), CKPT_OK);
+        CU_ASSERT_EQUAL_FATAL(cut(f, in_dir(name),
+                                  (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                                       .format = format[i],
+                                                       .max_shard = 1},
+                                  &r),
+                              CKPT_OK);
         CU_ASSERT(r.noutputs == ckpt_tensor_count(f) + 1 && r.noutputs == 26);
         CU_ASSERT(same_set(f, in_dir(index), CKPT_OK));
         if (i == 0) {
@@ -482,8 +501,10 @@ static void cuts(const char *sizes, uint64_t max, const char *want)
     snprintf(header + n, sizeof header - n, "}");
     ckpt_file *f = flat_open(header, data, at), *back;
     new_dir();
-    CU_ASSERT_EQUAL_FATAL(cut(f, in_dir("x.safetensors"), (ckpt_write_options){.max_shard = max}, NULL),
-                          CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(
+        cut(f, in_dir("x.safetensors"),
+            (ckpt_write_options){.struct_size = sizeof(ckpt_write_options), .max_shard = max}, NULL),
+        CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(in_dir("x.safetensors.index.json"), NULL, &back, &err), CKPT_OK);
     for (size_t i = 0; i < count; i++) {
         char name[24];
@@ -511,11 +532,15 @@ static void cuts_greedily_in_the_order_of_keys(void)
 
 static void one_shard_needs_no_number(void)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/tied_embedding.pt");
     new_dir();
-    CU_ASSERT_EQUAL(
-        cut(f, in_dir("set"), (ckpt_write_options){.format = "safetensors", .max_shard = 1000}, &r), CKPT_OK);
+    CU_ASSERT_EQUAL(cut(f, in_dir("set"),
+                        (ckpt_write_options){.struct_size = sizeof(ckpt_write_options),
+                                             .format = "safetensors",
+                                             .max_shard = 1000},
+                        &r),
+                    CKPT_OK);
     CU_ASSERT(r.noutputs == 1 && r.naliases == 1);
     CU_ASSERT_EQUAL(access(in_dir("set/model.safetensors"), F_OK), 0);
     CU_ASSERT_EQUAL(files_in(in_dir("set")), 1);
@@ -528,7 +553,7 @@ static void a_set_is_whole_or_absent(void)
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
     new_dir();
     spill("model-00003-of-00003.safetensors", "old", 3);
-    ckpt_write_options o = {.format = "safetensors", .max_shard = 100};
+    ckpt_write_options o = {.struct_size = sizeof o, .format = "safetensors", .max_shard = 100};
     CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_EEXIST);
     CU_ASSERT_EQUAL(files_in(dir), 1);
     o.force = true;
@@ -552,7 +577,8 @@ static void a_set_never_replaces_its_input(void)
 {
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded"), *own;
     new_dir();
-    ckpt_write_options o = {.format = "safetensors", .max_shard = 100, .force = true};
+    ckpt_write_options o = {
+        .struct_size = sizeof o, .format = "safetensors", .max_shard = 100, .force = true};
     CU_ASSERT_EQUAL(cut(f, dir, o, NULL), CKPT_OK);
     CU_ASSERT_EQUAL_FATAL(ckpt_open(dir, NULL, &own, &err), CKPT_OK);
     CU_ASSERT_EQUAL(cut(own, dir, o, NULL), CKPT_EUSAGE);
@@ -576,7 +602,11 @@ static void a_set_that_is_stopped_leaves_nothing(void)
     uint64_t total = 0;
     ckpt_file *f = corpus_open("torch/t215/eco/hub_safetensors_sharded");
     new_dir();
-    ckpt_write_options o = {.format = "safetensors", .max_shard = 100, .progress = stop_late, .user = &total};
+    ckpt_write_options o = {.struct_size = sizeof o,
+                            .format = "safetensors",
+                            .max_shard = 100,
+                            .progress = stop_late,
+                            .user = &total};
     CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, NULL), CKPT_ECANCELLED);
     CU_ASSERT_EQUAL(total, 204);
     CU_ASSERT_EQUAL(files_in(dir), 0);
@@ -592,11 +622,11 @@ static void a_set_that_is_stopped_leaves_nothing(void)
 
 static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
 {
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/plain_dict.pt");
     bool mixed = ckpt_leaf_count(f) > 0 && ckpt_tensor_count(f) > 0;
     new_dir();
-    ckpt_write_options o = {.format = "torch-zip", .max_shard = 1, .strict = true};
+    ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .max_shard = 1, .strict = true};
     if (mixed)
         CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
     f = corpus_open("torch/t215/keys_nonstring.pt");
@@ -611,9 +641,10 @@ static void what_is_no_tensor_leaves_a_torch_set_with_a_notice(void)
 static void a_torch_set_is_one_mapping(void)
 {
     ckpt_plan *plan;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/general_checkpoint_215.pt");
-    ckpt_write_options o = {.format = "torch-zip", .max_shard = 100, .no_sync = true};
+    ckpt_write_options o = {
+        .struct_size = sizeof o, .format = "torch-zip", .max_shard = 100, .no_sync = true};
     new_dir();
     CU_ASSERT_EQUAL(cut(f, in_dir("set"), o, &r), CKPT_ELOSSY);
     CU_ASSERT_PTR_NOT_NULL(strstr(err.what, "deeper"));
@@ -652,12 +683,15 @@ static void survives_every_flip_and_cut_of_an_index(void)
 static void the_plan_is_as_it_was(void)
 {
     ckpt_plan *plan;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = corpus_open("torch/t215/eco/hub_bin_sharded");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
     for (int i = 0; i < 2; i++) {
         new_dir();
-        ckpt_write_options o = {.format = i ? "torch-zip" : "safetensors", .max_shard = 100, .no_sync = true};
+        ckpt_write_options o = {.struct_size = sizeof o,
+                                .format = i ? "torch-zip" : "safetensors",
+                                .max_shard = 100,
+                                .no_sync = true};
         CU_ASSERT_EQUAL(ckpt_plan_write(plan, in_dir("set"), &o, &r, &err), CKPT_OK);
         CU_ASSERT_EQUAL(ckpt_plan_tensor_count(plan), 5);
         CU_ASSERT_EQUAL(r.tensors, 5);

@@ -11,7 +11,7 @@
 static ckpt_stats stat_of(const char *dt, size_t n, const void *bytes, size_t size)
 {
     const uint32_t row = 0;
-    ckpt_stats s = {0};
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_file *f = flat_numbers("t", dt, n, bytes, size);
     CU_ASSERT_PTR_NOT_NULL_FATAL(f);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &s, NULL), CKPT_OK);
@@ -118,7 +118,7 @@ static void rows_of_a_file(void)
 {
     ckpt_file *f = corpus_open("torch/t215/tied.pt");
     uint32_t n = ckpt_tensor_count(f), rows[64];
-    ckpt_stats s[64];
+    ckpt_stats s[64] = {CKPT_INIT(ckpt_stats)};
     for (uint32_t i = 0; i < n; i++)
         rows[i] = n - 1 - i;
     CU_ASSERT_EQUAL(ckpt_stat(f, rows, n, NULL, s, NULL), CKPT_OK);
@@ -150,8 +150,8 @@ static int stop(void *user, uint64_t done, uint64_t total)
 static void can_be_stopped(void)
 {
     const uint32_t row = 0;
-    ckpt_work how = {.threads = 1, .progress = stop};
-    ckpt_stats s;
+    ckpt_work how = {.struct_size = sizeof how, .threads = 1, .progress = stop};
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_file *f = flat_open("{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}", "abc", 3);
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
     flat_close();

@@ -34,14 +34,15 @@ static void statistics(void)
 {
     float *x = numbers();
     ckpt_file *f = file_of(x);
-    ckpt_stats first, s;
+    ckpt_stats first = CKPT_INIT(ckpt_stats), s = CKPT_INIT(ckpt_stats);
     long double sum = 0;
     uint32_t row = 0;
     for (uint32_t i = 0; i + 1 < N; i++)
         sum += (long double)x[i];
     for (size_t i = 0; i < 4; i++) {
-        ckpt_work how = {.threads = threads[i]};
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i]};
         memset(&s, 0, sizeof s);
+        s.struct_size = sizeof s;
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_OK);
         first = i ? first : s;
         CU_ASSERT_EQUAL(memcmp(&s, &first, sizeof s), 0);
@@ -58,7 +59,7 @@ static void negated_numbers(void)
 {
     float *x = numbers();
     ckpt_file *f = file_of(x);
-    ckpt_stats run, view;
+    ckpt_stats run = CKPT_INIT(ckpt_stats), view = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, NULL, &run, NULL), CKPT_OK);
     f->table.rows[0].t.neg = true; /* read by the same parts, but changed on the way */
@@ -86,7 +87,7 @@ static void differences(void)
     ckpt_file *b = file_of(x);
     ckpt_diff_event first;
     for (size_t i = 0; i < 4; i++) {
-        ckpt_diff_options o = {.threads = threads[i]};
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i]};
         memset(&event, 0, sizeof event);
         CU_ASSERT_EQUAL(ckpt_diff(a, b, &o, note, NULL, NULL, NULL), CKPT_OK);
         first = i ? first : event;
@@ -104,15 +105,15 @@ static void checksums(void)
     float *x = numbers();
     ckpt_file *f = file_of(x);
     struct storage *st = &f->table.storages[f->table.rows[0].t.storage];
-    ckpt_stats s;
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
     ckpt_error err;
     uint32_t row = 0;
     st->has_crc = true;
     unit_host(x, N, sizeof *x); /* as the file has them */
     st->crc = crc32_update(0, x, (size_t)4 * N);
     for (size_t i = 0; i < 8; i++) {
-        ckpt_work how = {.threads = threads[i % 4]};
-        ckpt_diff_options o = {.threads = threads[i % 4]};
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i % 4]};
+        ckpt_diff_options o = {.struct_size = sizeof o, .threads = threads[i % 4]};
         ckpt_status want = i < 4 ? CKPT_OK : CKPT_ECHECKSUM;
         st->crc ^= i == 4;
         st->crc_checked = false;
@@ -137,10 +138,10 @@ static void stops_in_the_middle(void)
 {
     float *x = numbers();
     ckpt_file *f = file_of(x);
-    ckpt_stats s;
+    ckpt_stats s = CKPT_INIT(ckpt_stats);
     uint32_t row = 0;
     for (size_t i = 0; i < 4; i++) {
-        ckpt_work how = {.threads = threads[i], .progress = stop};
+        ckpt_work how = {.struct_size = sizeof how, .threads = threads[i], .progress = stop};
         CU_ASSERT_EQUAL(ckpt_stat(f, &row, 1, &how, &s, NULL), CKPT_ECANCELLED);
     }
     flat_close();

@@ -18,7 +18,8 @@ static size_t made_of(char *at, const char *header, size_t size)
 
 static ckpt_status would_write(ckpt_plan *plan, ckpt_ties ties)
 {
-    const ckpt_write_options o = {.format = "safetensors", .ties = ties, .dry_run = true};
+    const ckpt_write_options o = {
+        .struct_size = sizeof o, .format = "safetensors", .ties = ties, .dry_run = true};
     return ckpt_plan_write(plan, "/nonexistent/out.safetensors", &o, NULL, &err);
 }
 
@@ -58,7 +59,8 @@ static void a_limit_counts_recorded_ties(void)
     char bytes[512];
     ckpt_file *f = NULL;
     size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[1],[0,1]]}", 1);
-    const ckpt_limits two = {.max_tensors = 2}, three = {.max_tensors = 3};
+    const ckpt_limits two = {.struct_size = sizeof two, .max_tensors = 2},
+                      three = {.struct_size = sizeof three, .max_tensors = 3};
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &two, &f, &err), CKPT_ELIMIT);
     CU_ASSERT_EQUAL(ckpt_open_memory(bytes, n, "f", &three, &f, &err), CKPT_OK);
     ckpt_close(f);
@@ -72,7 +74,7 @@ static void copies_of_ties_are_limited(void)
     ckpt_plan *plan = NULL;
     size_t n = made_of(bytes, "{'__metadata__':{'b':'a','c':'a'},'a':['U8',[400],[0,400]]}", 400);
     for (uint64_t most = 799; most <= 800; most++) {
-        const ckpt_limits limits = {.max_expanded = most};
+        const ckpt_limits limits = {.struct_size = sizeof limits, .max_expanded = most};
         CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, n, "f", &limits, &f, &err), CKPT_OK);
         CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &plan, &err), CKPT_OK);
         CU_ASSERT_EQUAL(would_write(plan, CKPT_TIES_DROP), CKPT_OK);

@@ -189,8 +189,8 @@ static void archives_without_weights(void)
 static void little_memory_is_told(void)
 {
     ckpt_status st = CKPT_ENOMEM;
-    for (ckpt_limits l = {.max_metadata = 64}; st != CKPT_OK && l.max_metadata < 100000;
-         l.max_metadata += 16) {
+    for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
+         st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
         struct made m = exported(CONFIGURED(WEIGHT("w", META)), &l);
         st = m.status;
         CU_ASSERT(st == CKPT_OK || st == CKPT_ENOMEM || st == CKPT_ELIMIT);

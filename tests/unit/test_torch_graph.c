@@ -120,7 +120,8 @@ static void modules_with_odd_pairs_are_refused(void)
 
 static void limits_hold_everywhere(void)
 {
-    const ckpt_limits few = {.max_tensors = 2}, flat = {.max_depth = 2};
+    const ckpt_limits few = {.struct_size = sizeof few, .max_tensors = 2},
+                      flat = {.struct_size = sizeof flat, .max_depth = 2};
     const char *const many[] = {
         "[1,2,3,4]",
         "{1:1,2:2,3:3}",
@@ -138,7 +139,8 @@ static void limits_hold_everywhere(void)
     for (size_t i = 0; i < sizeof many / sizeof *many; i++)
         limited(many[i], &few, CKPT_ELIMIT, "more than 2 values");
     limited("(1,((1,),),1)", &flat, CKPT_ELIMIT, "values nested deeper than 2");
-    limited("((1,2),(3,4))", &(ckpt_limits){.max_tensors = 3}, CKPT_ELIMIT, "more than 3 values");
+    limited("((1,2),(3,4))", &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 3},
+            CKPT_ELIMIT, "more than 3 values");
     limited(MODULE("{}", "{}",
                    "{'a':" MODULE("{}", "{}", "{}", "") ",'b':" MODULE("{}", "{}", "{}", "") ",'c':" MODULE(
                        "{}", "{}", "{}", "") "}",
@@ -159,7 +161,8 @@ static void little_memory_is_told(void)
                                                   "," W ")}";
     ckpt_status st = CKPT_ENOMEM;
     unsigned tries = 0;
-    for (ckpt_limits l = {.max_metadata = 64}; st != CKPT_OK && tries < 4000; l.max_metadata += 16, tries++) {
+    for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64}; st != CKPT_OK && tries < 4000;
+         l.max_metadata += 16, tries++) {
         struct made m = made_zip_of(text, false, &l);
         st = m.status;
         if (st == CKPT_OK)

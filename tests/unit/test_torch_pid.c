@@ -65,7 +65,7 @@ static void locations_are_text(void)
     struct made m = made_legacy(OVER("@('storage',torch.FloatStorage,'0',s'\\ff',4)"), "['0']",
                                 "\4\0\0\0\0\0\0\0abcdefghijklmnop", 24);
     rows_are(&m, " dense float32[2]@0+0;");
-    ckpt_storage storage;
+    ckpt_storage storage = CKPT_INIT(ckpt_storage);
     CU_ASSERT_FATAL(ckpt_storage_at(m.f, 0, &storage));
     CU_ASSERT_EQUAL(storage.location.len, 0);
     made_close(&m);

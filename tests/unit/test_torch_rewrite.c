@@ -41,10 +41,15 @@ static ckpt_status write_one(ckpt_file *f, const char *path, struct how how, con
                              ckpt_error *err)
 {
     ckpt_plan *p = NULL;
-    ckpt_write_options o = {
-        .format = how.flat ? "safetensors" : "torch-zip", .force = true, .no_sync = true, .threads = 1,
-        .strict = how.strict, .ties = how.ties, .progress = how.stop ? stopped : NULL};
-    ckpt_write_result r;
+    ckpt_write_options o = {.struct_size = sizeof o,
+                            .format = how.flat ? "safetensors" : "torch-zip",
+                            .force = true,
+                            .no_sync = true,
+                            .threads = 1,
+                            .strict = how.strict,
+                            .ties = how.ties,
+                            .progress = how.stop ? stopped : NULL};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     bool told = !notice;
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, err), CKPT_OK);
     if (how.root)
@@ -328,7 +333,7 @@ static void blocks_are_shared_where_they_can_be(void)
     char in[] = "/tmp/ckpt-unit-XXXXXX", out[] = "/tmp/ckpt-unit-XXXXXX";
     float *numbers = calloc(2 * MANY, sizeof *numbers), *back = numbers + MANY;
     ckpt_plan *p = NULL;
-    ckpt_write_result r;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_error err;
     int fds[] = {mkstemp(in), mkstemp(out)};
     CU_ASSERT_FATAL(numbers && fds[0] >= 0 && fds[1] >= 0);
@@ -336,7 +341,8 @@ static void blocks_are_shared_where_they_can_be(void)
     ckpt_file *f = opened(in);
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     CU_ASSERT_EQUAL(ckpt_plan_add(p, "m.", &err), CKPT_OK);
-    ckpt_write_options o = {.format = "torch-zip", .force = true, .no_sync = true, .threads = 1};
+    ckpt_write_options o = {
+        .struct_size = sizeof o, .format = "torch-zip", .force = true, .no_sync = true, .threads = 1};
     clones = true;
     CU_ASSERT_EQUAL(ckpt_plan_write(p, out, &o, &r, &err), CKPT_OK);
     CU_ASSERT(cloned > 2000000 && cloned <= MANY * sizeof *numbers);

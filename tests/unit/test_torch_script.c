@@ -111,15 +111,18 @@ static void limits_and_roots(void)
     CU_ASSERT_STRING_EQUAL(m.err.where, "archive/data.pkl");
     CU_ASSERT_EQUAL(m.err.offset, 64 + 6);
     made_close(&m);
-    fails(NET("'a':" NET("'b':" NET(""))), &(ckpt_limits){.max_depth = 2}, CKPT_ELIMIT,
-          "modules nested deeper than 2");
-    m = scripted(NET("'a':" NET("'b':^" NET(""))), CODE, "()", &(ckpt_limits){.max_depth = 2});
+    fails(NET("'a':" NET("'b':" NET(""))), &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2},
+          CKPT_ELIMIT, "modules nested deeper than 2");
+    m = scripted(NET("'a':" NET("'b':^" NET(""))), CODE, "()",
+                 &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_depth = 2});
     CU_ASSERT_EQUAL(m.err.offset, 64 + pickled_mark);
     made_close(&m);
     fails(NET("'a':" NET("") ",'b':" NET("") ","
-        "'c':" NET("")), &(ckpt_limits){.max_tensors = 2}, CKPT_ELIMIT,
+                                             "'c':" NET("")),
+          &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
           "more than 2 modules");
-    fails(NET("'w':" W ",'b':" W ",'c':" NET("")), &(ckpt_limits){.max_tensors = 2}, CKPT_ELIMIT,
+    fails(NET("'w':" W ",'b':" W ",'c':" NET("")),
+          &(ckpt_limits){.struct_size = sizeof(ckpt_limits), .max_tensors = 2}, CKPT_ELIMIT,
           "more than 0 modules");
 }
 

@@ -229,6 +229,8 @@ static int hear(void *user, const ckpt_finding *f)
 }
 
 /* Whoever checks a file hears of each fault, and what hangs from it is not told again. */
+static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
+
 static void faults_are_told_once(void)
 {
     static const struct {
@@ -251,8 +253,8 @@ static void faults_are_told_once(void)
         char path[] = "/tmp/ckpt-tar-XXXXXX";
         ckpt_file *file;
         ckpt_error err = {0};
-        ckpt_verify_options o = {.how = {.threads = 1}};
-        ckpt_verify_result r;
+        ckpt_verify_options o = {.struct_size = sizeof o, .how = &one_thread};
+        ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
         int heard = 0, fd = mkstemp(path);
         CU_ASSERT_EQUAL(open_with(bad[i].at, bad[i].is, &file, &err), CKPT_EFORMAT);
         CU_ASSERT_FATAL(fd >= 0 && write(fd, made_bytes.data, made_bytes.len) == (ssize_t)made_bytes.len);
@@ -266,8 +268,8 @@ static void faults_are_told_once(void)
 static void little_memory_is_told(void)
 {
     ckpt_status st = CKPT_ENOMEM;
-    for (ckpt_limits l = {.max_metadata = 64}; st != CKPT_OK && l.max_metadata < 100000;
-         l.max_metadata += 16) {
+    for (ckpt_limits l = {.struct_size = sizeof l, .max_metadata = 64};
+         st != CKPT_OK && l.max_metadata < 100000; l.max_metadata += 16) {
         ckpt_file *file = NULL;
         ckpt_error err = {0};
         limits = &l;

@@ -227,8 +227,8 @@ static char out_path[64];
 
 static ckpt_status write_plan(ckpt_plan *p, ckpt_error *err)
 {
-    ckpt_write_options o = {.format = "torch-zip", .force = true, .no_sync = true};
-    ckpt_write_result r;
+    ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .force = true, .no_sync = true};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     snprintf(out_path, sizeof out_path, "/tmp/unit-torch-zip-%ld.pt", (long)getpid());
     return ckpt_plan_write(p, out_path, &o, &r, err);
 }
@@ -368,8 +368,8 @@ static void dry_runs_check_and_write_nothing(void)
     char none[64];
     ckpt_plan *p;
     ckpt_error err;
-    ckpt_write_options o = {.format = "torch-zip", .dry_run = true};
-    ckpt_write_result r;
+    ckpt_write_options o = {.struct_size = sizeof o, .format = "torch-zip", .dry_run = true};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
     ckpt_file *f = opened("torch/exp/26_bad_crc_data.pt");
     CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, &err), CKPT_OK);
     snprintf(none, sizeof none, "/tmp/unit-none-%ld.pt", (long)getpid());

@@ -135,14 +135,14 @@ static void begin(void)
 static void every_byte_of_a_record_counts(void)
 {
     size_t n, flipped = 0;
-    ckpt_verify_result r;
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     struct heard h = {0};
     unsigned char *b = load("torch/t26/tied.pt", &n);
     begin();
     put(b, n);
     CU_ASSERT_EQUAL(verify(NULL, &h, &r), CKPT_OK);
     CU_ASSERT_EQUAL(r.findings, 0);
-    CU_ASSERT(r.checksums);
+    CU_ASSERT_EQUAL(r.checksums, 1);
     for (size_t at = 0; at + 30 < n; at++) {
         if (memcmp(b + at, "PK\3\4", 4) != 0)
             continue;
@@ -166,7 +166,7 @@ static void every_byte_of_a_record_counts(void)
 static void no_part_is_whole(void)
 {
     static const char *const files[] = {"torch/t26/tied.pt", "torch/t26/tied_legacy.pt"};
-    ckpt_verify_result r;
+    ckpt_verify_result r = CKPT_INIT(ckpt_verify_result);
     struct heard h = {0};
     begin();
     for (size_t k = 0; k < sizeof files / sizeof *files; k++) {
@@ -182,10 +182,12 @@ static void no_part_is_whole(void)
 }
 
 /* MANY tensors of 1 MiB, of which some hold a NaN. */
+static const ckpt_work one_thread = {.struct_size = sizeof(ckpt_work), .threads = 1};
+
 static void threads_do_not_matter(void)
 {
     enum { MANY = 12, EACH = 1 << 20 };
-    ckpt_verify_result one, more;
+    ckpt_verify_result one = CKPT_INIT(ckpt_verify_result), more = CKPT_INIT(ckpt_verify_result);
     struct heard a = {0}, c = {0};
     buf b;
     buf_init(&b, 32u << 20);
@@ -205,9 +207,9 @@ static void threads_do_not_matter(void)
     memset(b.data + data + 9 * EACH + 4, 0xff, 4);
     begin();
     put(b.data, b.len);
-    ckpt_verify_options o = {.finite = true, .how = {.threads = 1}};
+    ckpt_verify_options o = {.struct_size = sizeof o, .finite = true, .how = &one_thread};
     CU_ASSERT_EQUAL(verify(&o, &a, &one), CKPT_OK);
-    o.how.threads = 4;
+    o.how = &(const ckpt_work){.struct_size = sizeof(ckpt_work), .threads = 4};
     CU_ASSERT_EQUAL(verify(&o, &c, &more), CKPT_OK);
     CU_ASSERT_EQUAL(one.findings, 2);
     CU_ASSERT_EQUAL(one.read, (uint64_t)MANY * EACH);

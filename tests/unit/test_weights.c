@@ -10,14 +10,14 @@
 static const char *said(ckpt_file *f)
 {
     static char text[1024];
-    ckpt_info info;
+    ckpt_info info = CKPT_INIT(ckpt_info);
     size_t len = 0;
     CU_ASSERT_EQUAL(ckpt_inspect(f, &info, NULL), CKPT_OK);
     text[0] = '\0';
-    for (size_t i = 0; i < info.nweights; i++)
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s%s:%d", i ? "," : "",
-                                info.weights[i].name.ptr, info.weights[i].averaged ? "*" : "",
-                                (int)info.weights[i].tensors);
+    const ckpt_weights *w;
+    for (size_t i = 0; (w = ckpt_weights_at(f, i)); i++)
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%s%s:%d", i ? "," : "", w->name.ptr,
+                                w->averaged ? "*" : "", (int)w->tensors);
     return text;
 }
 

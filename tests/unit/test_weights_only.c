@@ -131,7 +131,7 @@ static void hold(const char *line, struct score *s)
 {
     char file[512], said[512], kind[64], path[1024];
     ckpt_file *f = NULL;
-    ckpt_info info;
+    ckpt_info info = CKPT_INIT(ckpt_info);
     if (!field(line, "file", file, sizeof file) || !field(line, "weights_only", said, sizeof said) ||
         !field(line, "kind", kind, sizeof kind) || (strcmp(kind, "zip") && strcmp(kind, "legacy")) ||
         !pickles_own(said))

@@ -12,6 +12,7 @@
 #include "base/checked.h"
 #include "base/cursor.h"
 #include "base/map.h"
+#include "base/sized.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
 #include "core/plan.h"
@@ -35,16 +36,20 @@ static bool has_metadata(const ckpt_file *f) { return f->format->write == safete
 
 size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(f->metadata); }
 
-bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_metadata *out)
+bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
 {
     uint32_t n = 0;
     const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
-    *out = (ckpt_metadata){0};
-    if (i >= n || !value_text(pairs[i].key, &out->key) || !value_text(pairs[i].val, &out->text))
-        return false;
-    uint32_t row = f->nties ? file_find((ckpt_file *)(uintptr_t)f, out->key) : CKPT_NO_TENSOR;
-    out->tie = row != CKPT_NO_TENSOR && file_records_tie(f, row);
-    return true;
+    *out = (ckpt_pair){0};
+    return i < n && value_text(pairs[i].key, &out->key) && value_text(pairs[i].val, &out->text);
+}
+
+bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
+{
+    ckpt_pair pair;
+    uint32_t row = f->nties && ckpt_metadata_at(f, i, &pair) ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
+                                                             : CKPT_NO_TENSOR;
+    return row != CKPT_NO_TENSOR && file_records_tie(f, row);
 }
 
 /* ------------------------------------------------------------- the header */
@@ -94,7 +99,7 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     return st;
 }
 
-static ckpt_status check_pairs(const ckpt_metadata *pairs, size_t n, ckpt_error *err)
+static ckpt_status check_pairs(const ckpt_pair *pairs, size_t n, ckpt_error *err)
 {
     map *seen = map_new(n);
     ckpt_status st = seen ? CKPT_OK : fail_memory(err);
@@ -112,7 +117,7 @@ static ckpt_status check_pairs(const ckpt_metadata *pairs, size_t n, ckpt_error 
     return st;
 }
 
-static void put_object(buf *b, const ckpt_metadata *pairs, size_t n)
+static void put_object(buf *b, const ckpt_pair *pairs, size_t n)
 {
     buf_byte(b, '{');
     for (size_t i = 0; i < n; i++) {
@@ -126,7 +131,7 @@ static void put_object(buf *b, const ckpt_metadata *pairs, size_t n)
 }
 
 /* put_header - the JSON of H with those PAIRS instead of its own. */
-static void put_header(buf *b, const struct old_header *h, const ckpt_metadata *pairs, size_t n)
+static void put_header(buf *b, const struct old_header *h, const ckpt_pair *pairs, size_t n)
 {
     size_t from = h->to ? h->from : h->first, to = h->to ? h->to : h->first;
     buf_put(b, h->text, from);
@@ -155,7 +160,7 @@ static ckpt_status pad(buf *b, uint64_t room, bool all, ckpt_error *err)
                             SAFETENSORS_MAX_HEADER);
 }
 
-static ckpt_status make_header(ckpt_file *f, const ckpt_metadata *pairs, size_t n, bool all, buf *b,
+static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, bool all, buf *b,
                                ckpt_error *err)
 {
     struct old_header h = {0};
@@ -249,16 +254,16 @@ static ckpt_status refuse(const ckpt_file *f, ckpt_error *err)
     return CKPT_EUNSUPPORTED;
 }
 
-ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_metadata *pairs, size_t n, const char *path,
+ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, const char *path,
                                 const ckpt_write_options *opts, uint64_t *bytes, ckpt_error *err)
 {
-    static const ckpt_write_options plain;
-    const ckpt_write_options *o = opts ? opts : &plain;
+    ckpt_write_options o;
     buf b;
+    CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     buf_init(&b, SAFETENSORS_MAX_HEADER);
     ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err) : refuse(f, err);
     if (st == CKPT_OK)
-        st = path ? write_copy(f, &b, path, o, err) : write_in_place(f, &b, o, err);
+        st = path ? write_copy(f, &b, path, &o, err) : write_in_place(f, &b, &o, err);
     if (bytes)
         *bytes = st == CKPT_OK ? b.len : 0;
     buf_free(&b);

@@ -67,7 +67,8 @@ static ckpt_status array(struct graph *g, const ckpt_value *v, const struct nump
         return graph_unlike(g, v, "a numpy array's dtype is not understood; it must be", "one of numpy's",
                             made->dtype);
     CKPT_TRY(uint_tuple(g, made->shape, "shape", &t->ndim, &sizes));
-    m->is_tensor = t->has_shape = true;
+    m->is_tensor = true;
+    t->has_shape = 1;
     t->kind = CKPT_NDARRAY;
     t->dtype = (uint16_t)(numpy_torch_dtype(&d) == CKPT_DT_NONE ? CKPT_DT_NP : numpy_torch_dtype(&d));
     t->shape = sizes;

@@ -308,7 +308,8 @@ static ckpt_status sparse(struct graph *g, const ckpt_value *call, struct meanin
         return graph_fail(g, call, "layout {%s with a %s}, it must be {=a sparse one with a tuple}",
                           type_text(value_arg(call, 0), is, sizeof is),
                           ckpt_value_type_name(data, type, sizeof type));
-    m->is_tensor = m->row.t.has_shape = true;
+    m->is_tensor = true;
+    m->row.t.has_shape = 1;
     CKPT_TRY(kind == CKPT_SPARSE_COO ? sparse_coo(g, call, data, m)
                                      : sparse_compressed(g, call, data, kind, m));
     return part_dtype(g, m->parts[m->nparts - 1].value, m);
@@ -347,7 +348,8 @@ static ckpt_status meta(struct graph *g, const ckpt_value *call, struct meaning 
     CKPT_TRY(uint_tuple(g, value_arg(call, 2), "stride", &nstride, &stride));
     if (nstride != t->ndim)
         return graph_fail(g, call, "{=%u sizes} but {%u strides}", t->ndim, nstride);
-    m->is_tensor = t->has_shape = true;
+    m->is_tensor = true;
+    t->has_shape = 1;
     t->kind = CKPT_META;
     t->dtype = (uint16_t)dtype_value(value_arg(call, 0));
     t->shape = shape;
@@ -392,7 +394,8 @@ static ckpt_status wrapper(struct graph *g, const ckpt_value *call, struct meani
     const uint64_t *shape;
     ckpt_tensor *t = &m->row.t;
     CKPT_TRY(uint_tuple(g, value_arg(call, 2), "size", &t->ndim, &shape));
-    m->is_tensor = t->has_shape = true;
+    m->is_tensor = true;
+    t->has_shape = 1;
     t->kind = CKPT_WRAPPER;
     t->dtype = (uint16_t)dtype_value(value_arg(call, 1));
     t->shape = shape;

@@ -1,0 +1,193 @@
+/* program.c - fills or passes every struct that ckpt.h lets a program allocate, each with a guard after it,
+ * and prints what came back. Built against one version of the header and run with another version of the
+ * library, it must print the same. GROWN: in this header each struct has a field at its end that the library
+ * does not know. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "ckpt.h"
+
+/* One of them, and bytes that nobody may touch. */
+#define GUARDED(type, name)                                                                                  \
+    struct {                                                                                                 \
+        type it;                                                                                             \
+        unsigned char guard[256];                                                                            \
+    } name = {.it = CKPT_INIT(type)};                                                                        \
+    memset(name.guard, 0xa5, sizeof name.guard)
+#define UNTOUCHED(name) untouched(#name, name.guard)
+
+static void untouched(const char *name, const unsigned char guard[256])
+{
+    for (int i = 0; i < 256; i++)
+        if (guard[i] != 0xa5) {
+            printf("byte %d after %s was overwritten\n", i, name);
+            exit(1);
+        }
+}
+
+static void expect(ckpt_status got, ckpt_status expected, const char *what)
+{
+    if (got == expected)
+        return;
+    printf("%s: %s, expected %s\n", what, ckpt_status_name(got), ckpt_status_name(expected));
+    exit(1);
+}
+
+static void read_rows(ckpt_file *f)
+{
+    GUARDED(ckpt_tensor, t);
+    GUARDED(ckpt_storage, s);
+    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t.it); i++) {
+        (void)ckpt_storage_at(f, t.it.storage, &s.it);
+        printf("%s %u %llu %llu %s\n", t.it.name.ptr, t.it.ndim, (unsigned long long)t.it.nbytes,
+               (unsigned long long)s.it.nbytes, ckpt_dtype_name((ckpt_dtype)t.it.dtype));
+        for (uint32_t k = 0; k < t.it.npath; k++)
+            printf("  %.*s", (int)t.it.path[k].str.len, t.it.path[k].is_int ? "" : t.it.path[k].str.ptr);
+        putchar('\n');
+    }
+    UNTOUCHED(t);
+    UNTOUCHED(s);
+}
+
+static void inspect(ckpt_file *f)
+{
+    GUARDED(ckpt_info, info);
+    expect(ckpt_inspect(f, &info.it, NULL), CKPT_OK, "ckpt_inspect");
+    printf("%s %d\n", info.it.weights_root.ptr, info.it.weights_only);
+    for (size_t i = 0; i < info.it.nweights; i++)
+        printf("weights %s %llu\n", ckpt_weights_at(f, i)->name.ptr,
+               (unsigned long long)ckpt_weights_at(f, i)->tensors);
+    for (size_t i = 0; i < info.it.nwrappers; i++)
+        printf("wrapper %s\n", ckpt_wrapper_at(f, i)->prefix.ptr);
+    for (size_t i = 0; i < ckpt_leaf_count(f); i++)
+        printf("leaf %s\n", ckpt_leaf_at(f, i)->name.ptr);
+    UNTOUCHED(info);
+}
+
+static void statistics(ckpt_file *f)
+{
+    const uint32_t rows[3] = {0, 1, 2};
+    struct {
+        ckpt_stats it[3];
+        unsigned char guard[256];
+    } stats;
+    GUARDED(ckpt_work, how);
+    memset(&stats, 0xa5, sizeof stats);
+    stats.it[0].struct_size = sizeof *stats.it;
+    how.it.threads = 2;
+    expect(ckpt_stat(f, rows, 3, &how.it, stats.it, NULL), CKPT_OK, "ckpt_stat");
+    for (int i = 0; i < 3; i++)
+        printf("%u %.6g %llu\n", stats.it[i].struct_size == sizeof *stats.it, stats.it[i].mean,
+               (unsigned long long)stats.it[i].sampled);
+    UNTOUCHED(stats);
+    UNTOUCHED(how);
+}
+
+static void write_and_compare(ckpt_file *f, const char *out)
+{
+    ckpt_plan *p;
+    ckpt_file *g;
+    ckpt_error err;
+    GUARDED(ckpt_write_options, o);
+    GUARDED(ckpt_write_result, r);
+    GUARDED(ckpt_diff_options, d);
+    GUARDED(ckpt_diff_totals, totals);
+    GUARDED(ckpt_diff_value_totals, values);
+    o.it.no_sync = 1;
+    o.it.force = 1;
+    o.it.format = "safetensors";
+    expect(ckpt_plan_new(f, &p, NULL), CKPT_OK, "ckpt_plan_new");
+    expect(ckpt_plan_root(p, "auto", NULL), CKPT_OK, "ckpt_plan_root");
+    expect(ckpt_plan_strip_auto(p, NULL), CKPT_OK, "ckpt_plan_strip_auto");
+    expect(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK, "ckpt_plan_cast");
+    expect(ckpt_plan_write(p, out, &o.it, &r.it, &err), CKPT_OK, "ckpt_plan_write");
+    printf("%s %llu %zu %s\n", r.it.format, (unsigned long long)r.it.tensors, r.it.noutputs,
+           strrchr(r.it.outputs[0], '/'));
+    for (size_t i = 0; i < ckpt_plan_rename_count(p); i++)
+        printf("renamed %s\n", ckpt_plan_rename_at(p, i)->to.ptr);
+    for (size_t i = 0; i < ckpt_plan_mapping_count(p); i++)
+        printf("mapping %s\n", ckpt_plan_mapping_at(p, i)->name.ptr);
+    for (size_t i = 0; i < r.it.ncasts; i++)
+        printf("cast %s\n", ckpt_plan_cast_at(p, i)->name.ptr);
+    ckpt_plan_free(p);
+    expect(ckpt_open(out, NULL, &g, NULL), CKPT_OK, "ckpt_open of the output");
+    d.it.root_a = "auto";
+    d.it.ignore_prefix = "module.";
+    d.it.ignore_dtype = 1;
+    d.it.rtol = 0.01;
+    expect(ckpt_diff(f, g, &d.it, NULL, NULL, &totals.it, NULL), CKPT_OK, "ckpt_diff");
+    expect(ckpt_diff_values(f, g, &d.it, NULL, NULL, &values.it, NULL), CKPT_OK, "ckpt_diff_values");
+    printf("%llu same, %llu changed, %u\n", (unsigned long long)totals.it.same,
+           (unsigned long long)totals.it.changed, values.it.compared);
+    ckpt_close(g);
+    UNTOUCHED(o);
+    UNTOUCHED(r);
+    UNTOUCHED(d);
+    UNTOUCHED(totals);
+    UNTOUCHED(values);
+}
+
+static void check_file(const char *path)
+{
+    GUARDED(ckpt_scan_options, so);
+    GUARDED(ckpt_scan_result, sr);
+    GUARDED(ckpt_verify_options, vo);
+    GUARDED(ckpt_verify_result, vr);
+    GUARDED(ckpt_doctor_options, doo);
+    GUARDED(ckpt_doctor_result, dr);
+    GUARDED(ckpt_limits, limits);
+    limits.it.max_tensors = 1000;
+    so.it.sha256 = 1;
+    vo.it.limits = doo.it.limits = &limits.it;
+    expect(ckpt_scan(path, &so.it, NULL, NULL, &sr.it, NULL), CKPT_OK, "ckpt_scan");
+    expect(ckpt_verify(path, &vo.it, NULL, NULL, &vr.it, NULL), CKPT_OK, "ckpt_verify");
+    expect(ckpt_doctor(path, &doo.it, NULL, NULL, &dr.it, NULL), CKPT_OK, "ckpt_doctor");
+    printf("%s %llu %02x, %llu %llu, %llu %s\n", ckpt_scan_verdict_name((ckpt_scan_verdict)sr.it.verdict),
+           (unsigned long long)sr.it.calls, sr.it.sha256[0], (unsigned long long)vr.it.findings,
+           (unsigned long long)vr.it.tensors, (unsigned long long)dr.it.problems, dr.it.format);
+    UNTOUCHED(so);
+    UNTOUCHED(sr);
+    UNTOUCHED(vo);
+    UNTOUCHED(vr);
+    UNTOUCHED(doo);
+    UNTOUCHED(dr);
+    UNTOUCHED(limits);
+}
+
+static void errors(const char *dir)
+{
+    struct {
+        ckpt_error it;
+        unsigned char guard[256];
+    } err;
+    ckpt_file *f;
+    ckpt_limits limits = CKPT_INIT(ckpt_limits);
+    memset(&err, 0xa5, sizeof err);
+    expect(ckpt_open("/no/such/file", NULL, &f, &err.it), CKPT_ENOTFOUND, "ckpt_open of nothing");
+    printf("%s: %s\n", err.it.file, err.it.what);
+    limits.struct_size = 0;
+    expect(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "limits without a size");
+#ifdef GROWN
+    limits = (ckpt_limits)CKPT_INIT(ckpt_limits);
+    limits.grown[0] = 1;
+    expect(ckpt_open(dir, &limits, &f, &err.it), CKPT_EUSAGE, "an option of a newer version");
+#endif
+    UNTOUCHED(err);
+}
+
+int main(int argc, char **argv)
+{
+    ckpt_file *f;
+    if (argc != 3)
+        return 2;
+    expect(ckpt_open(argv[1], NULL, &f, NULL), CKPT_OK, "ckpt_open");
+    read_rows(f);
+    inspect(f);
+    statistics(f);
+    write_and_compare(f, argv[2]);
+    ckpt_close(f);
+    check_file(argv[1]);
+    errors(argv[1]);
+    return 0;
+}

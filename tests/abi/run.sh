@@ -1,0 +1,72 @@
+#!/bin/sh
+# abi/run.sh - the interface may grow: a program that was built against one version of ckpt.h prints the same with a
+# library whose structs are 64 bytes longer, and one built against the longer structs with the library as it is. Then
+# abidiff compares libckpt.so with the description of the last release, if there is one.
+set -u
+B=${B:-build} CC=${CC:-cc} MAKE=${MAKE:-make}
+tmp=$(mktemp -d) || exit 2
+trap 'rm -rf "$tmp"' EXIT
+trap 'exit 130' INT TERM
+passed=0 failed=0 skipped=0
+sample=tests/data/examples/train.pt
+
+check()
+{
+    what=$1
+    shift
+    if "$@" >"$tmp/log" 2>&1; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        echo "FAIL $what"
+        tail -n 20 "$tmp/log"
+    fi
+}
+skip() { echo "abi skipped: $1"; skipped=$((skipped + 1)); }
+
+# The header of a later version: a field more at the end of each struct, but for the four that keep their size; one of
+# those, ckpt_error, has a new field where room was reserved.
+mkdir "$tmp/later"
+sed -e '/^} ckpt_\(str\|pair\|path_elem\|error\);/!s/^} \(ckpt_[a-z_]*\);/    unsigned char grown[64];\n} \1;/' \
+    lib/ckpt.h |
+    awk '/^typedef enum/ {in_enum = 1} in_enum && /grown/ {next} /^}/ {in_enum = 0}
+         /^    char reserved\[432\];/ {print "    char grown[64];\n    char reserved[368];"; next} {print}' \
+        >"$tmp/later/ckpt.h"
+grown=$(grep -c 'grown\[64\]' "$tmp/later/ckpt.h")
+
+library()
+{
+    # The same sources with the other header; nothing is optimized, as nothing is measured.
+    "$MAKE" --no-print-directory -j2 B="$tmp/lib" CC="$CC" CFLAGS=-O0 CPPFLAGS= SAN= \
+        DEFINES="-I$tmp/later -Ilib -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64" "$tmp/lib/libckpt.so"
+}
+
+# program NAME HEADERS LIBRARY [FLAG] - what the program built with HEADERS prints when it runs with LIBRARY
+program()
+{
+    "$CC" -std=c11 -Wall -Wextra -Werror -O1 -fstack-protector-strong ${4:+"$4"} -I"$2" -o "$tmp/$1" \
+        tests/abi/program.c "$3/libckpt.so" &&
+        ln -sf libckpt.so "$3/libckpt.so.0" &&
+        LD_LIBRARY_PATH=$3 "$tmp/$1" "$sample" "$tmp/out.safetensors" >"$tmp/$1.out"
+}
+runs_as_built() { program now lib "$here" && [ "$(wc -l <"$tmp/now.out")" -gt 40 ]; }
+older_program() { program older lib "$tmp/lib" && cmp "$tmp/now.out" "$tmp/older.out"; }
+newer_program() { program newer "$tmp/later" "$here" -DGROWN && cmp "$tmp/now.out" "$tmp/newer.out"; }
+as_released() { abidiff --no-added-syms tests/abi/libckpt.abi "$B/libckpt.so"; }
+
+here=$tmp/here
+mkdir "$here" && cp "$B/libckpt.so" "$here"
+check "a header with $grown longer structs" [ "$grown" -ge 30 ]
+check 'a program as it was built' runs_as_built
+check 'a library with longer structs' library
+check 'an older program with a newer library' older_program
+check 'a newer program with an older library' newer_program
+if ! command -v abidiff >/dev/null 2>&1; then
+    skip 'no abidiff (abigail-tools), so libckpt.so was not compared with the last release'
+elif [ ! -f tests/abi/libckpt.abi ]; then
+    skip 'no tests/abi/libckpt.abi: nothing was released (make abi writes it)'
+else
+    check 'the interface of the last release' as_released
+fi
+echo "abi: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]
