@@ -62,7 +62,7 @@ static uint64_t fixed_length(const struct zip_spot *s)
 /* place_payload - finds s->data; NAME is how long the name is. False: beyond 2^64. */
 static bool place_payload(struct zip_spot *s, size_t name, uint32_t align)
 {
-    bool clone = s->size >= ZIP_CLONE_LEAST && s->like != CKPT_NO_OFFSET && SINK_PAGE % align == 0;
+    bool clone = s->size >= SINK_CLONE_LEAST && s->like != CKPT_NO_OFFSET && SINK_PAGE % align == 0;
     clone = clone && s->like % align == 0;
     uint64_t data, unit = clone ? SINK_PAGE : align, rest = clone ? s->like % SINK_PAGE : 0;
     return checked_add(s->header, fixed_length(s), &data) && checked_add(data, name, &data) &&

@@ -23,12 +23,9 @@ struct zip_spot {
 /* Gives skipped member I again. */
 typedef void zip_tell(const void *user, size_t i, struct zip_spot *spot);
 
-/* From so many bytes on a payload lies, in its page, where it lay in the file it comes
- * from: there it may be cloned. The layout does not depend on whether it is. */
-#define ZIP_CLONE_LEAST (1u << 20)
-
-/* zip_writer_skip - leaves room for member TOP/NAME of SIZE bytes like LIKE. All that are
- * skipped stand together in the archive; nothing is kept of them. */
+/* zip_writer_skip - leaves room for member TOP/NAME of SIZE bytes. From SINK_CLONE_LEAST on they lie in their
+ * page as at LIKE: so they may be cloned, but the layout does not depend on it. All that are skipped stand
+ * together in the archive; nothing is kept of them. */
 ckpt_status zip_writer_skip(zip_writer *w, struct zip_spot *spot, ckpt_error *err);
 /* zip_spot_place - finds DATA again, of a spot whose HEADER is known. May be called by several
  * threads, like zip_spot_header. */

@@ -38,9 +38,10 @@ ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t 
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 
-/* drain - all that S has, which is NBYTES at most, goes to TAKE. */
-static ckpt_status drain(stream *s, uint64_t nbytes, int (*take)(void *user, const void *bytes, size_t n),
-                         void *user, ckpt_error *err)
+/* pass_chunks - all that S has, which is NBYTES at most, goes to TAKE. */
+static ckpt_status pass_chunks(stream *s, uint64_t nbytes,
+                               int (*take)(void *user, const void *bytes, size_t n), void *user,
+                               ckpt_error *err)
 {
     size_t cap = nbytes < STREAM_CHUNK ? (size_t)nbytes + 16 : STREAM_CHUNK, got = 1; /* bounded: less */
     unsigned char *chunk = malloc(cap);
@@ -62,7 +63,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     CKPT_TRY(data_row(f, i, err));
     ckpt_status st = stream_open(&f->table, i, &o, &s, err);
     if (st == CKPT_OK)
-        st = drain(s, f->table.rows[i].t.nbytes, take, user, err);
+        st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
     stream_close(s);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
@@ -73,7 +74,7 @@ ckpt_status tensor_part(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count
     stream *s = NULL;
     ckpt_status st = stream_open_part(&f->table, i, first, count, &s, err);
     if (st == CKPT_OK)
-        st = drain(s, f->table.rows[i].t.nbytes, take, user, err);
+        st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
     if (st == CKPT_OK)
         *crc = stream_crc(s);
     stream_close(s);

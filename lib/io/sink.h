@@ -44,6 +44,8 @@ ckpt_status sink_skip(sink *s, uint64_t n, ckpt_error *err);
 ckpt_status sink_patch(sink *s, uint64_t off, const void *bytes, size_t n, ckpt_error *err);
 /* SINK_PAGE - bytes that are cloned begin at a multiple of it, here and there. */
 #define SINK_PAGE 4096u
+/* SINK_CLONE_LEAST - fewer bytes are copied sooner than shared. */
+#define SINK_CLONE_LEAST (1u << 20)
 /* sink_clone - N bytes at OFF, skipped before, become those at FROM of the file FD, by
  * sharing its blocks; all three are multiples of SINK_PAGE. False: not on this file
  * system, or not between these; they are as they were. Threads as with sink_patch. */

@@ -134,7 +134,7 @@ static void counts_zip64_fields(void)
 static void places_like_those_they_come_from(void)
 {
     static const uint64_t likes[] = {4096 * 5 + 640, CKPT_NO_OFFSET, 100, 64 * 7, 0};
-    static const uint64_t sizes[] = {ZIP_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
+    static const uint64_t sizes[] = {SINK_CLONE_LEAST, 3u << 20, 2u << 20, 5000, 1u << 20};
     size_t lens[5];
     struct zip_spot spots[5];
     uint64_t total;

@@ -24,8 +24,8 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "core/copy_pool.h"
 #include "core/dtype.h"
-#include "core/pour.h"
 #include "format/safetensors/safetensors.h"
 #include "format/ties.h"
 #include "io/sink.h"
@@ -42,7 +42,7 @@ struct writer {
     struct sink_batch *batch;
     struct item *items;
     size_t n;
-    struct convert_tally *tallies; /* by item; NULL where nothing is cast */
+    struct copied *results; /* by item; NULL where nothing is cast */
     uint64_t data; /* bytes of all tensors */
     struct plan_pair *meta;
     size_t nmeta;
@@ -377,185 +377,30 @@ static ckpt_status make_header(struct writer *w, ckpt_error *err)
 
 /* ------------------------------------------------------------------ bytes */
 
-/* The sweep that writes: its item I is w->items[picked ? picked[I] : I]. */
-struct copying {
-    struct writer *w;
-    struct pour pour;
-    uint32_t *picked; /* what a rehearsal has to read; NULL: all */
-    size_t n;
-    uint64_t data; /* where in the file the tensors begin */
-};
-
-static size_t number_of(const struct copying *g, size_t i) { return g->picked ? g->picked[i] : i; }
-static const struct item *item_of(const struct copying *g, size_t i) { return &g->w->items[number_of(g, i)]; }
-
-static struct sweep_item sweep_item(void *user, size_t i)
+static struct copy_item copy_item(const void *user, size_t i)
 {
-    struct copying *g = user;
-    return (struct sweep_item){.file = g->w->p->file, .row = item_of(g, i)->row};
+    const struct writer *w = user;
+    const struct item *x = &w->items[i];
+    return (struct copy_item){.row = x->row,
+                              .from = (ckpt_dtype)tensor_of(w, x->row)->dtype,
+                              .to = plan_dtype(w->p, x->row),
+                              .offset = w->header_len + x->begin, /* bounded: place() */
+                              .name = x->name};
 }
 
-static void overflowed(struct copying *g, size_t i, const struct convert_tally *t)
+/* copy_all - tensors to OUT, or nowhere. */
+static ckpt_status copy_all(const struct writer *w, sink *out, ckpt_error *err)
 {
-    if (g->w->tallies)
-        g->w->tallies[number_of(g, i)].overflowed += t->overflowed; /* bounded: elements */
-}
-
-/* changes - how X changes on the way; NULL: it does not. */
-static const struct conversion *changes(const struct copying *g, const struct item *x,
-                                        struct conversion *room)
-{
-    ckpt_dtype from = (ckpt_dtype)tensor_of(g->w, x->row)->dtype, to = plan_dtype(g->w->p, x->row);
-    return from != to && conversion_init(room, from, to) ? room : NULL;
-}
-
-static ckpt_status named(const struct item *x, ckpt_status st, ckpt_error *err)
-{
-    if (st != CKPT_OK)
-        fail_where(err, "%.*s", STR_ARG(x->name));
-    return st;
-}
-
-/* drain - all that S has of X goes to AT, by way of C unless that is NULL. What the output
- * refuses is no fault of X, and does not name it. */
-static ckpt_status drain(struct copying *g, const struct item *x, stream *s, const struct conversion *c,
-                         uint64_t at, uint64_t size, struct convert_tally *tally, struct sweep_run *run,
-                         ckpt_error *err)
-{
-    struct hand *h;
-    uint64_t written = 0;
-    CKPT_TRY(pour_hand(&g->pour, run, at, &h, err));
-    for (size_t room, got, n; written <= size; written += n) { /* bounded: a chunk beyond SIZE, at most */
-        unsigned char *space;
-        CKPT_TRY(pour_room(h, c, &space, &room, err));
-        CKPT_TRY(named(x, stream_next(s, c ? h->in : space, room, &got, err), err));
-        if (!got)
-            break;
-        n = c ? got / c->in_width * c->out_width : got; /* bounded: by room */
-        if (c)
-            convert_run(c, h->in, got / c->in_width, space, tally);
-        outlet_add(&h->out, n);
-        if (!sweep_moved(run, got))
-            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    }
-    if (written == size)
-        return CKPT_OK;
-    (void)fail(err, CKPT_ECHANGED, CKPT_NO_OFFSET, "gave %llu bytes instead of %llu",
-               (unsigned long long)written, (unsigned long long)size);
-    return named(x, CKPT_ECHANGED, err);
-}
-
-static ckpt_status copy_tensor(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
-{
-    struct copying *g = user;
-    const struct item *x = item_of(g, i);
-    struct stream_options o = plan_reading(g->w->p);
-    struct convert_tally tally = {0};
-    struct conversion room;
-    const struct conversion *c = changes(g, x, &room);
-    stream *s = NULL;
-    o.window = pour_window(&g->pour, run);
-    CKPT_TRY(named(x, stream_open(&g->w->p->file->table, x->row, &o, &s, err), err));
-    /* bounded: place() */
-    ckpt_status st = drain(g, x, s, c, g->data + x->begin, bytes_of(g->w, x), &tally, run, err);
-    overflowed(g, i, &tally);
-    stream_close(s);
-    return st;
-}
-
-static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
-                             ckpt_error *err)
-{
-    struct copying *g = user;
-    const struct item *x = item_of(g, i);
-    struct conversion room;
-    const struct conversion *c = changes(g, x, &room);
-    uint64_t width = dtype_info(plan_dtype(g->w->p, x->row))->block_bytes;
-    struct poured *out = p->out = calloc(1, sizeof *out);
-    stream *s = NULL;
-    if (!out)
-        return fail_memory(err);
-    CKPT_TRY(named(x, stream_open_part(&g->w->p->file->table, x->row, p->first, p->count, &s, err), err));
-    /* bounded: place() */
-    ckpt_status st = drain(g, x, s, c, g->data + x->begin + p->first * width, p->count * width, &out->tally,
-                           run, err);
-    if (st == CKPT_OK)
-        p->crc[0] = stream_crc(s);
-    stream_close(s);
-    return st;
-}
-
-static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
-{
-    struct copying *g = user;
-    const struct item *x = item_of(g, i);
-    struct sweep_item whole = sweep_item(g, i);
-    const ckpt_tensor *t = tensor_of(g->w, x->row);
-    struct storage *s = &g->w->p->file->table.storages[t->storage];
-    struct stream_options o = plan_reading(g->w->p);
-    for (size_t k = 0; k < n; k++) {
-        const struct poured *out = parts[k].out;
-        overflowed(g, i, &out->tally);
-    }
-    if (!s->has_crc || s->crc_checked)
-        return CKPT_OK;
-    return named(x, storage_crc(s, sweep_crc(&whole, parts, n, 0), &o, err), err);
-}
-
-/* pick - those that a rehearsal has to read. */
-static ckpt_status pick(struct copying *g, ckpt_error *err)
-{
-    const struct writer *w = g->w;
-    g->n = g->pour.to ? w->n : 0;
-    g->picked = g->pour.to ? NULL : calloc(w->n + 1, sizeof *g->picked);
-    if (!g->pour.to && !g->picked)
-        return fail_memory(err);
-    for (size_t i = 0; !g->pour.to && i < w->n; i++)
-        if (tensor_of(w, w->items[i].row)->dtype != plan_dtype(w->p, w->items[i].row))
-            g->picked[g->n++] = (uint32_t)i;
-    return CKPT_OK;
-}
-
-/* locate - the members of an archive that will be read, all at once; what is wrong with one is
- * said when it is. */
-static void locate(const struct copying *g)
-{
-    struct table *t = &g->w->p->file->table;
-    if (!g->n || g->n < t->nstorages / 4)
-        return;
-    uint32_t first = tensor_of(g->w, item_of(g, 0)->row)->storage;
-    if (first != CKPT_NO_STORAGE && t->storages[first].src)
-        source_sequential(t->storages[first].src);
-    (void)table_locate(t, NULL);
-}
-
-/* copy_all - tensors to OUT, or only those that a rehearsal has to look at. */
-static ckpt_status copy_all(struct writer *w, sink *out, ckpt_error *err)
-{
-    struct copying g = {.w = w, .data = w->header_len};
-    struct sweep s = {.threads = w->opts->threads,
-                      .item = sweep_item,
-                      .work = copy_tensor,
-                      .part = copy_part,
-                      .join = join_parts,
-                      .progress = pour_progress,
-                      .user = &g,
-                      .progress_user = &g.pour};
-    CKPT_TRY(pour_open(&g.pour, out, w->opts->threads, err));
-    g.pour.progress = w->opts->progress;
-    g.pour.user = w->opts->user;
-    g.pour.total = w->data;
-    ckpt_status st = pick(&g, err);
-    s.n = g.n;
-    if (st == CKPT_OK)
-        locate(&g);
-    if (st == CKPT_OK)
-        st = sweep_run(&s, err);
-    if (st == CKPT_OK)
-        st = pour_flush(&g.pour, err);
-    pour_close(&g.pour);
-    free(g.picked);
-    return st;
+    const struct copy_job job = {.file = w->p->file,
+                                 .reading = plan_reading(w->p),
+                                 .out = out,
+                                 .n = w->n,
+                                 .item = copy_item,
+                                 .user = w,
+                                 .results = w->results,
+                                 .nbytes = w->data,
+                                 .options = w->opts};
+    return copy_items(&job, err);
 }
 
 /* rehearse - what a dry run can find out: checksums that do not hold, values
@@ -584,7 +429,7 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
         const struct item *x = &w->items[i];
         const ckpt_tensor *t = tensor_of(w, x->row);
         if (t->dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
+            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->results[i].tally.overflowed, err));
     }
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }
@@ -643,8 +488,8 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
     CKPT_TRY(check_not_empty(w, err));
     CKPT_TRY(make_metadata(w, err));
     CKPT_TRY(place(w, err));
-    w->tallies = p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
-    return p->cast && !w->tallies ? fail_memory(err) : make_header(w, err);
+    w->results = p->cast ? calloc(w->n + 1, sizeof *w->results) : NULL;
+    return p->cast && !w->results ? fail_memory(err) : make_header(w, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
@@ -665,6 +510,6 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
     }
     buf_free(&w.header);
     free(w.items);
-    free(w.tallies);
+    free(w.results);
     return st;
 }

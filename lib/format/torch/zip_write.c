@@ -16,14 +16,9 @@
 #include <stdlib.h>
 
 #include "base/checked.h"
-#include "base/crc32.h"
-#include "base/store.h"
 #include "codec/pickle_read.h"
 #include "codec/zip_write.h"
-#include "core/elements.h"
-#include "core/pour.h"
 #include "format/torch/zip.h"
-#include "io/fd.h"
 
 #define TOP        "archive"
 #define ALIGN      64u
@@ -31,42 +26,22 @@
 
 /* --------------------------------------------------------------------- bytes */
 
-/* The sweep that writes: its item I is w->items[picked ? picked[I] : I]. */
+/* Where a storage is in the archive. */
+struct place {
+    uint64_t header, data;
+};
+
 struct copying {
     struct torch_writer *w;
-    struct pour pour;
-    zip_writer *zw;                /* NULL: nothing is written */
-    uint64_t *headers;             /* by item: where each begins in the archive */
-    uint32_t *crcs;                /* likewise, of what is written */
-    struct convert_tally *tallies; /* likewise; NULL where nothing is cast */
-    uint32_t *picked;              /* what a rehearsal has to read; NULL: all */
-    size_t n;
+    zip_writer *zw;         /* NULL: nothing is written */
+    struct place *places;   /* by item */
+    struct copied *results; /* likewise */
 };
-
-/* A storage of the archive. */
-struct item {
-    uint32_t number; /* there */
-    struct storage *s;
-    const struct torch_cast *cast; /* NULL: as it is */
-};
-
-static struct item item_of(const struct copying *g, size_t i)
-{
-    uint32_t number = g->picked ? g->picked[i] : (uint32_t)i;
-    struct storage *s = g->w->items[number];
-    return (struct item){number, s, torch_cast_of(g->w, s)};
-}
-
-static struct sweep_item sweep_item(void *user, size_t i)
-{
-    struct copying *g = user;
-    return (struct sweep_item){.file = g->w->p->file, .storage = item_of(g, i).s};
-}
 
 /* like - where the payload of S lies now, if it may be taken over as it is. */
 static uint64_t like(const struct torch_writer *w, const struct storage *s)
 {
-    bool same = s->src && !s->swap && s->s.nbytes >= ZIP_CLONE_LEAST && !torch_cast_of(w, s);
+    bool same = s->src && !s->swap && s->s.nbytes >= SINK_CLONE_LEAST && !torch_cast_of(w, s);
     if (!same || source_locate(s->src, NULL) != CKPT_OK)
         return CKPT_NO_OFFSET;
     return source_pos(s->src, s->off);
@@ -79,269 +54,71 @@ static void tell(const void *user, size_t number, struct zip_spot *spot)
     const struct storage *s = g->w->items[number];
     *spot = (struct zip_spot){.size = torch_zip_bytes(g->w, s),
                               .like = like(g->w, s),
-                              .header = g->headers[number],
-                              .crc = g->crcs[number]};
+                              .header = g->places[number].header,
+                              .crc = g->results[number].crc};
     (void)snprintf(spot->name, sizeof spot->name, "data/%zu", number);
 }
 
-/* payload_at - where the payload of item NUMBER goes. */
-static uint64_t payload_at(const struct copying *g, uint32_t number)
+static struct copy_item copy_item(const void *user, size_t i)
 {
+    const struct copying *g = user;
+    const struct torch_cast *cast = torch_cast_of(g->w, g->w->items[i]);
+    return (struct copy_item){.storage = g->w->items[i],
+                              .from = cast ? cast->from : CKPT_DT_NONE,
+                              .to = cast ? cast->to : CKPT_DT_NONE,
+                              .offset = g->places[i].data,
+                              .crc_offset = g->places[i].header +
+                                            ZIP_LOCAL_CRC}; /* bounded: in the archive */
+}
+
+static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *err)
+{
+    const struct copying *g = user;
     struct zip_spot spot;
-    if (!g->zw)
-        return 0;
-    tell(g, number, &spot);
-    return zip_spot_place(g->zw, &spot) ? spot.data : 0; /* it had its place before */
-}
-
-/* begin_member - the header of item I. */
-static ckpt_status begin_member(struct copying *g, size_t i, struct sweep_run *run, ckpt_error *err)
-{
-    struct zip_spot spot;
-    struct hand *h;
-    if (!g->zw)
-        return CKPT_OK;
-    tell(g, item_of(g, i).number, &spot);
-    CKPT_TRY(pour_hand(&g->pour, run, spot.header, &h, err));
-    h->text.len = 0;
-    CKPT_TRY(zip_spot_header(g->zw, &spot, &h->text, err));
-    return outlet_put(&h->out, h->text.data, h->text.len, err);
-}
-
-/* end_member - its CRC is known now. */
-static ckpt_status end_member(struct copying *g, size_t i, uint32_t crc, struct outlet *o, ckpt_error *err)
-{
-    unsigned char bytes[4];
-    store_u32le(bytes, crc);
-    uint32_t number = item_of(g, i).number;
-    if (!g->zw)
-        return CKPT_OK;
-    g->crcs[number] = crc;
-    return outlet_patch(o, g->headers[number] + ZIP_LOCAL_CRC, bytes, 4, err); /* bounded: in the archive */
-}
-
-/* share - stored bytes [*FROM, *END) of X, of COUNT that go from FIRST to TO, which the file
- * system lets the output have in common with the input; none where it cannot. */
-static void share(struct copying *g, const struct item *x, uint64_t first, uint64_t count, uint64_t to,
-                  uint64_t *from, uint64_t *end)
-{
-    int fd;
-    uint64_t at;
-    *from = *end = first + count; /* bounded: inside the storage */
-    if (!g->zw || x->cast || x->s->swap || count < ZIP_CLONE_LEAST)
-        return;
-    bool plain = source_extent(x->s->src, x->s->off + first, &fd, &at); /* bounded: inside its source */
-    if (!plain || at % SINK_PAGE != to % SINK_PAGE)
-        return;
-    uint64_t before = (SINK_PAGE - at % SINK_PAGE) % SINK_PAGE, n = (count - before) / SINK_PAGE * SINK_PAGE;
-    if (!sink_clone(g->pour.to, to + before, fd, at + before, n)) /* bounded: below count */
-        return;
-    *from = first + before; /* bounded: below count */
-    *end = *from + n;
-}
-
-/* sum - the CRC of stored bytes [AT, END) of S, which are where they belong. */
-static ckpt_status sum(struct hand *h, struct storage *s, uint64_t at, uint64_t end, uint32_t *crc,
-                       struct sweep_run *run, ckpt_error *err)
-{
-    CKPT_TRY(hand_in(h, err));
-    for (size_t n; at < end; at += n) { /* bounded: up to end */
-        n = end - at < FD_CHUNK ? (size_t)(end - at) : FD_CHUNK;
-        CKPT_TRY(source_read(s->src, s->off + at, h->in, n, err)); /* bounded: inside its source */
-        *crc = crc32_update(*crc, h->in, n);
-        if (!sweep_moved(run, n))
-            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    }
-    return CKPT_OK;
-}
-
-/* drain - COUNT stored bytes of X from FIRST on; *CRC is theirs, out->crc that of what
- * is written. */
-static ckpt_status drain(struct copying *g, size_t i, uint64_t first, uint64_t count, struct poured *out,
-                         uint32_t *crc, struct sweep_run *run, ckpt_error *err)
-{
-    struct item x = item_of(g, i);
-    struct storage *s = x.s;
-    struct conversion room;
-    const struct conversion *c = x.cast && conversion_init(&room, x.cast->from, x.cast->to) ? &room : NULL;
-    uint64_t to = payload_at(g, x.number);
-    struct hand *h;
-    to += c ? first / c->in_width * c->out_width : first; /* bounded: inside the archive */
-    CKPT_TRY(pour_hand(&g->pour, run, to, &h, err));
-    source_sequential(s->src);
-    uint64_t shared, shared_end, end = first + count; /* bounded: inside the storage */
-    share(g, &x, first, count, to, &shared, &shared_end);
-    for (uint64_t at = first; at < end;) {
-        unsigned char *space, *in;
-        size_t n, len;
-        if (at == shared) {
-            CKPT_TRY(sum(h, s, at, shared_end, crc, run, err));
-            out->crc = *crc;
-            at = shared_end;
-            CKPT_TRY(outlet_seek(&h->out, to + (at - first), err)); /* bounded: inside the archive */
-            continue;
-        }
-        CKPT_TRY(pour_room(h, c, &space, &n, err));
-        uint64_t left = at < shared ? shared - at : end - at;
-        n = n < left ? n : (size_t)left;
-        if (s->swap > 1 && n > s->swap)
-            n -= n % s->swap;
-        in = c ? h->in : space;
-        CKPT_TRY(window_read(&h->window, s->src, s->off + at, in, n, err)); /* bounded: inside its source */
-        *crc = crc32_update(*crc, in, n);
-        if (s->swap)
-            swap_bytes(in, n, s->swap);
-        if (c)
-            convert_run(c, in, n / c->in_width, space, &out->tally);
-        len = c ? n / c->in_width * c->out_width : n; /* bounded: by pour_room */
-        out->crc = c || s->swap ? crc32_update(out->crc, space, len) : *crc;
-        outlet_add(&h->out, len);
-        at += n; /* bounded: up to end */
-        if (!sweep_moved(run, n))
-            return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    }
-    return CKPT_OK;
-}
-
-static ckpt_status copy_item(void *user, size_t i, struct sweep_run *run, ckpt_error *err)
-{
-    struct copying *g = user;
-    struct item x = item_of(g, i);
-    struct stream_options o = plan_reading(g->w->p);
-    struct poured out = {0};
-    uint32_t crc = 0;
-    CKPT_TRY(begin_member(g, i, run, err));
-    if (x.s->s.nbytes)
-        CKPT_TRY(drain(g, i, 0, x.s->s.nbytes, &out, &crc, run, err));
-    if (g->tallies)
-        g->tallies[x.number] = out.tally;
-    CKPT_TRY(end_member(g, i, out.crc, &g->pour.hands[sweep_worker(run)].out, err));
-    return storage_crc(x.s, crc, &o, err);
-}
-
-/* copy_part - leaves nothing in hand: the thread that patches the header may be another. */
-static ckpt_status copy_part(void *user, size_t i, struct sweep_part *p, struct sweep_run *run,
-                             ckpt_error *err)
-{
-    struct copying *g = user;
-    struct poured *out = p->out = calloc(1, sizeof *out);
-    if (!out)
-        return fail_memory(err);
-    if (p->first == 0)
-        CKPT_TRY(begin_member(g, i, run, err));
-    CKPT_TRY(drain(g, i, p->first, p->count, out, &p->crc[0], run, err));
-    return outlet_flush(&g->pour.hands[sweep_worker(run)].out, err);
-}
-
-static ckpt_status join_parts(void *user, size_t i, const struct sweep_part *parts, size_t n, ckpt_error *err)
-{
-    struct copying *g = user;
-    struct item x = item_of(g, i);
-    struct sweep_item whole = sweep_item(g, i);
-    struct stream_options o = plan_reading(g->w->p);
-    struct outlet none = {.to = g->pour.to};
-    uint32_t crc = 0;
-    for (size_t k = 0; k < n; k++) {
-        const struct poured *out = parts[k].out;
-        uint64_t len = parts[k].count;
-        if (x.cast)
-            len = len / (ckpt_dtype_bits(x.cast->from) / 8) * (ckpt_dtype_bits(x.cast->to) / 8);
-        crc = crc32_combine(crc, out->crc, len);
-        if (g->tallies)
-            g->tallies[x.number].overflowed += out->tally.overflowed; /* bounded: elements */
-    }
-    CKPT_TRY(end_member(g, i, crc, &none, err));
-    return storage_crc(x.s, sweep_crc(&whole, parts, n, 0), &o, err);
+    tell(g, i, &spot);
+    return zip_spot_header(g->zw, &spot, out, err);
 }
 
 /* lay_out - room for all items in the archive. */
 static ckpt_status lay_out(struct copying *g, ckpt_error *err)
 {
-    size_t n = g->w->n;
-    g->headers = calloc(n + 1, sizeof *g->headers);
-    g->crcs = calloc(n + 1, sizeof *g->crcs);
-    g->tallies = g->w->casts ? calloc(n + 1, sizeof *g->tallies) : NULL;
-    if (!g->headers || !g->crcs || (g->w->casts && !g->tallies))
+    g->places = calloc(g->w->n + 1, sizeof *g->places);
+    g->results = calloc(g->w->n + 1, sizeof *g->results);
+    if (!g->places || !g->results)
         return fail_memory(err);
-    for (size_t i = 0; g->zw && i < n; i++) {
+    for (size_t i = 0; g->zw && i < g->w->n; i++) {
         struct zip_spot spot;
         tell(g, i, &spot);
         CKPT_TRY(zip_writer_skip(g->zw, &spot, err));
-        g->headers[i] = spot.header;
+        g->places[i] = (struct place){spot.header, spot.data};
     }
     return CKPT_OK;
 }
 
-/* pick - those that a rehearsal has to read. */
-static ckpt_status pick(struct copying *g, ckpt_error *err)
+/* copy_storages - to OUT by way of G's zw, or nowhere when that is NULL. */
+static ckpt_status copy_storages(struct copying *g, sink *out, ckpt_error *err)
 {
-    g->n = g->w->n;
-    g->picked = g->zw ? NULL : calloc(g->w->n + 1, sizeof *g->picked);
-    if (g->zw)
-        return CKPT_OK;
-    if (!g->picked)
-        return fail_memory(err);
-    g->n = 0;
-    for (size_t i = 0; i < g->w->n; i++) {
-        const struct storage *s = g->w->items[i];
-        if (torch_cast_of(g->w, s) || (s->has_crc && !s->crc_checked))
-            g->picked[g->n++] = (uint32_t)i;
-    }
-    return CKPT_OK;
-}
-
-/* locate - the members that will be read, all at once; what is wrong with one is said when it is. */
-static void locate(const struct copying *g)
-{
-    bool most = g->n >= g->w->p->file->table.nstorages / 4;
-    for (size_t i = 0; most && i < g->n; i++) {
-        source *src = item_of(g, i).s->src;
-        if (i == 0 && src)
-            source_sequential(src);
-        if (src)
-            (void)source_locate(src, NULL);
-    }
-}
-
-static ckpt_status sweep_items(struct copying *g, ckpt_error *err)
-{
-    struct sweep s = {.threads = g->w->opts->threads,
-                      .item = sweep_item,
-                      .work = copy_item,
-                      .part = copy_part,
-                      .join = join_parts,
-                      .progress = pour_progress,
-                      .user = g,
-                      .progress_user = &g->pour};
-    CKPT_TRY(pick(g, err));
-    s.n = g->n;
-    locate(g);
-    CKPT_TRY(sweep_run(&s, err));
-    return pour_flush(&g->pour, err);
-}
-
-/* copy_items - the storages to OUT by way of G's zw, or nowhere when that is NULL. */
-static ckpt_status copy_items(struct copying *g, sink *out, ckpt_error *err)
-{
-    struct torch_writer *w = g->w;
-    ckpt_status st = pour_open(&g->pour, out, w->opts->threads, err);
-    g->pour.progress = w->opts->progress;
-    g->pour.user = w->opts->user;
-    g->pour.total = w->total;
-    if (st == CKPT_OK)
-        st = lay_out(g, err);
-    if (st == CKPT_OK)
-        st = sweep_items(g, err);
-    pour_close(&g->pour);
-    return st == CKPT_OK ? torch_zip_casts_done(w, g->tallies, err) : st;
+    const struct torch_writer *w = g->w;
+    CKPT_TRY(lay_out(g, err));
+    const struct copy_job job = {.file = w->p->file,
+                                 .reading = plan_reading(w->p),
+                                 .out = out,
+                                 .n = w->n,
+                                 .item = copy_item,
+                                 .put_header = put_header,
+                                 .user = g,
+                                 .crc = out != NULL,
+                                 .results = g->results,
+                                 .nbytes = w->total,
+                                 .options = w->opts};
+    CKPT_TRY(copy_items(&job, err));
+    return torch_zip_casts_done(g->w, g->results, err);
 }
 
 static void copying_free(struct copying *g)
 {
-    free(g->headers);
-    free(g->crcs);
-    free(g->tallies);
-    free(g->picked);
+    free(g->places);
+    free(g->results);
 }
 
 /* archive_size - of the whole output, from names and sizes alone. */
@@ -367,7 +144,7 @@ static ckpt_status write_members(struct copying *g, sink *out, ckpt_error *err)
     CKPT_TRY(zip_writer_member(zw, "data.pkl", buf_view(&w->pickle), err));
     buf_free(&w->pickle);
     CKPT_TRY(zip_writer_member(zw, "byteorder", STR_LIT("little"), err));
-    CKPT_TRY(copy_items(g, out, err));
+    CKPT_TRY(copy_storages(g, out, err));
     CKPT_TRY(zip_writer_member(zw, "version", STR_LIT("3\n"), err));
     return zip_writer_finish(zw, tell, g, err);
 }
@@ -449,7 +226,7 @@ static ckpt_status write_file(struct copying *g, const char *path, uint64_t size
 static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
 {
     struct copying g = {.w = w};
-    ckpt_status st = w->opts->dry_run ? copy_items(&g, NULL, err) : write_file(&g, path, size, err);
+    ckpt_status st = w->opts->dry_run ? copy_storages(&g, NULL, err) : write_file(&g, path, size, err);
     copying_free(&g);
     return st;
 }

@@ -1,0 +1,88 @@
+/* buffered_writer.c - see buffered_writer.h. The first piece ends where a page of the file does, so that
+ * those after it are whole pages. */
+#include "io/buffered_writer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "io/fd.h"
+
+#define PAGE  4096u
+#define LEAST 16u
+
+ckpt_status buffered_open(struct buffered_writer *w, sink *to, ckpt_error *err)
+{
+    *w = (struct buffered_writer){.to = to, .block = aligned_alloc(PAGE, FD_CHUNK), .room = FD_CHUNK};
+    return w->block ? CKPT_OK : fail_memory(err);
+}
+
+void buffered_close(struct buffered_writer *w)
+{
+    free(w->block);
+    w->block = NULL;
+}
+
+static void move_to(struct buffered_writer *w, uint64_t at)
+{
+    w->at = at;
+    w->len = 0;
+    w->room = FD_CHUNK - (size_t)(at % PAGE);
+}
+
+ckpt_status buffered_flush(struct buffered_writer *w, ckpt_error *err)
+{
+    if (w->len && w->to)
+        CKPT_TRY(sink_patch(w->to, w->at, w->block, w->len, err));
+    move_to(w, w->at + w->len); /* bounded: inside the sink */
+    return CKPT_OK;
+}
+
+ckpt_status buffered_seek(struct buffered_writer *w, uint64_t at, ckpt_error *err)
+{
+    if (at == w->at + w->len) /* bounded: inside the sink */
+        return CKPT_OK;
+    CKPT_TRY(buffered_flush(w, err));
+    move_to(w, at);
+    return CKPT_OK;
+}
+
+ckpt_status buffered_space(struct buffered_writer *w, unsigned char **space, size_t *room, ckpt_error *err)
+{
+    if (w->room - w->len < LEAST)
+        CKPT_TRY(buffered_flush(w, err));
+    *room = w->room - w->len;
+    *space = w->block + w->len;
+    return CKPT_OK;
+}
+
+void buffered_add(struct buffered_writer *w, size_t n) { w->len += n; }
+
+ckpt_status buffered_put(struct buffered_writer *w, const void *bytes, size_t n, ckpt_error *err)
+{
+    const unsigned char *p = bytes;
+    while (n) {
+        size_t room;
+        unsigned char *to;
+        CKPT_TRY(buffered_space(w, &to, &room, err));
+        room = room < n ? room : n;
+        memcpy(to, p, room);
+        buffered_add(w, room);
+        p += room;
+        n -= room;
+    }
+    return CKPT_OK;
+}
+
+ckpt_status buffered_patch(struct buffered_writer *w, uint64_t off, const void *bytes, size_t n,
+                           ckpt_error *err)
+{
+    uint64_t before = off < w->at ? w->at - off : 0;
+    size_t first = before < n ? (size_t)before : n;
+    if (off >= w->at + w->len) /* bounded: inside the sink */
+        first = n;
+    if (first && w->to)
+        CKPT_TRY(sink_patch(w->to, off, bytes, first, err));
+    if (n > first)
+        memcpy(w->block + (off + first - w->at), (const char *)bytes + first, n - first);
+    return CKPT_OK;
+}

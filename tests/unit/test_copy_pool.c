@@ -1,0 +1,333 @@
+/* Writing by several threads: the same bytes for any number of them, all of them
+ * right, and nothing left when it ends early. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/crc32.h"
+#include "base/cursor.h"
+#include "core/copy_pool.h"
+#include "core/sweep.h"
+#include "flat.h"
+#include "io/buffered_writer.h"
+#include "unit.h"
+
+#define LARGE (SWEEP_PART / 4 + 3001u) /* floats of one tensor: two parts */
+#define SMALL 1500u                    /* tensors of 3 to 4000 floats besides */
+
+static const unsigned threads[] = {1, 2, 4, 7};
+
+static size_t small_size(size_t i) { return 3 + i * i % 3998; }
+
+/* One large tensor between many small ones. */
+static ckpt_file *many(void)
+{
+    static char header[SMALL * 96];
+    size_t at = 0, n = 0;
+    header[n++] = '{';
+    for (size_t i = 0; i <= SMALL; i++) {
+        size_t size = i == SMALL / 2 ? LARGE : small_size(i);
+        n += (size_t)snprintf(header + n, sizeof header - n,
+                              "\"t.%zu\":{\"dtype\":\"F32\",\"shape\":[%zu],\"data_offsets\":[%zu,%zu]},", i,
+                              size, 4 * at, 4 * (at + size));
+        at += size;
+    }
+    header[n - 1] = '}';
+    float *x = malloc(4 * at);
+    for (uint32_t i = 0; i < at; i++)
+        x[i] = (float)(i * 2654435761u >> 8) * 0x1p-20f - 3;
+    ckpt_file *f = flat_open(header, x, 4 * at);
+    free(x);
+    return f;
+}
+
+static unsigned char *load(const char *path, size_t *n)
+{
+    struct stat st;
+    FILE *f = fopen(path, "rb");
+    if (!f || fstat(fileno(f), &st) != 0)
+        return NULL;
+    unsigned char *bytes = malloc((size_t)st.st_size);
+    *n = fread(bytes, 1, (size_t)st.st_size, f);
+    fclose(f);
+    return bytes;
+}
+
+static char folder[] = "/tmp/ckpt-copy-XXXXXX";
+static char path[64];
+
+static ckpt_status write_as(ckpt_file *f, const char *format, bool cast, ckpt_write_options o)
+{
+    ckpt_plan *p = NULL;
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+    CU_ASSERT_EQUAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    if (cast)
+        CU_ASSERT_EQUAL(ckpt_plan_cast(p, NULL, CKPT_DT_BF16, NULL), CKPT_OK);
+    o.format = format;
+    o.force = o.no_sync = true;
+    ckpt_status st = ckpt_plan_write(p, path, &o, &r, NULL);
+    ckpt_plan_free(p);
+    return st;
+}
+
+/* What is in PATH is what F holds: every checksum and, if it is not cast, every value. */
+static void check_values(ckpt_file *f, bool cast)
+{
+    ckpt_file *back = NULL;
+    ckpt_diff_totals t = CKPT_INIT(ckpt_diff_totals);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open(path, NULL, &back, NULL), CKPT_OK);
+    ckpt_diff_options o = {.struct_size = sizeof o, .rtol = cast ? 0x1p-8 : 0};
+    CU_ASSERT_EQUAL(ckpt_diff(f, back, &o, NULL, NULL, &t, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(cast ? t.changed : t.same, SMALL + 1);
+    CU_ASSERT(t.only_a + t.only_b == 0);
+    ckpt_close(back);
+}
+
+static void same_bytes_for_any_number(void)
+{
+    ckpt_file *f = many();
+    for (size_t form = 0; form < 4; form++) {
+        unsigned char *first = NULL;
+        size_t n = 0, size = 0;
+        for (size_t i = 0; i < 4; i++) {
+            ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i]};
+            CU_ASSERT_EQUAL(write_as(f, form & 1 ? "torch-zip" : "safetensors", form & 2, o), CKPT_OK);
+            unsigned char *bytes = load(path, &n);
+            if (i == 0) {
+                first = bytes;
+                size = n;
+                check_values(f, form & 2);
+                continue;
+            }
+            CU_ASSERT(n == size && memcmp(bytes, first, n) == 0);
+            free(bytes);
+        }
+        free(first);
+    }
+    unlink(path);
+    flat_close();
+}
+
+static int stop(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    return done > total / 3;
+}
+
+static void nothing_is_left(void)
+{
+    ckpt_file *f = many();
+    for (size_t i = 0; i < 8; i++) {
+        ckpt_write_options o = {.struct_size = sizeof o, .threads = threads[i % 4], .progress = stop};
+        CU_ASSERT_EQUAL(write_as(f, i < 4 ? "torch-zip" : "safetensors", i & 1, o), CKPT_ECANCELLED);
+        CU_ASSERT(access(path, F_OK) != 0);
+    }
+    CU_ASSERT_EQUAL(rmdir(folder), 0); /* no temporary file either */
+    flat_close();
+}
+
+static uint64_t reported, of;
+static int report(void *user, uint64_t done, uint64_t total)
+{
+    (void)user;
+    CU_ASSERT_FATAL(done >= reported && done <= total);
+    reported = done;
+    of = total;
+    return 0;
+}
+
+static void progress_is_of_what_is_written(void)
+{
+    ckpt_file *f = many();
+    for (int cast = 0; cast < 2; cast++) {
+        ckpt_write_options o = {.struct_size = sizeof o, .threads = 2, .progress = report, .dry_run = false};
+        reported = 0;
+        CU_ASSERT_EQUAL(write_as(f, "safetensors", cast, o), CKPT_OK);
+        CU_ASSERT(reported > 0 && of > 0);
+    }
+    unlink(path);
+    flat_close();
+}
+
+/* Bytes put in any order and any sizes, headers overwritten while they are in hand
+ * and after. */
+static void writers_meet(void)
+{
+    enum { N = 1 << 20 };
+    sink *s;
+    struct buffered_writer o[2];
+    unsigned char *want = malloc(N);
+    for (size_t i = 0; i < N; i++)
+        want[i] = (unsigned char)(i * 31 >> 3);
+    CU_ASSERT_EQUAL_FATAL(sink_mem(N, &s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(sink_skip(s, N, NULL), CKPT_OK);
+    CU_ASSERT(buffered_open(&o[0], s, NULL) == CKPT_OK && buffered_open(&o[1], s, NULL) == CKPT_OK);
+    for (size_t half = 0; half < 2; half++) {
+        CU_ASSERT_EQUAL(buffered_seek(&o[half], half * N / 2, NULL), CKPT_OK);
+        for (size_t at = half * N / 2, end = at + N / 2, n = 1; at < end; at += n, n = n * 5 % 70001 + 1) {
+            n = n < end - at ? n : end - at;
+            CU_ASSERT_EQUAL(buffered_put(&o[half], "\0\0\0\0", n < 4 ? n : 4, NULL), CKPT_OK);
+            if (n > 4)
+                CU_ASSERT_EQUAL(buffered_put(&o[half], want + at + 4, n - 4, NULL), CKPT_OK);
+            CU_ASSERT_EQUAL(buffered_patch(&o[half], at, want + at, n < 4 ? n : 4, NULL), CKPT_OK);
+            if (at > half * N / 2 + 300000) /* long gone */
+                CU_ASSERT_EQUAL(buffered_patch(&o[half], at - 300000, want + at - 300000, 9, NULL), CKPT_OK);
+        }
+        CU_ASSERT_EQUAL(buffered_flush(&o[half], NULL), CKPT_OK);
+        buffered_close(&o[half]);
+    }
+    CU_ASSERT_EQUAL(memcmp(sink_mem_view(s).ptr, want, N), 0);
+    sink_abort(s);
+    free(want);
+}
+
+/* ------------------------------------------------------------ without a format */
+
+#define HEADER 8u /* "HEAD" and the CRC-32 of what follows */
+
+/* All tensors of F in reverse order: as storages, or as rows of which each second becomes bfloat16. */
+struct layout {
+    ckpt_file *f;
+    struct copy_item items[SMALL + 1];
+    uint64_t size;
+};
+
+static void lay_out(struct layout *l, bool storages)
+{
+    l->size = 0;
+    for (uint32_t i = SMALL + 1; i-- > 0;) {
+        const ckpt_tensor *t = &l->f->table.rows[i].t;
+        bool cast = !storages && i % 2;
+        l->items[i] = (struct copy_item){.row = i,
+                                         .storage = storages ? &l->f->table.storages[t->storage] : NULL,
+                                         .from = CKPT_DT_F32,
+                                         .to = cast ? CKPT_DT_BF16 : CKPT_DT_F32,
+                                         .offset = l->size + HEADER,
+                                         .crc_offset = l->size + HEADER - 4};
+        l->size += HEADER + t->nbytes / (cast ? 2 : 1);
+    }
+}
+
+static struct copy_item item_of(const void *user, size_t i)
+{
+    return ((const struct layout *)user)->items[i];
+}
+
+static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *err)
+{
+    (void)user, (void)i, (void)err;
+    buf_put(out, "HEAD\0\0\0", HEADER);
+    return CKPT_OK;
+}
+
+static bool is_item(const struct layout *l, uint32_t i, const unsigned char *written,
+                    const struct copied *result)
+{
+    const ckpt_tensor *t = &l->f->table.rows[i].t;
+    const struct copy_item *x = &l->items[i];
+    size_t n = (size_t)t->nbytes;
+    unsigned char *want = malloc(n), *bf16 = malloc(n);
+    bool same = stream_read(&l->f->table, i, 0, t->elements, want, NULL) == CKPT_OK;
+    struct conversion c;
+    struct convert_tally tally = {0};
+    if (x->from != x->to && conversion_init(&c, x->from, x->to)) {
+        convert_run(&c, want, n / 4, bf16, &tally);
+        memcpy(want, bf16, n /= 2);
+    }
+    uint32_t crc = crc32_update(0, want, n);
+    same = same && memcmp(written + x->offset, want, n) == 0 && result->crc == crc &&
+           memcmp(written + x->offset - HEADER, "HEAD", 4) == 0 && load_u32le(written + x->crc_offset) == crc;
+    free(want);
+    free(bf16);
+    return same;
+}
+
+static void a_list_is_all_it_takes(void)
+{
+    static struct layout l;
+    static struct copied results[SMALL + 1];
+    l.f = many();
+    for (size_t i = 0; i < 4; i++) {
+        sink *out = NULL;
+        ckpt_write_options o = {.threads = threads[i], .progress = report};
+        lay_out(&l, i & 1);
+        reported = 0;
+        CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)l.size, &out, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(sink_skip(out, l.size, NULL), CKPT_OK);
+        const struct copy_job job = {.file = l.f,
+                                     .out = out,
+                                     .n = SMALL + 1,
+                                     .item = item_of,
+                                     .put_header = put_header,
+                                     .user = &l,
+                                     .crc = true,
+                                     .results = results,
+                                     .nbytes = l.size - HEADER * (SMALL + 1),
+                                     .options = &o};
+        CU_ASSERT_EQUAL(copy_items(&job, NULL), CKPT_OK);
+        CU_ASSERT(reported > 0 && of == job.nbytes);
+        const unsigned char *written = (const unsigned char *)sink_mem_view(out).ptr;
+        size_t wrong = 0;
+        for (uint32_t k = 0; k <= SMALL; k++)
+            wrong += !is_item(&l, k, written, &results[k]);
+        CU_ASSERT_EQUAL(wrong, 0);
+        sink_abort(out);
+    }
+    flat_close();
+}
+
+static struct copy_item only_item(const void *user, size_t i)
+{
+    (void)i;
+    return *(const struct copy_item *)user;
+}
+
+static ckpt_status copy_one(ckpt_file *f, const struct copy_item *x, uint64_t size)
+{
+    sink *out = NULL;
+    ckpt_write_options o = {.threads = 3};
+    CU_ASSERT_EQUAL_FATAL(sink_mem((size_t)size, &out, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(sink_skip(out, size, NULL), CKPT_OK);
+    const struct copy_job job = {
+        .file = f, .out = out, .n = 1, .item = only_item, .user = x, .nbytes = size, .options = &o};
+    ckpt_error err = {0};
+    ckpt_status st = copy_items(&job, &err);
+    CU_ASSERT(st == CKPT_OK || strcmp(err.where, x->storage ? "" : "its name") == 0);
+    sink_abort(out);
+    return st;
+}
+
+static void wrong_checksums_are_found(void)
+{
+    static const uint32_t rows[] = {SMALL / 2, 3}; /* in parts, and at once */
+    ckpt_file *f = many();
+    for (size_t i = 0; i < 8; i++) {
+        const ckpt_tensor *t = &f->table.rows[rows[i & 1]].t;
+        struct storage *s = &f->table.storages[t->storage];
+        const struct copy_item x = {.row = rows[i & 1],
+                                    .storage = i & 2 ? s : NULL,
+                                    .name = i & 2 ? str_of("", 0) : STR_LIT("its name")};
+        unsigned char *bytes = malloc((size_t)t->nbytes);
+        CU_ASSERT_EQUAL(stream_read(&f->table, x.row, 0, t->elements, bytes, NULL), CKPT_OK);
+        s->has_crc = true;
+        s->crc_checked = false;
+        s->crc = crc32_update(0, bytes, (size_t)t->nbytes) ^ (i < 4 ? 0 : 1);
+        CU_ASSERT_EQUAL(copy_one(f, &x, t->nbytes), i < 4 ? CKPT_OK : CKPT_ECHECKSUM);
+        free(bytes);
+    }
+    flat_close();
+}
+
+void suite_copy_pool(void)
+{
+    if (!mkdtemp(folder))
+        return;
+    snprintf(path, sizeof path, "%s/out", folder);
+    UNIT(writers_meet);
+    UNIT(a_list_is_all_it_takes);
+    UNIT(wrong_checksums_are_found);
+    UNIT(same_bytes_for_any_number);
+    UNIT(progress_is_of_what_is_written);
+    UNIT(nothing_is_left);
+}
