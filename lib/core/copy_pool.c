@@ -53,9 +53,9 @@ static struct copy_item item_at(const struct copy_pool *p, size_t i)
 /* storage_of - what X lies in; NULL: a row without bytes. */
 static struct storage *storage_of(const struct copy_pool *p, const struct copy_item *x)
 {
-    struct table *t = &p->job->file->table;
     if (x->storage)
         return x->storage;
+    struct table *t = &p->job->file->table;
     uint32_t at = t->rows[x->row].t.storage;
     return at == CKPT_NO_STORAGE ? NULL : &t->storages[at];
 }
@@ -111,6 +111,9 @@ static ckpt_status make_room(const struct range *r, struct chunk *k, ckpt_error 
 
 /* ------------------------------------------------------------------ copying */
 
+/* is_summed - does anyone ask for the CRC-32 of what is stored in R, a storage? */
+static bool is_summed(const struct range *r) { return r->p->job->crc || r->item.storage->has_crc; }
+
 /* read_chunk - the next K->n bytes of R, or fewer: K->n is how many. */
 static ckpt_status read_chunk(struct range *r, struct chunk *k, ckpt_error *err)
 {
@@ -122,7 +125,8 @@ static ckpt_status read_chunk(struct range *r, struct chunk *k, ckpt_error *err)
     if (s->swap > 1 && k->n > s->swap)
         k->n -= k->n % s->swap;
     CKPT_TRY(window_read(&r->w->window, s->src, s->off + r->at, k->in, k->n, err)); /* bounded: inside it */
-    r->stored_crc = crc32_update(r->stored_crc, k->in, k->n);
+    if (is_summed(r))
+        r->stored_crc = crc32_update(r->stored_crc, k->in, k->n);
     if (s->swap)
         swap_bytes(k->in, k->n, s->swap);
     return CKPT_OK;
@@ -136,7 +140,7 @@ static ckpt_status wrong_size(const struct range *r, size_t n, ckpt_error *err)
 }
 
 /* move_on - N bytes of R are where they belong. */
-static ckpt_status move_on(struct range *r, size_t n, ckpt_error *err)
+static ckpt_status move_on(struct range *r, uint64_t n, ckpt_error *err)
 {
     r->at += n; /* bounded: up to end, as are the next two */
     r->offset += as_written(r, n);
@@ -212,7 +216,7 @@ static ckpt_status copy_storage(struct range *r, ckpt_error *err)
     source_sequential(r->item.storage->src);
     share_blocks(r, &r->end, &shared_end);
     CKPT_TRY(copy_range(r, err));
-    CKPT_TRY(sum_shared(r, shared_end, err));
+    CKPT_TRY(is_summed(r) ? sum_shared(r, shared_end, err) : move_on(r, shared_end - r->at, err));
     r->end = end;
     return copy_range(r, err);
 }
@@ -350,8 +354,8 @@ static ckpt_status pick_items(struct copy_pool *p, ckpt_error *err)
 /* locate_storages - if most will be read, all at once; what is wrong with one is found when it is read. */
 static void locate_storages(const struct copy_pool *p)
 {
-    struct table *t = &p->job->file->table;
-    if (p->n == 0 || p->n < t->nstorages / 4)
+    struct table *t = p->job->file ? &p->job->file->table : NULL;
+    if (!t || p->n == 0 || p->n < t->nstorages / 4)
         return;
     struct copy_item x = item_at(p, 0);
     const struct storage *s = storage_of(p, &x);
@@ -407,4 +411,25 @@ ckpt_status copy_items(const struct copy_job *job, ckpt_error *err)
     free(p.workers);
     free(p.picked);
     return st;
+}
+
+static struct copy_item only_item(const void *user, size_t i)
+{
+    (void)i;
+    return *(const struct copy_item *)user;
+}
+
+ckpt_status copy_rest(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *o, ckpt_error *err)
+{
+    struct storage rest = {.src = f->src, .off = from, .s.nbytes = f->src->size - from};
+    const struct copy_item item = {.storage = &rest, .offset = sink_tell(out)};
+    const struct copy_job job = {.out = out,
+                                 .n = 1,
+                                 .item = only_item,
+                                 .user = &item,
+                                 .nbytes = rest.s.nbytes,
+                                 .options = o};
+    CKPT_TRY(sink_skip(out, rest.s.nbytes, err));
+    CKPT_TRY(copy_items(&job, err));
+    return file_unchanged(f, err);
 }

@@ -28,7 +28,7 @@ struct copied {
 };
 
 struct copy_job {
-    ckpt_file *file; /* of all items */
+    ckpt_file *file; /* of all items; NULL: storages of none */
     struct stream_options reading;
     sink *out; /* NULL: a rehearsal, which only reads what is converted or has a checksum to check */
     size_t n;
@@ -45,5 +45,7 @@ struct copy_job {
 /* copy_items - all of them, whose order does not matter for what is written. A wrong checksum of what is
  * read, a row with other bytes than it should have and whatever the sink refuses are errors. */
 ckpt_status copy_items(const struct copy_job *job, ckpt_error *err);
+/* copy_rest - appends the bytes of F from FROM on to OUT; CKPT_ECHANGED where F is another by now. */
+ckpt_status copy_rest(ckpt_file *f, uint64_t from, sink *out, const ckpt_write_options *o, ckpt_error *err);
 
 #endif

@@ -137,6 +137,13 @@ static ckpt_path_elem *path_room(const ckpt_plan *p)
     return calloc(deepest, sizeof(ckpt_path_elem));
 }
 
+ckpt_status plan_nothing_left(ckpt_error *err)
+{
+    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
+    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
+    return CKPT_ENOTFOUND;
+}
+
 size_t plan_count(const ckpt_plan *p)
 {
     bool changed;

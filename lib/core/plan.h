@@ -97,6 +97,8 @@ ckpt_status plan_entries(ckpt_plan *p, ckpt_error *err);
 /* plan_count - how many entries there are, without a list of them: needs no memory, so a report made
  * after all is written is as true as one made before. */
 size_t plan_count(const ckpt_plan *p);
+/* plan_nothing_left - the error of a plan without a tensor. */
+ckpt_status plan_nothing_left(ckpt_error *err);
 /* plan_metadata - the texts of the file's metadata in their order. A pair that records a tie has the
  * names that both rows have now, and is left out where one of them is. */
 ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_error *err);

@@ -52,6 +52,22 @@ bool sink_clone(sink *s, uint64_t off, int fd, uint64_t from, uint64_t n)
     return s->ops->clone && n && range_within(off, n, s->len) && s->ops->clone(s, off, fd, from, n);
 }
 
+ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err)
+{
+    if (st == CKPT_OK)
+        return sink_commit(s, err);
+    sink_abort(s);
+    return st;
+}
+
+ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
+                            ckpt_error *err)
+{
+    sink *out;
+    CKPT_TRY(sink_file(path, opts, &out, err));
+    return sink_end(out, sink_write(out, bytes.ptr, bytes.len, err), err);
+}
+
 uint64_t sink_tell(const sink *s) { return s->len; }
 
 ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *err)

@@ -59,6 +59,11 @@ ckpt_status sink_read(sink *s, uint64_t off, void *out, size_t n, ckpt_error *er
 ckpt_status sink_commit(sink *s, ckpt_error *err);
 /* sink_abort - nothing happened: removes the temporary, frees S. NULL allowed. */
 void sink_abort(sink *s);
+/* sink_end - sink_commit where ST, which came of writing S, is CKPT_OK, else sink_abort and ST. */
+ckpt_status sink_end(sink *s, ckpt_status st, ckpt_error *err);
+/* sink_file_bytes - all of BYTES as the file PATH. */
+ckpt_status sink_file_bytes(const char *path, const struct sink_options *opts, ckpt_str bytes,
+                            ckpt_error *err);
 /* sink_batch_commit - puts all in their places, in the order of their commits, and
  * empties B. After a failure the first *PLACED are there and the others never were. */
 ckpt_status sink_batch_commit(struct sink_batch *b, size_t *placed, ckpt_error *err);

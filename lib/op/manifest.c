@@ -110,7 +110,6 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     struct manifest m = {.c = c, .f = f, .digests = digests, .err = err};
     struct sink_options o = {.force = c->opts->force};
     bool xxh3 = c->opts->algorithm == CKPT_XXH3;
-    sink *out;
     buf b;
     m.size = xxh3 ? XXH3_BYTES : 32;
     buf_init(&b, SIZE_MAX / 2);
@@ -127,12 +126,8 @@ ckpt_status manifest_write(struct check *c, ckpt_file *f, const uint8_t *digests
     free(m.entries);
     if (st == CKPT_OK && !buf_ok(&b))
         st = fail_memory(err);
-    if (st == CKPT_OK && (st = sink_file(c->opts->write_manifest, &o, &out, err)) == CKPT_OK) {
-        st = sink_write(out, b.data, b.len, err);
-        if (st == CKPT_OK)
-            st = sink_commit(out, err);
-        else
-            sink_abort(out);
+    if (st == CKPT_OK) {
+        st = sink_file_bytes(c->opts->write_manifest, &o, buf_view(&b), err);
         fail_file(st == CKPT_OK ? NULL : err, c->opts->write_manifest);
     }
     buf_free(&b);

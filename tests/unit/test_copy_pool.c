@@ -319,6 +319,26 @@ static void wrong_checksums_are_found(void)
     flat_close();
 }
 
+static void the_rest_is_appended(void)
+{
+    ckpt_file *f = many();
+    size_t n = (size_t)f->src->size - 7;
+    unsigned char *want = malloc(n);
+    CU_ASSERT_EQUAL(source_read(f->src, 7, want, n, NULL), CKPT_OK);
+    for (size_t i = 0; i < 4; i++) {
+        sink *out = NULL;
+        ckpt_write_options o = {.threads = threads[i], .progress = i < 3 ? NULL : stop};
+        CU_ASSERT_EQUAL_FATAL(sink_mem(n + 5, &out, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(sink_write(out, "begin", 5, NULL), CKPT_OK);
+        CU_ASSERT_EQUAL(copy_rest(f, 7, out, &o, NULL), i < 3 ? CKPT_OK : CKPT_ECANCELLED);
+        CU_ASSERT(i == 3 || memcmp(sink_mem_view(out).ptr, "begin", 5) == 0);
+        CU_ASSERT(i == 3 || memcmp(sink_mem_view(out).ptr + 5, want, n) == 0);
+        sink_abort(out);
+    }
+    free(want);
+    flat_close();
+}
+
 void suite_copy_pool(void)
 {
     if (!mkdtemp(folder))
@@ -327,6 +347,7 @@ void suite_copy_pool(void)
     UNIT(writers_meet);
     UNIT(a_list_is_all_it_takes);
     UNIT(wrong_checksums_are_found);
+    UNIT(the_rest_is_appended);
     UNIT(same_bytes_for_any_number);
     UNIT(progress_is_of_what_is_written);
     UNIT(nothing_is_left);

@@ -179,16 +179,11 @@ static ckpt_status with_second_names(struct replaced *r, buf *b, ckpt_error *err
 static ckpt_status rewrite(struct replaced *r, ckpt_error *err)
 {
     struct sink_options so = {.force = true, .no_sync = !r->sync};
-    sink *out = NULL;
     buf b;
     buf_init(&b, (size_t)MOST_BYTES);
     ckpt_status st = with_second_names(r, &b, err);
     if (st == CKPT_OK)
-        st = sink_file(r->parts[r->n - 1].path, &so, &out, err);
-    if (st == CKPT_OK && (st = sink_write(out, b.data, b.len, err)) != CKPT_OK)
-        sink_abort(out);
-    else if (st == CKPT_OK)
-        st = sink_commit(out, err);
+        st = sink_file_bytes(r->parts[r->n - 1].path, &so, buf_view(&b), err);
     buf_free(&b);
     return st;
 }

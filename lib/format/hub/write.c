@@ -192,19 +192,13 @@ static ckpt_status write_index(struct set *s, size_t aliases, ckpt_error *err)
     struct sink_options so = plan_writing(s->p, s->job->opts);
     so.batch = &s->batch;
     const char *path = s->paths[s->cut.nshards];
-    sink *out = NULL;
     buf b;
     buf_init(&b, SIZE_MAX / 2);
     ckpt_status st = put_notes(s, &b, aliases, err);
     if (st == CKPT_OK)
         st = put_map(s, &b, err);
-    if (st == CKPT_OK && !s->job->opts->dry_run) {
-        st = sink_file(path, &so, &out, err);
-        if (st == CKPT_OK && (st = sink_write(out, b.data, b.len, err)) != CKPT_OK)
-            sink_abort(out);
-        else if (st == CKPT_OK)
-            st = sink_commit(out, err);
-    }
+    if (st == CKPT_OK && !s->job->opts->dry_run)
+        st = sink_file_bytes(path, &so, buf_view(&b), err);
     s->job->result->bytes += b.len; /* bounded: it is in memory */
     buf_free(&b);
     return st == CKPT_OK ? plan_output(s->p, path, err) : st;

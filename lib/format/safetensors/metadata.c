@@ -15,12 +15,13 @@
 #include "base/sized.h"
 #include "base/utf8.h"
 #include "codec/json_scan.h"
+#include "core/copy_pool.h"
 #include "core/plan.h"
 #include "format/safetensors/safetensors.h"
 #include "io/journal.h"
 #include "io/sink.h"
 
-#define COPY_CHUNK (256u << 10)
+#define MORE_ROOM (256u << 10) /* for what is made of a header */
 
 /* A header as it was read, and where in it __metadata__ are. */
 struct old_header {
@@ -88,7 +89,7 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     if (h->len > SAFETENSORS_MAX_HEADER)
         return changed(err);
     h->text = malloc((size_t)h->len + 1); /* bounded: by the format */
-    arena *a = arena_new(h->len + COPY_CHUNK); /* bounded: by the format */
+    arena *a = arena_new(h->len + MORE_ROOM); /* bounded: by the format */
     ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
     if (st == CKPT_OK) {
         json_scan j;
@@ -176,22 +177,8 @@ static ckpt_status make_header(ckpt_file *f, const ckpt_pair *pairs, size_t n, b
 
 /* -------------------------------------------------------------- written */
 
-static ckpt_status copy_data(ckpt_file *f, sink *out, uint64_t from, ckpt_error *err)
-{
-    unsigned char *chunk = malloc(COPY_CHUNK);
-    ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
-    while (st == CKPT_OK && from < f->src->size) {
-        size_t n = f->src->size - from < COPY_CHUNK ? (size_t)(f->src->size - from) : COPY_CHUNK;
-        st = source_read(f->src, from, chunk, n, err);
-        if (st == CKPT_OK)
-            st = sink_write(out, chunk, n, err);
-        from += n; /* bounded: by the file's size */
-    }
-    free(chunk);
-    return st;
-}
-
-static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, ckpt_error *err)
+static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, const ckpt_write_options *o,
+                             ckpt_error *err)
 {
     unsigned char length[8];
     uint64_t old, size;
@@ -204,8 +191,7 @@ static ckpt_status write_all(ckpt_file *f, const buf *header, sink *out, ckpt_er
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
     CKPT_TRY(sink_write(out, length, sizeof length, err));
     CKPT_TRY(sink_write(out, header->data, header->len, err));
-    CKPT_TRY(copy_data(f, out, old, err));
-    return file_unchanged(f, err);
+    return copy_rest(f, old, out, o, err);
 }
 
 static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path, const ckpt_write_options *o,
@@ -217,11 +203,7 @@ static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
     if (o->dry_run)
         return CKPT_OK;
     CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_all(f, header, out, err);
-    if (st == CKPT_OK)
-        return sink_commit(out, err);
-    sink_abort(out);
-    return st;
+    return sink_end(out, write_all(f, header, out, o, err), err);
 }
 
 /* unchanged - asked again under the lock: another edit may have ended since the header was read. */

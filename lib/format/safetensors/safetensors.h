@@ -25,11 +25,6 @@ struct header_entry {
 ckpt_status safetensors_add_rows(ckpt_file *f, const struct header_entry *entries, size_t n, ckpt_error *err);
 /* safetensors_write - safetensors/write.c: the format's write. */
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err);
-/* safetensors_is_copy - safetensors/copy.c: does P, which was to change names, come to the file that was
- * read? */
-bool safetensors_is_copy(const ckpt_plan *p);
-/* safetensors_copy - that file to OUT. */
-ckpt_status safetensors_copy(ckpt_plan *p, const ckpt_write_options *o, sink *out, ckpt_error *err);
 /* safetensors_in_place - safetensors/in_place.c: the format's in_place. */
 ckpt_status safetensors_in_place(ckpt_plan *p, struct patches *out, ckpt_error *err);
 /* safetensors_undoes - safetensors/in_place.c: the format's undoes. */

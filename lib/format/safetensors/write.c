@@ -213,9 +213,7 @@ static ckpt_status check_not_empty(const struct writer *w, ckpt_error *err)
 {
     if (w->n || (w->p->file->table.nrows == 0 && w->p->ndropped == 0 && w->p->file->root))
         return CKPT_OK;
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
-    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
-    return CKPT_ENOTFOUND;
+    return plan_nothing_left(err);
 }
 
 /* --------------------------------------------------------------- metadata */
@@ -434,11 +432,20 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }
 
+/* is_copy - were names to change, and none did? All is written byte for byte then, in its own order. */
+static bool is_copy(const ckpt_plan *p)
+{
+    return p->renaming && !p->nrenames && !p->nedits && !p->cast && !p->root_depth && p->file->src &&
+           p->file->format->write == safetensors_write && p->nentries == p->file->table.nrows;
+}
+
 static ckpt_status write_all(struct writer *w, sink *out, ckpt_error *err)
 {
     uint64_t size;
-    if (safetensors_is_copy(w->p))
-        return safetensors_copy(w->p, w->opts, out, err);
+    if (is_copy(w->p)) {
+        CKPT_TRY(sink_reserve(out, w->p->file->src->size, err));
+        return copy_rest(w->p->file, 0, out, w->opts, err);
+    }
     CKPT_TRY(checked_add(w->header_len, w->data, &size)
                  ? sink_reserve(out, size, err)
                  : fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "more than 2^64 bytes"));
@@ -456,11 +463,7 @@ static ckpt_status write_file(struct writer *w, const char *path, ckpt_error *er
     so.batch = w->batch;
     sink *out;
     CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_all(w, out, err);
-    if (st == CKPT_OK)
-        return sink_commit(out, err);
-    sink_abort(out);
-    return st;
+    return sink_end(out, write_all(w, out, err), err);
 }
 
 static ckpt_status emit(struct writer *w, const char *path, ckpt_error *err)
@@ -506,7 +509,7 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
     if (st == CKPT_OK) {
         job->result->tensors += w.n + (p->naliases - w.aliases); /* what is recorded is a row, too */
         /* bounded: they were written */
-        job->result->bytes += safetensors_is_copy(p) ? p->file->src->size : w.header_len + w.data;
+        job->result->bytes += is_copy(p) ? p->file->src->size : w.header_len + w.data;
     }
     buf_free(&w.header);
     free(w.items);

@@ -216,11 +216,7 @@ static ckpt_status write_file(struct copying *g, const char *path, uint64_t size
     so.batch = g->w->batch;
     sink *out;
     CKPT_TRY(sink_file(path, &so, &out, err));
-    ckpt_status st = write_archive(g, out, size, err);
-    if (st == CKPT_OK)
-        return sink_commit(out, err);
-    sink_abort(out);
-    return st;
+    return sink_end(out, write_archive(g, out, size, err), err);
 }
 
 static ckpt_status emit(struct torch_writer *w, const char *path, uint64_t size, ckpt_error *err)
@@ -237,9 +233,7 @@ static ckpt_status check_not_empty(const ckpt_plan *p, size_t tensors, ckpt_erro
     const ckpt_file *f = p->file;
     if (tensors || (f->table.nrows == 0 && !plan_root_is_module(p)))
         return CKPT_OK;
-    (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "no tensor is left to write");
-    fail_hint(err, "`ckpt ls` lists what the input holds; see --root, --keep and --drop");
-    return CKPT_ENOTFOUND;
+    return plan_nothing_left(err);
 }
 
 /* approve - shows the plan's own judge, if it has one, what is about to be written. */
