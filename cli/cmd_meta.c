@@ -200,18 +200,40 @@ static void print(const ckpt_file *f, const char *input, const struct changes *c
 
 /* ---------------------------------------------------------------- the write */
 
-static void warn_of_ties(const char *input, const struct changes *c)
+/* is_tensor - has F a tensor called NAME, and not as a second name in the metadata? */
+static bool is_tensor(const ckpt_file *f, const struct changes *c, ckpt_str name)
+{
+    bool second = false;
+    for (size_t i = 0; i < c->n; i++)
+        second |= c->at[i].tie && same(c->at[i].key, name);
+    return !second && ckpt_tensor_find(f, name) != CKPT_NO_TENSOR;
+}
+
+/* makes_tie - is KEY a second name of a tensor from now on? */
+static bool makes_tie(const ckpt_file *f, const struct changes *c, const struct change *x)
+{
+    return x->to.ptr && !same(x->key, str_of("format")) && !same(x->key, str_of("__metadata__")) &&
+           is_tensor(f, c, x->to) && !is_tensor(f, c, x->key);
+}
+
+static void warn_of_ties(const ckpt_file *f, const char *input, const struct changes *c)
 {
     struct text t = {0};
     for (size_t i = 0; i < c->n; i++) {
-        if (!c->at[i].tie || same(c->at[i].from, c->at[i].to))
+        const struct change *x = &c->at[i];
+        if (same(x->from, x->to))
+            continue;
+        bool tie = makes_tie(f, c, x);
+        if (!x->tie && !tie)
             continue;
         text_clear(&t);
         text_add(&t, "\"");
-        text_name(&t, c->at[i].key);
-        text_add(&t, "\" was a second name of \"");
-        text_name(&t, c->at[i].from);
-        text_add(&t, c->at[i].to.ptr ? "\"; it is what the new text says" : "\"; the file no longer has it");
+        text_name(&t, x->key);
+        text_add(&t, tie ? "\" becomes a second name of the tensor \"" : "\" was a second name of \"");
+        text_name(&t, tie ? x->to : x->from);
+        text_add(&t, tie         ? "\""
+                     : x->to.ptr ? "\"; it is what the new text says"
+                                 : "\"; the file no longer has it");
         notice(input, "%s", t.ptr);
     }
     text_free(&t);
@@ -239,7 +261,7 @@ static int write_changes(ckpt_file *f, const char *input, const struct changes *
         snprintf(err.hint, sizeof err.hint, "-o OUT writes a copy with the new metadata");
     if (s != CKPT_OK)
         return trouble(&err, input);
-    warn_of_ties(input, c);
+    warn_of_ties(f, input, c);
     const char *wrote = writing.check || (!writing.in_place && !writing.output) ? ""
                         : writing.in_place                                       ? input
                                                                                  : writing.output;

@@ -363,8 +363,8 @@ CKPT_API bool ckpt_tensor_at(const ckpt_file *file, uint32_t i, ckpt_tensor *out
 CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
 /* ckpt_file_narrow - from now on FILE has only the tensors and values below ROOT (a path of containers, or a
- * common prefix of names in one; "auto": the weights; NULL: all), under what is left of their names, and of
- * those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no plan can be made of it then.
+ * common prefix of names in one, whichever takes more containers; "auto": the weights; NULL: all), under what
+ * is left of their names, and of those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no plan can be made of it then.
  * CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);

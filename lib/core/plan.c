@@ -72,19 +72,9 @@ const struct edit *plan_edit_find(const ckpt_plan *p, const ckpt_value *node)
     return i == MAP_NONE ? NULL : &p->edits[i];
 }
 
-static bool same_elem(const ckpt_path_elem *a, const ckpt_path_elem *b)
-{
-    return a->is_int == b->is_int && (a->is_int ? a->num == b->num : str_eq(a->str, b->str));
-}
-
 bool plan_below_root(const ckpt_plan *p, const ckpt_path_elem *path, uint32_t n)
 {
-    if (n < p->root_depth || (n == p->root_depth && p->root_depth))
-        return false;
-    for (uint32_t k = 0; k < p->root_depth; k++)
-        if (!same_elem(&path[k], &p->root_path[k]))
-            return false;
-    return true;
+    return (n > p->root_depth || !p->root_depth) && path_begins(path, n, p->root_path, p->root_depth);
 }
 
 /* edited_path - ROW's path below the root with the edits in OUT, which has room

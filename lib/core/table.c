@@ -139,6 +139,21 @@ ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n)
     return copy;
 }
 
+static bool same_elem(const ckpt_path_elem *a, const ckpt_path_elem *b)
+{
+    return a->is_int == b->is_int && (a->is_int ? a->num == b->num : str_eq(a->str, b->str));
+}
+
+bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead)
+{
+    if (n < nhead)
+        return false;
+    for (uint32_t k = 0; k < nhead; k++)
+        if (!same_elem(&path[k], &head[k]))
+            return false;
+    return true;
+}
+
 size_t path_elem_len(const ckpt_path_elem *e)
 {
     char number[24];

@@ -99,6 +99,8 @@ void table_close(struct table *t); /* drops the source references */
 ckpt_status path_elem(arena *a, const ckpt_value *key, ckpt_path_elem *out, ckpt_error *err);
 /* path_copy - the N elements as they are, in the arena; never NULL for none. NULL: no memory. */
 ckpt_path_elem *path_copy(arena *a, const ckpt_path_elem *path, uint32_t n);
+/* path_begins - are the first elements of the N of PATH the NHEAD of HEAD? */
+bool path_begins(const ckpt_path_elem *path, uint32_t n, const ckpt_path_elem *head, uint32_t nhead);
 /* path_elem_len - how many bytes of a joined name E is. */
 size_t path_elem_len(const ckpt_path_elem *e);
 /* path_join - path joined with '.', NUL-terminated, in the arena; .ptr NULL: no memory. */

@@ -413,13 +413,13 @@ static ckpt_status compare_all(struct diff *d, ckpt_error *err)
 struct side {
     ckpt_file *f;
     const char *asked; /* the root, or NULL */
-    ckpt_str root;
+    struct root root;
     struct diff_names names;
 };
 
 static bool asks_in_vain(const struct side *s)
 {
-    return s->asked && *s->asked && !s->root.len && strcmp(s->asked, "auto") != 0;
+    return s->asked && *s->asked && !s->root.name.len && strcmp(s->asked, "auto") != 0;
 }
 
 /* no_match - a mistyped glob must not make two files equal. */
@@ -444,8 +444,8 @@ static ckpt_status no_root(const struct side *s, const char *root, ckpt_error *e
 
 static ckpt_status find_roots(const ckpt_diff_options *o, struct side *a, struct side *b, ckpt_error *err)
 {
-    CKPT_TRY(diff_root(a->f, a->asked, &a->root, err));
-    CKPT_TRY(diff_root(b->f, b->asked, &b->root, err));
+    CKPT_TRY(root_find(a->f, a->asked, &a->root, err));
+    CKPT_TRY(root_find(b->f, b->asked, &b->root, err));
     bool no_a = asks_in_vain(a), no_b = asks_in_vain(b);
     if ((no_a && o->root_a) || (no_b && o->root_b))
         return no_root(no_a && o->root_a ? a : b, NULL, err);
@@ -454,14 +454,14 @@ static ckpt_status find_roots(const ckpt_diff_options *o, struct side *a, struct
 
 static bool has_value(const struct side *s, const ckpt_diff_options *o)
 {
-    return !o->tensors_only && !o->keys_only && diff_any_leaf(s->f, o, s->root);
+    return !o->tensors_only && !o->keys_only && diff_any_leaf(s->f, o, &s->root);
 }
 
 static ckpt_status list_pairs(struct diff *d, struct side *a, struct side *b, ckpt_error *err)
 {
     CKPT_TRY(find_roots(d->o, a, b, err));
-    CKPT_TRY(diff_rows(a->f, d->o, a->root, &a->names, err));
-    CKPT_TRY(diff_rows(b->f, d->o, b->root, &b->names, err));
+    CKPT_TRY(diff_rows(a->f, d->o, &a->root, &a->names, err));
+    CKPT_TRY(diff_rows(b->f, d->o, &b->root, &b->names, err));
     if (d->o->nglobs && !a->names.n && !b->names.n && !has_value(a, d->o) && !has_value(b, d->o))
         return no_match(d->o, err);
     return join(d, &a->names, &b->names, err);

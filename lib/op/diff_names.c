@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "op/root.h"
 
 bool diff_wanted(const ckpt_diff_options *o, ckpt_str name)
 {
@@ -11,32 +10,17 @@ bool diff_wanted(const ckpt_diff_options *o, ckpt_str name)
 }
 
 /* shorten - NAME as it is compared; false: it is not wanted. */
-static bool shorten(const ckpt_diff_options *o, ckpt_str root, ckpt_str *name)
+static bool shorten(const ckpt_diff_options *o, const struct root *root, ckpt_str *name,
+                    const ckpt_path_elem *path, uint32_t npath)
 {
     ckpt_str prefix = str_c(o->ignore_prefix ? o->ignore_prefix : "");
-    if (root.len && !root_above(root, *name))
+    if (!root_holds(root, *name, path, npath))
         return false;
-    if (root.len)
-        *name = str_skip(*name, root.len + 1);
+    if (root->name.len)
+        *name = str_skip(*name, root->name.len + 1);
     if (name->len > prefix.len && str_starts(*name, prefix))
         *name = str_skip(*name, prefix.len);
     return diff_wanted(o, *name);
-}
-
-static bool has_leaf_below(const ckpt_file *f, ckpt_str root)
-{
-    for (size_t i = 0; i < f->nleaves; i++)
-        if (root_above(root, f->leaves[i].name))
-            return true;
-    return false;
-}
-
-ckpt_status diff_root(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
-{
-    CKPT_TRY(root_find(f, root, out, err));
-    if (root && !out->len && strcmp(root, "auto") != 0 && has_leaf_below(f, str_c(root)))
-        *out = str_c(root);
-    return CKPT_OK;
 }
 
 static int by_name(const void *x, const void *y)
@@ -61,35 +45,38 @@ static ckpt_status sorted(struct diff_names *names)
     return CKPT_OK;
 }
 
-ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
-                      ckpt_error *err)
+ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                      struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(begin(out, f->table.nrows, err));
     for (uint32_t i = 0; i < f->table.nrows; i++) {
-        ckpt_str name = f->table.rows[i].t.name;
-        if (shorten(o, root, &name))
+        const ckpt_tensor *t = &f->table.rows[i].t;
+        ckpt_str name = t->name;
+        if (shorten(o, root, &name, t->path, t->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
     return sorted(out);
 }
 
-ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
-                        ckpt_error *err)
+ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                        struct diff_names *out, ckpt_error *err)
 {
     CKPT_TRY(begin(out, f->nleaves, err));
     for (uint32_t i = 0; i < f->nleaves; i++) {
-        ckpt_str name = f->leaves[i].name;
-        if (shorten(o, root, &name))
+        const ckpt_leaf *leaf = &f->leaves[i];
+        ckpt_str name = leaf->name;
+        if (shorten(o, root, &name, leaf->path, leaf->npath))
             out->list[out->n++] = (struct diff_name){name, i};
     }
     return sorted(out);
 }
 
-bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root)
+bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root)
 {
     for (size_t i = 0; i < f->nleaves; i++) {
-        ckpt_str name = f->leaves[i].name;
-        if (shorten(o, root, &name))
+        const ckpt_leaf *leaf = &f->leaves[i];
+        ckpt_str name = leaf->name;
+        if (shorten(o, root, &name, leaf->path, leaf->npath))
             return true;
     }
     return false;

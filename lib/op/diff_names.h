@@ -2,7 +2,7 @@
 #ifndef OP_DIFF_NAMES_H
 #define OP_DIFF_NAMES_H
 
-#include "core/file.h"
+#include "op/root.h"
 
 struct diff_name {
     ckpt_str name;  /* below the root, without the ignored prefix */
@@ -20,18 +20,15 @@ struct diff_join {
     size_t i, j;
 };
 
-/* diff_root - what to take off the names of F where ROOT is asked for (NULL: nothing); empty where no
- * tensor and no value lies below it. */
-ckpt_status diff_root(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err);
 /* diff_wanted - does NAME, shortened, match the globs? */
 bool diff_wanted(const ckpt_diff_options *o, ckpt_str name);
 /* diff_rows, diff_leaves - the wanted names of tensors and of values, in natural order. */
-ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
-                      ckpt_error *err);
-ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root, struct diff_names *out,
-                        ckpt_error *err);
+ckpt_status diff_rows(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                      struct diff_names *out, ckpt_error *err);
+ckpt_status diff_leaves(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root,
+                        struct diff_names *out, ckpt_error *err);
 /* diff_any_leaf - does F have a value whose name is wanted? */
-bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, ckpt_str root);
+bool diff_any_leaf(const ckpt_file *f, const ckpt_diff_options *o, const struct root *root);
 /* diff_any_below - does a name of N begin with NAME and a dot? All do with the root, which has none. */
 bool diff_any_below(const struct diff_names *n, ckpt_str name);
 /* diff_next - the next name that either list has, in order: *A or *B is NULL where only the other has it.

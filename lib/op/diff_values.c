@@ -8,7 +8,7 @@
 
 struct side {
     ckpt_file *f;
-    ckpt_str root;
+    struct root root;
     struct diff_names leaves, rows; /* the rows once somebody asks */
 };
 
@@ -149,7 +149,7 @@ static ckpt_status is_filled(struct side *s, const ckpt_diff_options *o, ckpt_st
                              ckpt_error *err)
 {
     if (!s->rows.list)
-        CKPT_TRY(diff_rows(s->f, o, s->root, &s->rows, err));
+        CKPT_TRY(diff_rows(s->f, o, &s->root, &s->rows, err));
     *out = diff_any_below(&s->rows, name) || diff_any_below(&s->leaves, name);
     return CKPT_OK;
 }
@@ -187,8 +187,8 @@ static ckpt_status all(struct value_diff *d, ckpt_error *err)
 
 static ckpt_status side_open(struct side *s, const char *root, const ckpt_diff_options *o, ckpt_error *err)
 {
-    CKPT_TRY(diff_root(s->f, root ? root : o->root, &s->root, err));
-    return diff_leaves(s->f, o, s->root, &s->leaves, err);
+    CKPT_TRY(root_find(s->f, root ? root : o->root, &s->root, err));
+    return diff_leaves(s->f, o, &s->root, &s->leaves, err);
 }
 
 static void side_close(struct side *s)

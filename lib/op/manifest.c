@@ -41,7 +41,7 @@ struct manifest {
     size_t n;
     map *names;
     size_t size;    /* of a digest */
-    ckpt_str below; /* where the weights are, if the names of manifests are not those below it */
+    struct root below; /* where the weights are, if the names of manifests are not those below it */
     ckpt_error *err;
 };
 
@@ -251,9 +251,9 @@ static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name
     (void)snprintf(safe, sizeof safe, "%.*s", n, name.ptr);
     (void)fail(&e, CKPT_EFORMAT, at, "%s", text);
     fail_where(&e, "%s", safe);
-    if (m->below.len && rule == CHECK_MANIFEST_MISSING)
+    if (m->below.name.len && rule == CHECK_MANIFEST_MISSING)
         fail_hint(&e, "if the manifest is of the weights alone: --root %s",
-                  shell_word(m->below, "", "PATH", word));
+                  shell_word(m->below.name, "", "PATH", word));
     return check_tell(m->c, rule, m->f->path, &e, m->err);
 }
 

@@ -22,21 +22,66 @@ bool is_wanted(const struct wanted_names *w, ckpt_str name)
     return hit || !any;
 }
 
-ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err)
+bool root_holds(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath)
 {
-    *out = str_c(root ? root : "");
+    return !r->name.len || (root_above(r->name, name) && path_begins(path, npath, r->path, r->depth));
+}
+
+/* count_containers - how many elements of PATH, which is below ROOT, lie in ROOT; *LEN: bytes of it. */
+static uint32_t count_containers(ckpt_str root, const ckpt_path_elem *path, uint32_t npath, size_t *len)
+{
+    uint32_t depth = 0;
+    *len = 0;
+    while (path && depth + 1 < npath && *len < root.len) {
+        size_t next = *len + (depth != 0) + path_elem_len(&path[depth]); /* bounded: by the joined name */
+        if (next > root.len)
+            break;
+        *len = next;
+        depth++;
+    }
+    return depth;
+}
+
+/* consider - what is called NAME, by PATH, may be below the root WANTED; if so, is this split of it better
+ * than OUT? */
+static bool consider(struct root *out, ckpt_str wanted, ckpt_str name, const ckpt_path_elem *path,
+                     uint32_t npath)
+{
+    size_t len;
+    if (!root_above(wanted, name))
+        return false;
+    uint32_t depth = count_containers(wanted, path, npath, &len);
+    if (out->name.len && (len < out->len || (len == out->len && depth >= out->depth)))
+        return false;
+    *out = (struct root){.name = wanted, .len = len, .path = path, .depth = depth};
+    return true;
+}
+
+static void split_root(const ckpt_file *f, ckpt_str wanted, struct root *out)
+{
+    for (size_t i = 0; i < f->table.nrows; i++) {
+        const struct row *r = &f->table.rows[i];
+        if (consider(out, wanted, r->t.name, r->t.path, r->t.npath))
+            out->node = r->steps ? r->steps[out->depth].node : NULL;
+    }
+    for (size_t i = 0; i < f->nleaves; i++) {
+        const ckpt_leaf *l = &f->leaves[i];
+        if (consider(out, wanted, l->name, l->path, l->npath))
+            out->node = l->containers ? l->containers[out->depth] : NULL;
+    }
+}
+
+ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err)
+{
+    ckpt_str wanted = str_c(root ? root : "");
+    *out = (struct root){.name = str_c("")};
     if (root && strcmp(root, "auto") == 0) {
         ckpt_info info = CKPT_INIT(ckpt_info);
         CKPT_TRY(ckpt_inspect(f, &info, err));
-        *out = info.has_weights ? info.weights_root : str_c("");
+        wanted = info.has_weights ? info.weights_root : str_c("");
     }
-    for (uint32_t i = 0; out->len && i < f->table.nrows; i++)
-        if (root_above(*out, f->table.rows[i].t.name))
-            return CKPT_OK;
-    for (size_t i = 0; out->len && i < f->nleaves; i++)
-        if (root_above(*out, f->leaves[i].name))
-            return CKPT_OK;
-    *out = str_c("");
+    if (wanted.len)
+        split_root(f, wanted, out);
     return CKPT_OK;
 }
 
@@ -44,7 +89,7 @@ ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error 
 
 struct narrowing {
     ckpt_file *f;
-    ckpt_str root;
+    struct root root;
     struct wanted_names names;
 };
 
@@ -72,12 +117,13 @@ static bool cut_path(arena *a, const ckpt_path_elem **path, uint32_t *n, size_t 
 static bool shorten(const struct narrowing *x, ckpt_str *name, const ckpt_path_elem **path, uint32_t *n,
                     bool *taken)
 {
-    *taken = !x->root.len || root_above(x->root, *name);
+    size_t cut = x->root.name.len;
+    *taken = root_holds(&x->root, *name, *path, *n);
     if (!*taken)
         return true;
-    if (x->root.len) {
-        *name = str_skip(*name, x->root.len + 1); /* bounded: root_above */
-        if (!cut_path(x->f->a, path, n, x->root.len + 1))
+    if (cut) {
+        *name = str_skip(*name, cut + 1); /* bounded: root_holds */
+        if (!cut_path(x->f->a, path, n, cut + 1))
             return false;
     }
     *taken = is_wanted(&x->names, *name);
@@ -150,14 +196,14 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
     struct narrowing x = {.f = file, .names = {globs, nglobs, file->ignore_case}};
     CKPT_TRY(root_find(file, root, &x.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;
-    if (root && *root && !automatic && !x.root.len) {
+    if (root && *root && !automatic && !x.root.name.len) {
         (void)fail(err, CKPT_ENOTFOUND, CKPT_NO_OFFSET, "nothing is below \"%s\"", root);
         fail_hint(err, "`ckpt info` shows what there is");
         fail_file(err, file->path);
         return CKPT_ENOTFOUND;
     }
-    if (automatic && x.root.len)
-        notices_say(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root));
+    if (automatic && x.root.name.len)
+        notices_say(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root.name));
     map_free(file->names);
     file->names = NULL;
     file->narrowed = true;

@@ -4,9 +4,21 @@
 
 #include "core/file.h"
 
-/* root_find - what to take off the names of F when ROOT (NULL: all of it; "auto": the
- * weights) is asked for: empty where nothing lies below it. */
-ckpt_status root_find(ckpt_file *f, const char *root, ckpt_str *out, ckpt_error *err);
+/* A root: containers, and what of its name is left then, a common prefix of names in the last of them. */
+struct root {
+    ckpt_str name; /* joined; empty: all of the file */
+    size_t len;    /* of NAME as far as it is containers */
+    const ckpt_path_elem *path; /* those, DEPTH of them */
+    uint32_t depth;
+    const ckpt_value *node; /* the last of them; NULL: not known */
+};
+
+/* root_find - what ROOT (NULL: all of F; "auto": the weights) means; no name where nothing lies below it. A
+ * name may be split in several ways; the most of it that is containers counts, the fewest of those, the first
+ * in the file. */
+ckpt_status root_find(ckpt_file *f, const char *root, struct root *out, ckpt_error *err);
+/* root_holds - is the tensor or value called NAME, by the NPATH elements of PATH, below R? */
+bool root_holds(const struct root *r, ckpt_str name, const ckpt_path_elem *path, uint32_t npath);
 bool root_above(ckpt_str root, ckpt_str name);
 
 /* Globs over names; those that begin with '!' are of what is not wanted. */

@@ -8,18 +8,26 @@
 
 /* ---- root */
 
-static ckpt_status set_root(ckpt_plan *p, const struct walk *w, uint32_t at, ckpt_error *err)
+/* set_root - place AT, by the DEPTH elements of PATH. */
+static ckpt_status set_root(ckpt_plan *p, const struct walk *w, uint32_t at, const ckpt_path_elem *path,
+                            uint32_t depth, ckpt_error *err)
 {
-    ckpt_str name = walk_name(w, at);
-    ckpt_path_elem *path = walk_path(w, at, &p->root_depth);
-    if (!name.ptr || !path)
+    p->root_path = path_copy(p->a, path, depth);
+    p->root_name = path_join(p->a, path, depth);
+    if (!p->root_path || !p->root_name.ptr)
         return fail_memory(err);
+    p->root_depth = depth;
     p->root = w->places[at].node;
-    p->root_path = path;
-    p->root_name = name;
     p->rooted = at != 0;
     p->entries_stale = true;
     return CKPT_OK;
+}
+
+static ckpt_status set_place(ckpt_plan *p, const struct walk *w, uint32_t at, ckpt_error *err)
+{
+    uint32_t depth;
+    const ckpt_path_elem *path = walk_path(w, at, &depth);
+    return path ? set_root(p, w, at, path, depth, err) : fail_memory(err);
 }
 
 static ckpt_status auto_root(ckpt_plan *p, const struct walk *w, ckpt_error *err)
@@ -30,7 +38,7 @@ static ckpt_status auto_root(ckpt_plan *p, const struct walk *w, ckpt_error *err
         plan_notice(p, "%s; everything is taken", found.why);
         return CKPT_OK;
     }
-    CKPT_TRY(set_root(p, w, found.place, err));
+    CKPT_TRY(set_place(p, w, found.place, err));
     if (p->root_name.len)
         plan_notice(p, "weights taken from \"%.*s\": %s", STR_ARG(p->root_name), found.why);
     else if (!w->places[found.place].state_dict)
@@ -94,17 +102,6 @@ static bool named(const struct walk *w, uint32_t at, ckpt_str path)
     return len == 0;
 }
 
-/* has_prefix - is there a key of place AT that begins with PREFIX and a dot? */
-static bool has_prefix(const struct walk *w, uint32_t at, ckpt_str prefix)
-{
-    struct entry e;
-    ckpt_str key;
-    for (uint32_t i = 0; w->places[at].mapping && i < w->places[at].entries; i++)
-        if (mapping_entry(w->places[at].node, i, &e) && value_text(e.key, &key) && root_above(prefix, key))
-            return true;
-    return false;
-}
-
 /* cut_keys - the keys of MAPPING lose PREFIX and its dot; those without it are left out. A module path that
  * is PREFIX is the root's. */
 static ckpt_status cut_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str prefix, bool modules,
@@ -131,45 +128,41 @@ static ckpt_status cut_keys(ckpt_plan *p, const ckpt_value *mapping, ckpt_str pr
     return CKPT_OK;
 }
 
-/* prefix_root - PATH as a mapping and a common prefix of its keys; *FOUND: it is one. */
-static ckpt_status prefix_root(ckpt_plan *p, const struct walk *w, ckpt_str path, bool *found,
-                               ckpt_error *err)
+/* place_of - the last of the containers that R is, or NO_PLACE. */
+static uint32_t place_of(const struct walk *w, const struct root *r)
 {
-    uint32_t best = NO_PLACE;
-    ckpt_str rest = path;
-    for (uint32_t i = 0; i < w->n; i++) {
-        ckpt_str name = walk_name(w, i), below = path;
-        if (!name.ptr)
-            return fail_memory(err);
-        if (name.len && !root_above(name, path))
-            continue;
-        below = name.len ? str_skip(path, name.len + 1) : path; /* bounded: root_above */
-        if (has_prefix(w, i, below) && (best == NO_PLACE || below.len < rest.len)) {
-            best = i;
-            rest = below;
-        }
-    }
-    *found = best != NO_PLACE;
-    if (!*found)
-        return CKPT_OK;
-    CKPT_TRY(set_root(p, w, best, err));
-    p->rooted = true;
-    CKPT_TRY(cut_keys(p, w->places[best].node, rest, false, err));
-    const ckpt_value *meta = mapping_metadata(w->places[best].node);
-    return meta ? cut_keys(p, meta, rest, true, err) : CKPT_OK;
+    uint32_t at = r->node ? walk_place(w, r->node) : NO_PLACE;
+    for (uint32_t i = 0; at == NO_PLACE && i < w->n; i++)
+        if (named(w, i, str_of(r->name.ptr, r->len)))
+            at = i;
+    return at;
 }
 
-static ckpt_status find_root(ckpt_plan *p, const struct walk *w, const char *path, ckpt_error *err)
+/* cut_prefix - the names in the root, MAPPING, lose what R is besides containers; _metadata go with them. */
+static ckpt_status cut_prefix(ckpt_plan *p, const ckpt_value *mapping, const struct root *r, ckpt_error *err)
 {
-    if (strcmp(path, "auto") == 0)
-        return auto_root(p, w, err);
-    for (uint32_t i = 0; i < w->n; i++)
-        if (named(w, i, str_c(path)))
-            return set_root(p, w, i, err);
-    bool found = !*path;
-    if (!found)
-        CKPT_TRY(prefix_root(p, w, arena_str(p->a, str_c(path)), &found, err));
-    return found ? CKPT_OK : no_root(p, w, path, err);
+    const ckpt_value *meta = mapping_metadata(mapping);
+    ckpt_str prefix = arena_str(p->a, str_skip(r->name, r->len + (r->len != 0))); /* with the dot */
+    if (!prefix.ptr)
+        return fail_memory(err);
+    p->rooted = true;
+    CKPT_TRY(cut_keys(p, mapping, prefix, false, err));
+    return meta ? cut_keys(p, meta, prefix, true, err) : CKPT_OK;
+}
+
+static ckpt_status named_root(ckpt_plan *p, const struct walk *w, const char *path, ckpt_error *err)
+{
+    struct root r;
+    CKPT_TRY(root_find(p->file, path, &r, err));
+    bool filled = r.name.len != 0;
+    if (!filled) /* a container with nothing in it, perhaps */
+        r = (struct root){.name = str_c(path), .len = strlen(path)};
+    uint32_t at = place_of(w, &r);
+    bool prefix = r.len < r.name.len;
+    if (at == NO_PLACE || (prefix && !w->places[at].mapping))
+        return *path ? no_root(p, w, path, err) : CKPT_OK;
+    CKPT_TRY(filled ? set_root(p, w, at, r.path, r.depth, err) : set_place(p, w, at, err));
+    return prefix ? cut_prefix(p, w->places[at].node, &r, err) : CKPT_OK;
 }
 
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
@@ -177,7 +170,7 @@ ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
     struct walk w;
     ckpt_status st = walk_graph(&w, plan->file, plan->file->root, plan->a, err);
     if (st == CKPT_OK)
-        st = find_root(plan, &w, path, err);
+        st = strcmp(path, "auto") == 0 ? auto_root(plan, &w, err) : named_root(plan, &w, path, err);
     walk_free(&w);
     if (st != CKPT_OK)
         fail_file(err, plan->file->path);

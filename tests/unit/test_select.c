@@ -4,7 +4,7 @@
 
 #include "core/plan.h"
 #include "flat.h"
-#include "unit.h"
+#include "pickled.h"
 
 static ckpt_plan *plan_of(ckpt_file *f)
 {
@@ -81,6 +81,41 @@ static void a_root_may_be_a_prefix(void)
     CU_ASSERT_EQUAL(ckpt_plan_root(p, "model_state_dict.bn", NULL), CKPT_OK);
     CU_ASSERT_STRING_EQUAL(names(p), "weight,bias,running_mean,running_var,num_batches_tracked");
     done(p);
+}
+
+/* The names below ROOT as a plan has them and as a narrowed file has them. */
+static void means(const char *graph, const char *root, const char *want)
+{
+    char text[256] = "";
+    size_t len = 0;
+    struct made m = made_zip(graph);
+    ckpt_plan *p = plan_of(m.f);
+    CU_ASSERT_EQUAL(ckpt_plan_root(p, root, NULL), CKPT_OK);
+    CU_ASSERT_STRING_EQUAL(names(p), want);
+    ckpt_plan_free(p);
+    CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, root, NULL, 0, NULL), CKPT_OK);
+    for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++) {
+        ckpt_str name = tensor_at(m.f, i).name;
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)name.len, name.ptr);
+    }
+    CU_ASSERT_STRING_EQUAL(text, want);
+    made_close(&m);
+}
+
+/* A name may be containers and a common prefix: one of them is meant, the same one everywhere. */
+static void containers_come_before_prefixes(void)
+{
+    static const char both[] = "{'a':{'x':" W "},'a.y':" W ",'e':{},'e.z':" W "}",
+                      split[] = "{'a':{'b.c':{'x':" W "},'b':{'q':" W "}},'a.b':{'d':" W ",'c':{'z':" W "}}}",
+                      named[] = "{'a':#1={'x':" W "},'b':#1,'b.y':" W "}";
+    means(both, "a", "x");
+    means(both, "e", "z"); /* the container holds nothing */
+    means(split, "a", "b.c.x,b.q");
+    means(split, "a.b", "d,c.z"); /* fewest containers */
+    means(split, "a.b.c", "x");
+    means("{'a':{'b.c':" W "},'a.b.c':" W ",'a.b':{'c.d':" W ",'e':" W "}}", "a.b", "c.d,e");
+    means("{'a':{'b.c.x':" W "},'a.b.c.y':" W "}", "a.b.c", "x"); /* more of it is containers */
+    means(named, "b", "x"); /* by its second name */
 }
 
 static void a_glob_takes_containers(void)
@@ -177,6 +212,7 @@ void suite_select(void)
     UNIT(auto_finds_the_weights);
     UNIT(a_root_cuts_names);
     UNIT(a_root_may_be_a_prefix);
+    UNIT(containers_come_before_prefixes);
     UNIT(a_glob_takes_containers);
     UNIT(a_file_may_be_narrowed);
     UNIT(a_wrong_root_is_explained);

@@ -1,4 +1,4 @@
-# --root means the same in ls, hash, stat, diff, verify and convert; -g matches the names below it.
+# --root means the same in ls, hash, stat, diff, verify, convert and strip; -g matches the names below it.
 root=state_dict.module.fc
 ckpt ls --root $root data/train.pt
 ckpt ls --root state_dict -g 'module.fc*' data/train.pt
@@ -15,3 +15,21 @@ ckpt verify --root $root --write-manifest m.txt data/train.pt; cut -d ' ' -f 3- 
 ckpt verify --manifest m.txt fc.safetensors
 ckpt verify --finite -g '*fc*' data/train.pt
 for c in ls hash stat verify; do ckpt $c --root nowhere data/train.pt; echo $?; done
+echo -- containers and a common prefix of the same name: the containers
+. "$TESTS/legacy.sh"
+legacy both.pt "}Va
+}Vx
+$(tensor 0)ssVa.y
+$(tensor 1)sVa.lr
+I3
+sVb
+}sVb.z
+$(tensor 2)s"
+ckpt ls both.pt
+for root in a b; do
+    ckpt ls --values --root $root both.pt
+    ckpt stat --tsv --root $root both.pt | cut -f 1
+    ckpt convert -q --root $root both.pt $root.safetensors; ckpt ls $root.safetensors
+    ckpt diff --root $root both.pt $root.safetensors
+    ckpt strip -q none --root $root both.pt -o $root.pt; ckpt ls $root.pt
+done
