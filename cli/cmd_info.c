@@ -189,94 +189,46 @@ static void print_wrappers(const struct facts *x, struct text *out)
     }
 }
 
-/* How many keys of a mapping begin with one component, and how many of those go on with more than one. */
-struct shared {
-    ckpt_str prefix; /* with its dot */
-    uint64_t carry, of, deep;
-};
-
-static ckpt_str key_in(const ckpt_tensor *t, ckpt_str mapping)
+/* print_way - to be rid of the prefix of W: a copy that has it next to the weights stands for them alone. */
+static void print_way(const struct facts *x, const ckpt_weights *w, struct text *out)
 {
-    size_t skip = mapping.len ? mapping.len + 1 : 0;
-    return (ckpt_str){t->name.ptr + skip, t->name.len - skip};
-}
-
-static size_t component(ckpt_str key)
-{
-    const char *dot = memchr(key.ptr, '.', key.len);
-    return dot ? (size_t)(dot - key.ptr) + 1 : 0;
-}
-
-static bool begins(ckpt_str key, ckpt_str prefix)
-{
-    return key.len > prefix.len && memcmp(key.ptr, prefix.ptr, prefix.len) == 0;
-}
-
-/* shared_prefix - the component that most keys of mapping W begin with, if there is one: the candidate is
- * what the votes of all others leave (Boyer and Moore 1981), and is counted then. */
-static struct shared shared_prefix(const ckpt_file *f, const ckpt_weights *w)
-{
-    struct shared s = {0};
-    uint64_t votes = 0;
-    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
-    for (uint32_t i = 0; ckpt_tensor_at(f, i, &t); i++) {
-        if (t.part_of != CKPT_NO_TENSOR || !below(t.name, w->name))
-            continue;
-        ckpt_str key = key_in(&t, w->name);
-        bool same = s.prefix.len && begins(key, s.prefix);
-        if (!votes)
-            s.prefix = (ckpt_str){key.ptr, component(key)};
-        votes = !votes || same ? votes + 1 : votes - 1;
+    bool copy = w->prefixed < w->tensors - w->tensors / 4;
+    struct text word = {0};
+    if (copy && w->name.len) {
+        text_bytes(&word, w->name.ptr, w->name.len);
+        text_add(&word, ".");
     }
-    for (uint32_t i = 0; s.prefix.len && ckpt_tensor_at(f, i, &t); i++) {
-        if (t.part_of != CKPT_NO_TENSOR || !below(t.name, w->name))
-            continue;
-        ckpt_str key = key_in(&t, w->name);
-        bool carries = begins(key, s.prefix);
-        s.of++;
-        s.carry += carries;
-        s.deep += carries && component((ckpt_str){key.ptr + s.prefix.len, key.len - s.prefix.len});
-    }
-    return s;
-}
-
-/* is_prefix - of a network inside another, not the name of a layer; wrappers are named already. */
-static bool is_prefix(const struct facts *x, const struct shared *s)
-{
-    for (size_t i = 0; i < x->info.nwrappers; i++)
-        if (same_name(ckpt_wrapper_at(x->f, i)->prefix, s->prefix))
-            return false;
-    return s->prefix.len && s->carry > 1 && 4 * s->carry >= 3 * s->of && 2 * s->deep > s->carry;
+    text_bytes(&word, w->prefix.ptr, w->prefix.len - copy); /* a root has no dot */
+    text_add(out, copy ? "   alone: ckpt convert --root " : "   without it: ckpt strip ");
+    text_shell(out, word.ptr);
+    text_add(out, " ");
+    text_operand(out, ckpt_file_path(x->f));
+    text_add(out, copy ? " " : " -o ");
+    text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
+    text_free(&word);
 }
 
 static void print_prefixes(const struct facts *x, struct text *out)
 {
+    bool first = !x->info.nwrappers;
     for (size_t i = 0; i < x->info.nweights; i++) {
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        struct shared s = shared_prefix(x->f, w);
-        if (!is_prefix(x, &s))
+        if (!w->prefix.len)
             continue;
-        label(out, x->info.nwrappers || i ? "" : "prefix");
-        text_name(out, s.prefix);
-        text_add(out, s.carry == s.of ? "   on all " : "   on ");
-        text_count(out, s.carry);
-        if (s.carry != s.of) {
+        label(out, first ? "prefix" : "");
+        first = false;
+        text_name(out, w->prefix);
+        text_add(out, w->prefixed == w->tensors ? "   on all " : "   on ");
+        text_count(out, w->prefixed);
+        if (w->prefixed != w->tensors) {
             text_add(out, " of ");
-            text_count(out, s.of);
+            text_count(out, w->tensors);
         }
         if (w->name.len) {
             text_add(out, " of ");
             text_name(out, w->name);
         }
-        text_add(out, "   without it: ckpt strip ");
-        struct text word = {0};
-        text_bytes(&word, s.prefix.ptr, s.prefix.len);
-        text_shell(out, word.ptr);
-        text_free(&word);
-        text_add(out, " ");
-        text_operand(out, ckpt_file_path(x->f));
-        text_add(out, " -o ");
-        text_fixed(out, ckpt_file_path(x->f), suffix_of(x));
+        print_way(x, w, out);
         line_put(out);
     }
 }
@@ -490,24 +442,23 @@ static void wrappers_json(json *j, const struct facts *x)
     }
 }
 
-/* All mappings that are weights, averaged ones too, with the prefix that most of their keys share. */
+/* All mappings that are weights, averaged ones too, with the prefix that their keys share. */
 static void mappings_json(json *j, const struct facts *x)
 {
     json *list = json_add_array(j, "mappings");
     for (size_t i = 0; i < x->info.nweights; i++) {
         const ckpt_weights *w = ckpt_weights_at(x->f, i);
-        struct shared s = shared_prefix(x->f, w);
         json *one = json_add_object(list, NULL);
         json_str(one, "name", w->name);
         json_bool(one, "averaged", w->averaged);
         json_totals(one, "total", w->tensors, w->elements, w->bytes);
-        if (!is_prefix(x, &s)) {
+        if (!w->prefix.len) {
             json_null(one, "prefix");
             continue;
         }
         json *prefix = json_add_object(one, "prefix");
-        json_str(prefix, "prefix", s.prefix);
-        json_u64(prefix, "tensors", s.carry);
+        json_str(prefix, "prefix", w->prefix);
+        json_u64(prefix, "tensors", w->prefixed);
     }
 }
 

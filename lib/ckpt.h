@@ -422,6 +422,9 @@ typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* those of its own keys; tied ones count once */
+    ckpt_str prefix;   /* "net.": what three quarters or more of them begin with, or "ema.": a quarter, by the name
+                        * of an averaged copy; empty: none, or it is a wrapper's or a layer's */
+    uint64_t prefixed; /* that begin with it */
 } ckpt_weights;
 
 typedef struct {

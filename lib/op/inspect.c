@@ -99,6 +99,90 @@ static void count_rows(const ckpt_file *file, const uint32_t *place, const uint3
     }
 }
 
+/* What keys of one mapping begin with: one component, with its dot, and how many of those that have it go on with
+ * more than one. */
+struct lead {
+    ckpt_str most, copy; /* of most of them; the first name of an averaged copy */
+    uint64_t votes, carry, deep, copied;
+};
+
+static ckpt_str key_of(const ckpt_tensor *t)
+{
+    const ckpt_path_elem *last = t->npath && t->path ? &t->path[t->npath - 1] : NULL;
+    return last && !last->is_int ? last->str : str_of("", 0);
+}
+
+/* first_component - of KEY, with its dot; empty: it has but one. */
+static ckpt_str first_component(ckpt_str key)
+{
+    size_t dot = str_find(key, STR_LIT("."), 0);
+    return dot == SIZE_MAX ? str_of(key.ptr, 0) : str_of(key.ptr, dot + 1); /* bounded: it is in KEY */
+}
+
+/* vote - for the first component of KEY; what is left when the votes for all others are taken off is the only one
+ * that most keys can have (Boyer and Moore 1981). */
+static void vote(struct lead *l, ckpt_str key)
+{
+    ckpt_str first = first_component(key);
+    const ckpt_path_elem name = {.str = str_of(first.ptr, first.len ? first.len - 1 : 0)};
+    if (!l->copy.len && weights_averaged(&name))
+        l->copy = first;
+    if (!l->votes)
+        l->most = first;
+    l->votes = !l->votes || str_eq(l->most, first) ? l->votes + 1 : l->votes - 1;
+}
+
+static void count_lead(struct lead *l, ckpt_str key)
+{
+    ckpt_str first = first_component(key);
+    bool carries = first.len && str_eq(l->most, first);
+    l->copied += first.len && str_eq(l->copy, first);
+    l->carry += carries;
+    l->deep += carries && first_component(str_skip(key, first.len)).len;
+}
+
+static bool is_wrapper(ckpt_str prefix)
+{
+    for (size_t i = 0; i < nwrapper_names; i++)
+        if (str_is(prefix, wrapper_names[i].prefix))
+            return true;
+    return false;
+}
+
+/* set_prefix - of ONE, if L is the prefix of a network inside another, or of a copy, not the name of a layer. */
+static void set_prefix(ckpt_weights *one, const struct lead *l)
+{
+    if (l->carry > 1 && l->carry >= one->tensors - one->tensors / 4 && l->deep > l->carry / 2) {
+        one->prefix = l->most;
+        one->prefixed = l->carry;
+    } else if (l->copied > 1 && l->copied >= one->tensors / 4) {
+        one->prefix = l->copy;
+        one->prefixed = l->copied;
+    }
+    if (is_wrapper(one->prefix)) { /* named already */
+        one->prefix = str_of(NULL, 0);
+        one->prefixed = 0;
+    }
+}
+
+/* find_prefixes - of the N items of LIST; PLACE and NUMBER as for count_rows. */
+static ckpt_status find_prefixes(const struct walk *w, const uint32_t *place, const uint32_t *number,
+                                 ckpt_weights *list, size_t n, ckpt_error *err)
+{
+    const struct table *t = &w->file->table;
+    struct lead *leads = calloc(n + 1, sizeof *leads); /* bounded: so many are in memory */
+    if (!leads)
+        return fail_memory(err);
+    for (int pass = 0; pass < 2; pass++)
+        for (size_t i = 0; i < t->nrows; i++)
+            if (place[i] != NO_PLACE && t->rows[i].t.part_of == CKPT_NO_TENSOR)
+                (pass ? count_lead : vote)(&leads[number[place[i]]], key_of(&t->rows[i].t));
+    for (size_t i = 0; i < n; i++)
+        set_prefix(&list[i], &leads[i]);
+    free(leads);
+    return CKPT_OK;
+}
+
 static ckpt_status list_weights(const struct walk *w, const struct weights *weights, ckpt_file *file,
                                 ckpt_info *out, ckpt_error *err)
 {
@@ -122,7 +206,7 @@ static ckpt_status list_weights(const struct walk *w, const struct weights *weig
     file->nweights = out->nweights;
     CKPT_TRY(weights_rows(w, weights, STR_LIT(""), &place, err));
     count_rows(w->file, place, number, list);
-    return CKPT_OK;
+    return find_prefixes(w, place, number, list, out->nweights, err);
 }
 
 /* ---- optimizer */

@@ -69,7 +69,7 @@ static bool has_any_word(const ckpt_path_elem *e, const char *const *words, size
     return false;
 }
 
-static bool averaged(const ckpt_path_elem *e)
+bool weights_averaged(const ckpt_path_elem *e)
 {
     static const char *const words[] = {"ema", "swa", "averaging", "averaged", "shadow"};
     return has_any_word(e, words, sizeof words / sizeof *words);
@@ -118,7 +118,7 @@ static uint32_t only_child(const struct walk *w, uint32_t at)
         const struct place *p = &w->places[i];
         if (!candidate(p))
             continue;
-        unsigned kind = averaged(&p->elem) ? 1 : no_network(&p->elem) ? 2 : 0;
+        unsigned kind = weights_averaged(&p->elem) ? 1 : no_network(&p->elem) ? 2 : 0;
         last[kind] = i;
         n[kind]++;
     }
@@ -179,7 +179,7 @@ static ckpt_status find_root(const struct walk *w, struct weights *out, ckpt_err
             known = true;
         } else if (!known && (next = only_child(w, at)) != NO_PLACE &&
                    (w->places[next].state_dict || known_child(w, next) != NO_PLACE)) {
-            how = averaged(&w->places[next].elem)
+            how = weights_averaged(&w->places[next].elem)
                       ? "averaged weights, the only tensors besides optimizer state"
                       : "the only mapping with tensors besides optimizer state";
         } else {
@@ -218,8 +218,8 @@ static enum region region_of(const struct roles *r, uint32_t i)
     if (i == r->main && r->chosen)
         return WITHIN;
     if (up == ENTRIES)
-        return averaged(&p->elem) ? AVERAGING : CLOSED;
-    if (p->parent != NO_PLACE && averaged(&p->elem))
+        return weights_averaged(&p->elem) ? AVERAGING : CLOSED;
+    if (p->parent != NO_PLACE && weights_averaged(&p->elem))
         return AVERAGING;
     return up == OUTSIDE && no_network(&p->elem) ? CLOSED : up;
 }

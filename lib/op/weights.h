@@ -22,6 +22,8 @@ struct weights {
 ckpt_status weights_find(const struct walk *w, struct weights *out, ckpt_error *err);
 /* weights_below - the same where W is the part of a file that a user named: every state dict counts. */
 ckpt_status weights_below(const struct walk *w, struct weights *out, ckpt_error *err);
+/* weights_averaged - is E what trainers call averaged copies: "ema", "model_ema", "swa_model"? */
+bool weights_averaged(const ckpt_path_elem *e);
 /* weights_rows - *OUT by row: the place with a role whose entry it is (of a component, whose entry its
  * composite is), or NO_PLACE. What lies deeper inside a value of such a place has none. ROOT: the joined name
  * of the file's node that W began at. */

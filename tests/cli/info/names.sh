@@ -2,3 +2,24 @@
 eco=corpus/torch/t215/eco
 ckpt info $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar
 ckpt info --json $eco/lightning_2.6.6.ckpt $eco/timm_last.pth.tar data/train.pt | grep -o '"mappings":.*"dtypes"'
+echo '-- the keys of an optimizer next to the weights are none of theirs, half of the keys are a copy'
+. "$TESTS/legacy.sh"
+weights() { for n in $1; do printf 'V%s\n' "$n"; tensor 0; printf s; done; }
+state() { printf '}Vexp_avg\n'; tensor 1; printf 'sVexp_avg_sq\n'; tensor 2; printf s; }
+legacy adam.pt "}$(weights 'net.fc.weight net.fc.bias')Voptimizer
+}Vstate
+}I0
+$(state)sI1
+$(state)ssVparam_groups
+(l(dVlr
+F0.1
+sassVepoch
+I3
+s"
+legacy half.pt "}$(weights 'fc.weight fc.bias ema.fc.weight ema.fc.bias')"
+legacy below.pt "}Vmodel
+}$(weights 'a.weight b.weight c.weight model_ema.aweight model_ema.bweight')sVextra
+}$(weights 'net.a.b net.a.c')s"
+ckpt info adam.pt half.pt below.pt | grep -v -e ':load' -e ':unused'
+ckpt info --json adam.pt half.pt below.pt | grep -o '"mappings":.*"dtypes"'
+ckpt convert -q --root ema half.pt fixed.pt; ckpt ls fixed.pt

@@ -14,3 +14,18 @@ for f in corpus/torch/t26/quantmodel.pt corpus/torch/t215/eco/timm_last.pth.tar 
     echo "$((rows - renamed - unchanged)) rows missing of $rows"
     sed 's/.*"mappings":/mappings /; s/,"unchanged".*//' x.json
 done
+echo -- a mapping with two names: both of its names count, by JSON and in words
+. "$TESTS/legacy.sh"
+legacy two.pt "}Vmodel
+}p9
+Vm.a
+$(tensor 0)sVm.b
+$(tensor 1)ssVcopy
+g9
+sVother
+}Vb.c
+$(tensor 2)ss"
+ckpt ls two.pt
+ckpt strip m. -n --json two.pt -o x.pt
+ckpt strip m. two.pt -o x.pt
+ckpt ls x.pt
