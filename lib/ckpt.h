@@ -364,8 +364,8 @@ CKPT_API ckpt_str ckpt_tensor_name(const ckpt_file *file, uint32_t i);
 
 /* ckpt_file_narrow - from now on FILE has only the tensors and values below ROOT (a path of containers, or a
  * common prefix of names in one, whichever takes more containers; "auto": the weights; NULL: all), under what
- * is left of their names, and of those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no plan can be made of it then.
- * CKPT_ENOTFOUND: nothing is below ROOT. */
+ * is left of their names, and of those only what matches GLOBS ("!GLOB" excludes; none: all). For reading: no
+ * plan can be made of it then. CKPT_ENOTFOUND: nothing is below ROOT. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root,
     const char *const *globs, size_t nglobs, ckpt_error *err);
 
@@ -422,8 +422,8 @@ typedef struct {
     ckpt_str name; /* joined name of the mapping, "" for the root */
     uint32_t averaged;
     uint64_t tensors, elements, bytes; /* those of its own keys; tied ones count once */
-    ckpt_str prefix;   /* "net.": what three quarters or more of them begin with, or "ema.": a quarter, by the name
-                        * of an averaged copy; empty: none, or it is a wrapper's or a layer's */
+    ckpt_str prefix;   /* "net.": what three quarters or more of them begin with, or "ema.": a quarter, by the
+                        * name of an averaged copy; empty: none, or it is a wrapper's or a layer's */
     uint64_t prefixed; /* that begin with it */
 } ckpt_weights;
 

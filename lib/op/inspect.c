@@ -99,8 +99,8 @@ static void count_rows(const ckpt_file *file, const uint32_t *place, const uint3
     }
 }
 
-/* What keys of one mapping begin with: one component, with its dot, and how many of those that have it go on with
- * more than one. */
+/* What keys of one mapping begin with: one component, with its dot, and how many of those that have it go on
+ * with more than one. */
 struct lead {
     ckpt_str most, copy; /* of most of them; the first name of an averaged copy */
     uint64_t votes, carry, deep, copied;
@@ -119,8 +119,8 @@ static ckpt_str first_component(ckpt_str key)
     return dot == SIZE_MAX ? str_of(key.ptr, 0) : str_of(key.ptr, dot + 1); /* bounded: it is in KEY */
 }
 
-/* vote - for the first component of KEY; what is left when the votes for all others are taken off is the only one
- * that most keys can have (Boyer and Moore 1981). */
+/* vote - for the first component of KEY; what is left when the votes for all others are taken off is the only
+ * one that most keys can have (Boyer and Moore 1981). */
 static void vote(struct lead *l, ckpt_str key)
 {
     ckpt_str first = first_component(key);
@@ -149,7 +149,7 @@ static bool is_wrapper(ckpt_str prefix)
     return false;
 }
 
-/* set_prefix - of ONE, if L is the prefix of a network inside another, or of a copy, not the name of a layer. */
+/* set_prefix - of ONE, if L is that of a network inside another, or of a copy, not the name of a layer. */
 static void set_prefix(ckpt_weights *one, const struct lead *l)
 {
     if (l->carry > 1 && l->carry >= one->tensors - one->tensors / 4 && l->deep > l->carry / 2) {

@@ -96,7 +96,8 @@ static void means(const char *graph, const char *root, const char *want)
     CU_ASSERT_EQUAL(ckpt_file_narrow(m.f, root, NULL, 0, NULL), CKPT_OK);
     for (uint32_t i = 0; i < ckpt_tensor_count(m.f); i++) {
         ckpt_str name = tensor_at(m.f, i).name;
-        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)name.len, name.ptr);
+        len += (size_t)snprintf(text + len, sizeof text - len, "%s%.*s", i ? "," : "", (int)name.len,
+                                name.ptr);
     }
     CU_ASSERT_STRING_EQUAL(text, want);
     made_close(&m);
