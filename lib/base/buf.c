@@ -1,4 +1,4 @@
-/* buf.c - bytes that grow up to a maximum. */
+/* buf.c - see buf.h. */
 #include "base/buf.h"
 
 #include <stdarg.h>
@@ -15,8 +15,8 @@ void buf_free(buf *b)
 
 bool buf_ok(const buf *b) { return !b->failed; }
 
-/* Room for N more bytes, or the latch. */
-static bool reserve(buf *b, size_t n)
+/* reserve_bytes - room for N more bytes; false: failed, which latches. */
+static bool reserve_bytes(buf *b, size_t n)
 {
     if (b->failed || n > b->max - b->len) {
         b->failed = true;
@@ -38,15 +38,15 @@ static bool reserve(buf *b, size_t n)
 
 void buf_put(buf *b, const void *bytes, size_t n)
 {
-    if (!reserve(b, n) || n == 0)
+    if (!reserve_bytes(b, n) || n == 0)
         return;
     memcpy(b->data + b->len, bytes, n);
     b->len += n;
 }
 
-unsigned char *buf_room(buf *b, size_t n)
+unsigned char *buf_extend(buf *b, size_t n)
 {
-    if (!reserve(b, n) || !b->data)
+    if (!reserve_bytes(b, n) || !b->data)
         return NULL;
     b->len += n;
     return b->data + (b->len - n);

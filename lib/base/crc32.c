@@ -1,13 +1,12 @@
-/* crc32.c - eight table look-ups for eight bytes, or carry-less multiplication
- * where the CPU has it (2.3 times as fast as zlib's; 4 and 8 times on the wide
- * registers of newer ones). Method: Gopal et al., "Fast CRC Computation for Generic
- * Polynomials Using PCLMULQDQ Instruction", Intel 2009. */
+/* crc32.c - eight table look-ups for eight bytes, or carry-less multiplication where the CPU has it (2.3
+ * times as fast as zlib; 4 and 8 times with 256- and 512-bit registers). Method: Gopal et al., "Fast CRC
+ * Computation for Generic Polynomials Using PCLMULQDQ Instruction", Intel 2009. */
 #include "base/crc32.h"
 
 #include "base/cursor.h"
 
-/* A CRC table is linear: entry i is the exclusive or of the entries of the bits
- * that are set in i, so eight numbers span each table of 256. */
+/* A CRC table is linear: entry i is the XOR of the entries of the bits that are set in i, so eight numbers
+ * span a table of 256. */
 #define PICK(i, bit, k) ((i) & (bit) ? (k) : 0u)
 #define E1(i, a, b, c, d, e, f, g, h)                                                                        \
     PICK(i, 1, a) ^ PICK(i, 2, b) ^ PICK(i, 4, c) ^ PICK(i, 8, d) ^ PICK(i, 16, e) ^ PICK(i, 32, f) ^        \
@@ -22,7 +21,7 @@
         E64(0, __VA_ARGS__), E64(64, __VA_ARGS__), E64(128, __VA_ARGS__), E64(192, __VA_ARGS__)              \
     }
 
-/* tables[k][i]: CRC register after byte i and k zero bytes. */
+/* tables[k][i]: the CRC register after byte i and k zero bytes. */
 static const uint32_t tables[8][256] = {
     TABLE(0x77073096, 0xEE0E612C, 0x076DC419, 0x0EDB8832, 0x1DB71064, 0x3B6E20C8, 0x76DC4190, 0xEDB88320),
     TABLE(0x191B3141, 0x32366282, 0x646CC504, 0xC8D98A08, 0x4AC21251, 0x958424A2, 0xF0794F05, 0x3B83984B),
@@ -34,8 +33,8 @@ static const uint32_t tables[8][256] = {
     TABLE(0xCCAA009E, 0x4225077D, 0x844A0EFA, 0xD3E51BB5, 0x7CBB312B, 0xF9766256, 0x299DC2ED, 0x533B85DA),
 };
 
-/* table_run - the register (not yet inverted) after N bytes. */
-static uint32_t table_run(uint32_t r, const unsigned char *p, size_t n)
+/* update_by_table - the CRC register (not yet inverted) after N bytes. */
+static uint32_t update_by_table(uint32_t r, const unsigned char *p, size_t n)
 {
     for (; n >= 8; p += 8, n -= 8) {
         uint32_t a = r ^ load_u32le(p), b = load_u32le(p + 4);
@@ -52,109 +51,109 @@ static uint32_t table_run(uint32_t r, const unsigned char *p, size_t n)
 
 #define CLMUL __attribute__((target("sse2,pclmul")))
 
-CLMUL static inline __m128i load16(const unsigned char *p)
+CLMUL static inline __m128i load_128(const unsigned char *p)
 {
     return _mm_loadu_si128((const __m128i *)(const void *)p);
 }
 
-/* fold - X moved on by as many bits as K stands for, with NEXT added. */
-CLMUL static inline __m128i fold(__m128i x, __m128i k, __m128i next)
+/* fold128 - X shifted by as many bits as K encodes, XORed with NEXT. */
+CLMUL static inline __m128i fold128(__m128i x, __m128i k, __m128i next)
 {
     __m128i low = _mm_clmulepi64_si128(x, k, 0x00), high = _mm_clmulepi64_si128(x, k, 0x11);
     return _mm_xor_si128(_mm_xor_si128(low, high), next);
 }
 
-/* clmul_run - N >= 64 bytes: four lanes of 128 bits, each folded 512 bits on at
- * a time, then folded into one, whose 16 bytes have the CRC of all before. */
-CLMUL static uint32_t clmul_run(uint32_t r, const unsigned char *p, size_t n)
+/* update_by_clmul - the register after N >= 64 bytes: four lanes of 128 bits, each folded by 512 bits at a
+ * time, then folded into one, whose 16 bytes have the CRC of all bytes so far. */
+CLMUL static uint32_t update_by_clmul(uint32_t r, const unsigned char *p, size_t n)
 {
     /* x^(512+32), x^(512-32), x^(128+32), x^(128-32) modulo the polynomial, reflected */
     const __m128i by512 = _mm_set_epi64x(0x1c6e41596, 0x154442bd4);
     const __m128i by128 = _mm_set_epi64x(0x0ccaa009e, 0x1751997d0);
-    __m128i a = _mm_xor_si128(load16(p), _mm_cvtsi32_si128((int)r));
-    __m128i b = load16(p + 16), c = load16(p + 32), d = load16(p + 48);
+    __m128i a = _mm_xor_si128(load_128(p), _mm_cvtsi32_si128((int)r));
+    __m128i b = load_128(p + 16), c = load_128(p + 32), d = load_128(p + 48);
     for (p += 64, n -= 64; n >= 64; p += 64, n -= 64) {
-        a = fold(a, by512, load16(p));
-        b = fold(b, by512, load16(p + 16));
-        c = fold(c, by512, load16(p + 32));
-        d = fold(d, by512, load16(p + 48));
+        a = fold128(a, by512, load_128(p));
+        b = fold128(b, by512, load_128(p + 16));
+        c = fold128(c, by512, load_128(p + 32));
+        d = fold128(d, by512, load_128(p + 48));
     }
-    a = fold(fold(fold(a, by128, b), by128, c), by128, d);
+    a = fold128(fold128(fold128(a, by128, b), by128, c), by128, d);
     for (; n >= 16; p += 16, n -= 16)
-        a = fold(a, by128, load16(p));
+        a = fold128(a, by128, load_128(p));
     unsigned char rest[16];
     _mm_storeu_si128((__m128i *)(void *)rest, a);
-    return table_run(table_run(0, rest, sizeof rest), p, n);
+    return update_by_table(update_by_table(0, rest, sizeof rest), p, n);
 }
 
-CLMUL static uint32_t run128(uint32_t r, const unsigned char *p, size_t n)
+CLMUL static uint32_t update_128(uint32_t r, const unsigned char *p, size_t n)
 {
-    return n >= 64 ? clmul_run(r, p, n) : table_run(r, p, n);
+    return n >= 64 ? update_by_clmul(r, p, n) : update_by_table(r, p, n);
 }
 
-/* The wide kernels fold as clmul_run does, but step by step 1024 or 2048 bits on,
- * and leave what they hold after the last step to it. Upper halves of registers are
- * cleared: while they are not, SSE code elsewhere (OpenSSL's SHA-256) loses a quarter. */
+/* The wide kernels fold like update_by_clmul, but by 1024 or 2048 bits a step, and leave the last lanes to
+ * it. They clear the upper halves of the registers: otherwise SSE code elsewhere (OpenSSL's SHA-256) runs a
+ * quarter slower. */
 #define WIDE256 __attribute__((target("avx2,pclmul,vpclmulqdq")))
 #define WIDE512 __attribute__((target("avx512f,pclmul,vpclmulqdq")))
 
-WIDE256 static inline __m256i load32(const unsigned char *p)
+WIDE256 static inline __m256i load_256(const unsigned char *p)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
 
-WIDE256 static inline __m256i fold256(__m256i x, __m256i k, __m256i next)
+WIDE256 static inline __m256i fold_256(__m256i x, __m256i k, __m256i next)
 {
     __m256i low = _mm256_clmulepi64_epi128(x, k, 0x00), high = _mm256_clmulepi64_epi128(x, k, 0x11);
     return _mm256_xor_si256(_mm256_xor_si256(low, high), next);
 }
 
-WIDE256 static uint32_t run256(uint32_t r, const unsigned char *p, size_t n)
+WIDE256 static uint32_t update_256(uint32_t r, const unsigned char *p, size_t n)
 {
     if (n < 256)
-        return run128(r, p, n);
+        return update_128(r, p, n);
     const __m256i by1024 = _mm256_broadcastsi128_si256(_mm_set_epi64x(0x14a7fe880, 0x1e88ef372));
-    __m256i a = _mm256_xor_si256(load32(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)r));
-    __m256i b = load32(p + 32), c = load32(p + 64), d = load32(p + 96);
+    __m256i a = _mm256_xor_si256(load_256(p), _mm256_set_epi32(0, 0, 0, 0, 0, 0, 0, (int)r));
+    __m256i b = load_256(p + 32), c = load_256(p + 64), d = load_256(p + 96);
     for (p += 128, n -= 128; n >= 128; p += 128, n -= 128) {
-        a = fold256(a, by1024, load32(p));
-        b = fold256(b, by1024, load32(p + 32));
-        c = fold256(c, by1024, load32(p + 64));
-        d = fold256(d, by1024, load32(p + 96));
+        a = fold_256(a, by1024, load_256(p));
+        b = fold_256(b, by1024, load_256(p + 32));
+        c = fold_256(c, by1024, load_256(p + 64));
+        d = fold_256(d, by1024, load_256(p + 96));
     }
     __m256i rest[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return run128(clmul_run(0, (const unsigned char *)rest, sizeof rest), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)rest, sizeof rest), p, n);
 }
 
-WIDE512 static inline __m512i load64(const unsigned char *p) { return _mm512_loadu_si512(p); }
+WIDE512 static inline __m512i load_512(const unsigned char *p) { return _mm512_loadu_si512(p); }
 
-/* 0x96 is exclusive or of three. */
-WIDE512 static inline __m512i fold512(__m512i x, __m512i k, __m512i next)
+/* 0x96: XOR of three */
+WIDE512 static inline __m512i fold_512(__m512i x, __m512i k, __m512i next)
 {
     __m512i low = _mm512_clmulepi64_epi128(x, k, 0x00), high = _mm512_clmulepi64_epi128(x, k, 0x11);
     return _mm512_ternarylogic_epi64(low, high, next, 0x96);
 }
 
-WIDE512 static uint32_t run512(uint32_t r, const unsigned char *p, size_t n)
+WIDE512 static uint32_t update_512(uint32_t r, const unsigned char *p, size_t n)
 {
     if (n < 512)
-        return run128(r, p, n);
+        return update_128(r, p, n);
     const __m512i by2048 = _mm512_broadcast_i32x4(_mm_set_epi64x(0x1322d1430, 0x11542778a));
-    __m512i a = _mm512_xor_si512(load64(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)r)));
-    __m512i b = load64(p + 64), c = load64(p + 128), d = load64(p + 192);
+    __m512i a = _mm512_xor_si512(load_512(p), _mm512_zextsi128_si512(_mm_cvtsi32_si128((int)r)));
+    __m512i b = load_512(p + 64), c = load_512(p + 128), d = load_512(p + 192);
     for (p += 256, n -= 256; n >= 256; p += 256, n -= 256) {
-        a = fold512(a, by2048, load64(p));
-        b = fold512(b, by2048, load64(p + 64));
-        c = fold512(c, by2048, load64(p + 128));
-        d = fold512(d, by2048, load64(p + 192));
+        a = fold_512(a, by2048, load_512(p));
+        b = fold_512(b, by2048, load_512(p + 64));
+        c = fold_512(c, by2048, load_512(p + 128));
+        d = fold_512(d, by2048, load_512(p + 192));
     }
     __m512i rest[4] = {a, b, c, d};
     _mm256_zeroupper();
-    return run128(clmul_run(0, (const unsigned char *)rest, sizeof rest), p, n);
+    return update_128(update_by_clmul(0, (const unsigned char *)rest, sizeof rest), p, n);
 }
 
-static bool has_kernel(enum crc32_kernel k)
+static bool cpu_has_kernel(enum crc32_kernel k)
 {
     bool narrow = __builtin_cpu_supports("pclmul"), wide = narrow && __builtin_cpu_supports("vpclmulqdq");
     switch (k) {
@@ -165,43 +164,43 @@ static bool has_kernel(enum crc32_kernel k)
     }
 }
 
-static uint32_t run_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
 {
     switch (k) {
-    case CRC32_TABLE: return table_run(r, p, n);
-    case CRC32_CLMUL: return run128(r, p, n);
-    case CRC32_CLMUL_256: return run256(r, p, n);
-    default: return run512(r, p, n);
+    case CRC32_TABLE: return update_by_table(r, p, n);
+    case CRC32_CLMUL: return update_128(r, p, n);
+    case CRC32_CLMUL_256: return update_256(r, p, n);
+    default: return update_512(r, p, n);
     }
 }
 #else
-static bool has_kernel(enum crc32_kernel k) { return k == CRC32_TABLE; }
+static bool cpu_has_kernel(enum crc32_kernel k) { return k == CRC32_TABLE; }
 
-static uint32_t run_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
+static uint32_t update_by_kernel(enum crc32_kernel k, uint32_t r, const unsigned char *p, size_t n)
 {
     (void)k;
-    return table_run(r, p, n);
+    return update_by_table(r, p, n);
 }
 #endif
 
 bool crc32_with(enum crc32_kernel k, uint32_t *crc, const void *bytes, size_t n)
 {
-    if (k >= CRC32_KERNELS || !has_kernel(k))
+    if (k >= CRC32_KERNELS || !cpu_has_kernel(k))
         return false;
-    *crc = ~run_kernel(k, ~*crc, bytes, n);
+    *crc = ~update_by_kernel(k, ~*crc, bytes, n);
     return true;
 }
 
 uint32_t crc32_update(uint32_t crc, const void *bytes, size_t n)
 {
     enum crc32_kernel k = n < 64 ? CRC32_TABLE : CRC32_CLMUL_512;
-    while (!has_kernel(k))
+    while (!cpu_has_kernel(k))
         k = (enum crc32_kernel)(k - 1);
-    return ~run_kernel(k, ~crc, bytes, n);
+    return ~update_by_kernel(k, ~crc, bytes, n);
 }
 
-/* times - A * B modulo the polynomial; reflected, so bit 31 stands for 1. */
-static uint32_t times(uint32_t a, uint32_t b)
+/* multiply_mod_poly - A * B modulo the polynomial; reflected, so bit 31 stands for 1. */
+static uint32_t multiply_mod_poly(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
     for (; a; a <<= 1) {
@@ -212,15 +211,15 @@ static uint32_t times(uint32_t a, uint32_t b)
     return product;
 }
 
-/* Bytes appended to a piece multiply its CRC by x^8 each; what is added before
- * and after the register to start and end it cancels out. */
+/* Appending a byte multiplies the CRC of the first piece by x^8; the inversions of the register at the
+ * start and the end cancel out. */
 uint32_t crc32_combine(uint32_t first, uint32_t second, uint64_t second_size)
 {
     uint32_t by = 0x00800000u; /* x^8, x^16, x^32 ... */
     for (; second_size && first; second_size >>= 1) {
         if (second_size & 1)
-            first = times(by, first);
-        by = times(by, by);
+            first = multiply_mod_poly(by, first);
+        by = multiply_mod_poly(by, by);
     }
     return first ^ second;
 }

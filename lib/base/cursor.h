@@ -1,6 +1,5 @@
-/* cursor.h - the only way bytes in memory are read: one compare-and-advance
- * under every getter, and a failure that latches. Read a whole record, check
- * `bad` once. */
+/* cursor.h - the only way bytes in memory are read: every getter checks and advances in one step, and a
+ * failure latches. Read a whole record, then check `bad` once. */
 #ifndef BASE_CURSOR_H
 #define BASE_CURSOR_H
 
@@ -10,7 +9,7 @@ typedef struct {
     const unsigned char *p;
     size_t left;
     uint64_t pos; /* absolute offset of p in the outermost file */
-    bool bad;     /* something was asked for that is not there */
+    bool bad;     /* a read past the end was attempted */
 } cursor;
 
 static inline cursor cursor_of(const void *bytes, size_t n, uint64_t pos)

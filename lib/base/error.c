@@ -1,4 +1,4 @@
-/* error.c - what went wrong, in words that are safe to print. */
+/* error.c - see error.h; also the text of public errors. */
 #include "base/error.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 
 #define RAW_MAX 1024 /* room for a message before it is escaped and cut to fit */
 
-static const char *const names[] = {
+static const char *const status_names[] = {
 #define ERROR(id, name, text) [CKPT_##id] = name,
 #include "base/errors.def"
 #undef ERROR
@@ -19,21 +19,21 @@ static const char *const names[] = {
 const char *ckpt_status_name(ckpt_status status)
 {
     size_t i = (size_t)status;
-    return i < sizeof names / sizeof *names ? names[i] : "unknown-status";
+    return i < sizeof status_names / sizeof *status_names ? status_names[i] : "unknown-status";
 }
 
-/* What vsnprintf would write, escaped, into OUT. */
-CKPT_PRINTF(3, 0) static void format(char *out, size_t cap, const char *fmt, va_list args)
+/* format_escaped - writes the formatted text, escaped, to OUT. */
+CKPT_PRINTF(3, 0) static void format_escaped(char *out, size_t cap, const char *fmt, va_list args)
 {
     char raw[RAW_MAX];
     int n = vsnprintf(raw, sizeof raw, fmt, args);
-    if (n < 0) /* nothing of ours does this; better the pattern than nothing */
+    if (n < 0) /* no format of ours fails; then show the pattern */
         text_fit(str_c(fmt), out, cap);
     else
         text_fit(str_of(raw, (size_t)n < sizeof raw ? (size_t)n : sizeof raw - 1), out, cap);
 }
 
-static void clear(ckpt_error *err, ckpt_status status, uint64_t offset)
+static void clear_error(ckpt_error *err, ckpt_status status, uint64_t offset)
 {
     err->status = status;
     err->sys_errno = 0;
@@ -41,8 +41,8 @@ static void clear(ckpt_error *err, ckpt_status status, uint64_t offset)
     err->file[0] = err->where[0] = err->what[0] = err->hint[0] = err->found[0] = err->allowed[0] = '\0';
 }
 
-/* printed - how many bytes FMT makes, as far as RAW has room. */
-CKPT_PRINTF(1, 0) static size_t printed(const char *fmt, va_list args)
+/* formatted_length - the number of bytes that FMT makes, at most RAW_MAX - 1. */
+CKPT_PRINTF(1, 0) static size_t formatted_length(const char *fmt, va_list args)
 {
     va_list again;
     va_copy(again, args);
@@ -51,9 +51,11 @@ CKPT_PRINTF(1, 0) static size_t printed(const char *fmt, va_list args)
     return n < 0 ? 0 : n < RAW_MAX ? (size_t)n : RAW_MAX - 1;
 }
 
-/* unmarked - FMT without its braces in PLAIN. AT: where what they hold is in the text that it makes;
- * counted in the pattern, so that braces in an argument mark nothing. */
-CKPT_PRINTF(1, 0) static void unmarked(const char *fmt, va_list args, char plain[RAW_MAX], size_t at[2][2])
+/* strip_braces - copies FMT without its braces to PLAIN. AT gets the start and end offset of the found [0]
+ * and the allowed [1] value in the formatted text. Only braces of the pattern count, not those in an
+ * argument. */
+CKPT_PRINTF(1, 0)
+static void strip_braces(const char *fmt, va_list args, char plain[RAW_MAX], size_t at[2][2])
 {
     size_t n = 0;
     int which = 0;
@@ -62,9 +64,9 @@ CKPT_PRINTF(1, 0) static void unmarked(const char *fmt, va_list args, char plain
         if (*fmt == '{') {
             which = fmt[1] == '=';
             fmt += which;
-            at[which][0] = at[which][1] = printed(plain, args);
+            at[which][0] = at[which][1] = formatted_length(plain, args);
         } else if (*fmt == '}') {
-            at[which][1] = printed(plain, args);
+            at[which][1] = formatted_length(plain, args);
         } else {
             plain[n++] = *fmt;
         }
@@ -77,11 +79,11 @@ void error_words(const struct error_words *to, const char *fmt, va_list args)
     char plain[RAW_MAX], raw[RAW_MAX];
     size_t at[2][2] = {{0}};
     if (!strchr(fmt, '{')) {
-        format(to->what, to->nwhat, fmt, args);
+        format_escaped(to->what, to->nwhat, fmt, args);
         return;
     }
-    unmarked(fmt, args, plain, at);
-    size_t n = printed(plain, args);
+    strip_braces(fmt, args, plain, at);
+    size_t n = formatted_length(plain, args);
     (void)vsnprintf(raw, sizeof raw, plain, args);
     text_fit(str_of(raw, n), to->what, to->nwhat);
     text_fit(str_of(raw + at[0][0], at[0][1] - at[0][0]), to->found, to->nmarked);
@@ -92,7 +94,7 @@ ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const c
 {
     if (!err)
         return status;
-    clear(err, status, offset);
+    clear_error(err, status, offset);
     error_words(
         &(struct error_words){err->what, err->found, err->allowed, sizeof err->what, sizeof err->found}, fmt,
         args);
@@ -108,7 +110,7 @@ ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const cha
     return status;
 }
 
-void fail_begin(ckpt_error *err, const char *word)
+void fail_prefix(ckpt_error *err, const char *word)
 {
     char all[sizeof err->what + 64];
     if (!err)
@@ -117,7 +119,7 @@ void fail_begin(ckpt_error *err, const char *word)
     text_fit(str_c(all), err->what, sizeof err->what);
 }
 
-/* What strerror_r left: GNU's returns the text, POSIX's fills WHY with it. */
+/* The result of strerror_r: GNU's returns the text, POSIX's fills WHY with it. */
 static const char *text_returned(const char *text, const char *why) { return text ? text : why; }
 
 static const char *text_filled(int failed, const char *why) { return failed ? "unknown error" : why; }
@@ -134,11 +136,11 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
     if (!err)
         return status;
     char text[sizeof err->what], why[128], both[sizeof text + sizeof why + 2];
-    clear(err, status, offset);
+    clear_error(err, status, offset);
     err->sys_errno = code;
     va_list args;
     va_start(args, fmt);
-    format(text, sizeof text, fmt, args);
+    format_escaped(text, sizeof text, fmt, args);
     va_end(args);
     snprintf(both, sizeof both, "%s: %s", text, ERROR_TEXT(code, why));
     text_fit(str_c(both), err->what, sizeof err->what);
@@ -156,13 +158,13 @@ void fail_where(ckpt_error *err, const char *fmt, ...)
     char outer[sizeof err->where], both[2 * sizeof err->where + 2];
     va_list args;
     va_start(args, fmt);
-    format(outer, sizeof outer, fmt, args);
+    format_escaped(outer, sizeof outer, fmt, args);
     va_end(args);
     snprintf(both, sizeof both, "%s%s%s", outer, err->where[0] ? ": " : "", err->where);
     text_fit(str_c(both), err->where, sizeof err->where);
 }
 
-void fail_near(ckpt_error *err, uint64_t offset, ckpt_str part)
+void fail_default_place(ckpt_error *err, uint64_t offset, ckpt_str part)
 {
     if (!err)
         return;
@@ -178,7 +180,7 @@ void fail_hint(ckpt_error *err, const char *fmt, ...)
         return;
     va_list args;
     va_start(args, fmt);
-    format(err->hint, sizeof err->hint, fmt, args);
+    format_escaped(err->hint, sizeof err->hint, fmt, args);
     va_end(args);
 }
 

@@ -1,5 +1,5 @@
-/* error.h - filling in a ckpt_error. Every text argument that may come from a
- * file is escaped here, once, so that callers cannot forget it. */
+/* error.h - fills in a ckpt_error. Every text argument that may come from a file is escaped here, so that
+ * no caller can forget it. */
 #ifndef BASE_ERROR_H
 #define BASE_ERROR_H
 
@@ -15,12 +15,11 @@
             return try_;                                                      \
     } while (0)
 
-/* fail - records STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted
- * text, which says what was found and what is allowed. The file, where and
- * hint fields are cleared. ERR may be NULL. Returns STATUS, so that
- * `return fail(...)` reads well.
- * Braces in FMT, which are not printed, mark what `found` and `allowed` get:
- * "the version is {%u}, torch writes {=3}". Those in arguments mean nothing. */
+/* fail - stores STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted message, which names what
+ * was found and what is allowed; clears the file, where and hint fields. ERR may be NULL. Returns STATUS,
+ * so that callers can `return fail(...)`. Braces in FMT are not printed: they delimit what the fields
+ * `found` and `allowed` get, as in "the version is {%u}, torch writes {=3}". Braces in arguments have no
+ * meaning. */
 ckpt_status fail(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, ...)
     CKPT_PRINTF(4, 5);
 ckpt_status fail_v(ckpt_error *err, ckpt_status status, uint64_t offset, const char *fmt, va_list args)
@@ -32,23 +31,23 @@ struct error_words {
     size_t nwhat, nmarked;
 };
 void error_words(const struct error_words *to, const char *fmt, va_list args) CKPT_PRINTF(2, 0);
-/* fail_errno - like fail with CKPT_EIO (ENOMEM: CKPT_ENOMEM; ENOENT:
- * CKPT_ENOTFOUND), the current errno and its text after the formatted one. */
+/* fail_errno - like fail, with the current errno and its text after the formatted one; the status is
+ * CKPT_EIO (ENOMEM: CKPT_ENOMEM, ENOENT: CKPT_ENOTFOUND). */
 ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...) CKPT_PRINTF(3, 4);
 /* fail_memory - CKPT_ENOMEM with a fixed text. */
 ckpt_status fail_memory(ckpt_error *err);
-/* fail_begin - puts "WORD " in front of what was said. */
-void fail_begin(ckpt_error *err, const char *word);
-/* fail_where - puts "TEXT: " in front of err->where (outer contexts last). */
+/* fail_prefix - puts "WORD " before the message. */
+void fail_prefix(ckpt_error *err, const char *word);
+/* fail_where - puts "TEXT: " before err->where (outer contexts last). */
 void fail_where(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* fail_near - what is known of the place where nothing nearer was told: PART of the file, OFFSET. */
-void fail_near(ckpt_error *err, uint64_t offset, ckpt_str part);
-/* fail_hint - sets what to do next, unless a more specific hint is set already. */
+/* fail_default_place - sets the offset to OFFSET and where to PART, each only if it is not set yet. */
+void fail_default_place(ckpt_error *err, uint64_t offset, ckpt_str part);
+/* fail_hint - sets what the user can do next, unless a hint is set already. */
 void fail_hint(ckpt_error *err, const char *fmt, ...) CKPT_PRINTF(2, 3);
 /* fail_file - sets the path, unless one is set already. */
 void fail_file(ckpt_error *err, const char *path);
 
-/* STR_ARG - a ckpt_str for "%.*s"; cut at 200 bytes, enough for any message. */
+/* STR_ARG - a ckpt_str as arguments of "%.*s"; cut at 200 bytes, enough for any message. */
 #define STR_ARG(s) str_arg_length((s).len), (s).ptr
 static inline int str_arg_length(size_t n) { return n > 200 ? 200 : (int)n; }
 

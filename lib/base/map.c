@@ -1,6 +1,5 @@
-/* map.c - open addressing, linear probing, at most 3/4 full. Keys come from
- * files, so the hash is SipHash-1-3 (Aumasson and Bernstein) under a key that
- * a file cannot know: nobody can prepare names that all collide. */
+/* map.c - open addressing, linear probing, at most 3/4 full. Keys come from files, so the hash is
+ * SipHash-1-3 (Aumasson and Bernstein) with a random seed: nobody can prepare names that all collide. */
 #include "base/map.h"
 
 #include <stddef.h>
@@ -9,33 +8,34 @@
 
 #include "base/cursor.h"
 
-#define MAX_SLOTS ((size_t)1 << 31) /* the stored part of a hash tells no more apart */
+#define MAX_SLOTS ((size_t)1 << 31) /* the 32 stored bits of a hash distinguish no more */
 
-/* Only as much of a slot is there as its kind of key needs. */
-struct slot {
+/* A slot is only as large as its kind of key needs: an index stops before KEY, a map of numbers before
+ * PTR. */
+struct map_slot {
     uint32_t hash; /* 0: free */
     uint32_t value;
     uint64_t key;    /* a number, or the length of a text … */
-    const char *ptr; /* … which is here */
+    const char *ptr; /* … whose bytes are here */
 };
 
 enum {
-    INDEX_SLOT = offsetof(struct slot, key),
-    NUMBER_SLOT = offsetof(struct slot, ptr),
-    TEXT_SLOT = sizeof(struct slot)
+    INDEX_SLOT = offsetof(struct map_slot, key),
+    NUMBER_SLOT = offsetof(struct map_slot, ptr),
+    TEXT_SLOT = sizeof(struct map_slot)
 };
 
 struct map {
-    unsigned char *slots; /* made by the first key, which tells their kind */
+    unsigned char *slots; /* allocated for the first key, whose kind decides slot_size */
     size_t slot_size;
     size_t nslots; /* a power of two */
     size_t count;
-    ckpt_str (*text_of)(const void *user, uint32_t value); /* of an index, else NULL */
+    ckpt_str (*text_of)(const void *user, uint32_t value); /* set in an index, else NULL */
     const void *user;
     uint64_t seed[2];
 };
 
-static uint64_t rotate(uint64_t x, int by) { return x << by | x >> (64 - by); }
+static uint64_t rotate_left(uint64_t x, int by) { return x << by | x >> (64 - by); }
 
 #if defined(__GNUC__)
 #define INLINE __attribute__((always_inline)) static inline /* calls would double the cost of a look-up */
@@ -47,14 +47,14 @@ INLINE void sip_round(uint64_t v[4])
 {
     v[0] += v[1];
     v[2] += v[3];
-    v[1] = rotate(v[1], 13) ^ v[0];
-    v[3] = rotate(v[3], 16) ^ v[2];
-    v[0] = rotate(v[0], 32);
+    v[1] = rotate_left(v[1], 13) ^ v[0];
+    v[3] = rotate_left(v[3], 16) ^ v[2];
+    v[0] = rotate_left(v[0], 32);
     v[2] += v[1];
     v[0] += v[3];
-    v[1] = rotate(v[1], 17) ^ v[2];
-    v[3] = rotate(v[3], 21) ^ v[0];
-    v[2] = rotate(v[2], 32);
+    v[1] = rotate_left(v[1], 17) ^ v[2];
+    v[3] = rotate_left(v[3], 21) ^ v[0];
+    v[2] = rotate_left(v[2], 32);
 }
 
 INLINE void sip_word(uint64_t v[4], uint64_t word)
@@ -64,7 +64,7 @@ INLINE void sip_word(uint64_t v[4], uint64_t word)
     v[0] ^= word;
 }
 
-/* Never 0, which marks a free slot. */
+/* sip_finish - the hash; never 0, which means a free slot. */
 INLINE uint32_t sip_finish(uint64_t v[4], uint64_t last)
 {
     sip_word(v, last);
@@ -104,17 +104,17 @@ static uint32_t hash_num(const map *m, uint64_t key)
     return sip_finish(v, key);
 }
 
-static struct slot *slot_at(const map *m, size_t i)
+static struct map_slot *slot_at(const map *m, size_t i)
 {
-    return (struct slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
+    return (struct map_slot *)(void *)(m->slots + i * m->slot_size); /* bounded: i < nslots */
 }
 
-/* slots_new - N free ones. Looking at a fresh page maps the page of zeros, and
- * writing to it later another one: written to at once, it costs one fault. */
-static unsigned char *slots_new(size_t n, size_t size)
+/* new_slots - N free slots. Reading a fresh page maps the shared page of zeros and a later write maps
+ * another: writing to each page at once saves one of the two faults. */
+static unsigned char *new_slots(size_t n, size_t size)
 {
     unsigned char *slots = calloc(n, size);
-    for (size_t i = 0; slots && i < n * size; i += 4096) /* bounded: calloc looked */
+    for (size_t i = 0; slots && i < n * size; i += 4096) /* bounded: calloc checked it */
         *(volatile unsigned char *)&slots[i] = 0;
     return slots;
 }
@@ -124,7 +124,7 @@ map *map_new(size_t expected)
     map *m = calloc(1, sizeof *m);
     if (!m)
         return NULL;
-    /* The kernel gives every process 16 random bytes; the address tells maps apart. */
+    /* The kernel gives every process 16 random bytes; the address makes each map differ. */
     const void *random = (const void *)getauxval(AT_RANDOM);
     if (random)
         memcpy(m->seed, random, sizeof m->seed);
@@ -135,7 +135,7 @@ map *map_new(size_t expected)
     return m;
 }
 
-map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user)
+map *map_new_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t value), const void *user)
 {
     map *m = map_new(expected);
     if (m) {
@@ -145,7 +145,7 @@ map *map_index(size_t expected, ckpt_str (*text_of)(const void *user, uint32_t v
     return m;
 }
 
-void map_index_of(map *m, const void *user)
+void map_set_user(map *m, const void *user)
 {
     if (m)
         m->user = user;
@@ -161,7 +161,7 @@ void map_free(map *m)
 
 size_t map_count(const map *m) { return m->count; }
 
-static bool holds(const map *m, const struct slot *s, const char *ptr, uint64_t key)
+static bool slot_has_key(const map *m, const struct map_slot *s, const char *ptr, uint64_t key)
 {
     if (m->text_of) {
         ckpt_str text = m->text_of(m->user, s->value);
@@ -170,33 +170,33 @@ static bool holds(const map *m, const struct slot *s, const char *ptr, uint64_t 
     return s->key == key && (!ptr || memcmp(s->ptr, ptr, (size_t)key) == 0);
 }
 
-/* find - the slot of a key, or the free one where it belongs. */
-static struct slot *find(const map *m, const char *ptr, uint64_t key, uint32_t hash)
+/* find_slot - the slot of a key, or the free slot where it belongs. */
+static struct map_slot *find_slot(const map *m, const char *ptr, uint64_t key, uint32_t hash)
 {
     for (size_t i = hash & (m->nslots - 1);; i = (i + 1) & (m->nslots - 1)) {
-        struct slot *s = slot_at(m, i);
-        if (s->hash == 0 || (s->hash == hash && holds(m, s, ptr, key)))
+        struct map_slot *s = slot_at(m, i);
+        if (s->hash == 0 || (s->hash == hash && slot_has_key(m, s, ptr, key)))
             return s;
     }
 }
 
-static uint32_t get(const map *m, const char *ptr, uint64_t key, uint32_t hash)
+static uint32_t get_value(const map *m, const char *ptr, uint64_t key, uint32_t hash)
 {
-    const struct slot *s = m->count ? find(m, ptr, key, hash) : NULL;
+    const struct map_slot *s = m->count ? find_slot(m, ptr, key, hash) : NULL;
     return s && s->hash ? s->value : MAP_NONE;
 }
 
-static bool grow(map *m)
+static bool grow_slots(map *m)
 {
     map larger = *m;
     if (m->nslots >= MAX_SLOTS)
         return false;
     larger.nslots *= 2;
-    larger.slots = slots_new(larger.nslots, m->slot_size);
+    larger.slots = new_slots(larger.nslots, m->slot_size);
     if (!larger.slots)
         return false;
     for (size_t i = 0; i < m->nslots; i++) {
-        const struct slot *s = slot_at(m, i);
+        const struct map_slot *s = slot_at(m, i);
         if (s->hash == 0)
             continue;
         size_t at = s->hash & (larger.nslots - 1);
@@ -209,21 +209,21 @@ static bool grow(map *m)
     return true;
 }
 
-/* room - for one key more, of TEXT or a number. */
-static bool room(map *m, bool text)
+/* make_room - prepares M for one more key, a TEXT or a number. */
+static bool make_room(map *m, bool text)
 {
     if (m->slots)
-        return grow(m);
+        return grow_slots(m);
     m->slot_size = m->text_of ? INDEX_SLOT : text ? TEXT_SLOT : NUMBER_SLOT;
-    m->slots = slots_new(m->nslots, m->slot_size);
+    m->slots = new_slots(m->nslots, m->slot_size);
     return m->slots != NULL;
 }
 
-static bool put(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
+static bool put_key(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t value, uint32_t *old)
 {
-    if ((!m->slots || m->count >= m->nslots / 4 * 3) && !room(m, ptr != NULL))
+    if ((!m->slots || m->count >= m->nslots / 4 * 3) && !make_room(m, ptr != NULL))
         return false;
-    struct slot *s = find(m, ptr, key, hash);
+    struct map_slot *s = find_slot(m, ptr, key, hash);
     if (old)
         *old = s->hash ? s->value : MAP_NONE;
     if (s->hash)
@@ -238,32 +238,29 @@ static bool put(map *m, const char *ptr, uint64_t key, uint32_t hash, uint32_t v
     return true;
 }
 
-/* Text without bytes may have no address, but numbers are known by having none. */
-static const char *address(ckpt_str key) { return key.len ? key.ptr : ""; }
+/* key_address - the bytes of KEY, never NULL: a NULL pointer means a number. */
+static const char *key_address(ckpt_str key) { return key.len ? key.ptr : ""; }
 
 uint32_t map_get(const map *m, ckpt_str key)
 {
-    return get(m, address(key), key.len, hash_text(m, key));
+    return get_value(m, key_address(key), key.len, hash_text(m, key));
 }
 
 bool map_put(map *m, ckpt_str key, uint32_t value, uint32_t *old)
 {
-    return put(m, address(key), key.len, hash_text(m, key), value, old);
+    return put_key(m, key_address(key), key.len, hash_text(m, key), value, old);
 }
 
-uint32_t map_get_num(const map *m, uint64_t key)
-{
-    return get(m, NULL, key, hash_num(m, key));
-}
+uint32_t map_get_num(const map *m, uint64_t key) { return get_value(m, NULL, key, hash_num(m, key)); }
 
 bool map_put_num(map *m, uint64_t key, uint32_t value, uint32_t *old)
 {
-    return put(m, NULL, key, hash_num(m, key), value, old);
+    return put_key(m, NULL, key, hash_num(m, key), value, old);
 }
 
 bool map_set_num(map *m, uint64_t key, uint32_t value)
 {
-    struct slot *s = m->count ? find(m, NULL, key, hash_num(m, key)) : NULL;
+    struct map_slot *s = m->count ? find_slot(m, NULL, key, hash_num(m, key)) : NULL;
     if (!s || !s->hash)
         return map_put_num(m, key, value, NULL);
     s->value = value;

@@ -5,9 +5,9 @@
 
 #include "base/text.h"
 
-#define MOST 1000 /* a file cannot make us talk without end */
+#define MAX_NOTICES 1000 /* a file cannot cause more */
 
-static void add(struct notices *list, const char *text)
+static void add_unique(struct notices *list, const char *text)
 {
     for (size_t i = 0; i < list->n; i++)
         if (strcmp(list->text[i], text) == 0)
@@ -21,21 +21,21 @@ static void add(struct notices *list, const char *text)
         grown[list->n++] = copy.ptr;
 }
 
-void notices_vsay(struct notices *list, const char *fmt, va_list ap)
+void notices_add_v(struct notices *list, const char *fmt, va_list ap)
 {
     char raw[512], safe[1024];
-    if (list->n >= MOST)
+    if (list->n >= MAX_NOTICES)
         return;
     (void)vsnprintf(raw, sizeof raw, fmt, ap);
     text_fit(str_c(raw), safe, sizeof safe);
-    add(list, safe);
+    add_unique(list, safe);
 }
 
-void notices_say(void *list, const char *fmt, ...)
+void notices_add(void *list, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notices_vsay(list, fmt, ap);
+    notices_add_v(list, fmt, ap);
     va_end(ap);
 }
 

@@ -1,4 +1,4 @@
-/* notice.h - what is worth saying though nothing failed: texts that a report shows. */
+/* notice.h - notices: texts that a report shows although nothing failed. */
 #ifndef BASE_NOTICE_H
 #define BASE_NOTICE_H
 
@@ -8,16 +8,16 @@
 #include "base/error.h"
 
 struct notices {
-    arena *a; /* where they are kept */
+    arena *a; /* holds the texts */
     const char **text;
     size_t n, cap;
 };
 
-/* notices_say - a formatted text behind the others, escaped, unless it is there already. LIST is
- * a struct notices, so that this can be given away as a callback. Without memory nothing is said. */
-void notices_say(void *list, const char *fmt, ...) CKPT_PRINTF(2, 3);
-void notices_vsay(struct notices *list, const char *fmt, va_list ap);
-/* notices_at - number I, NULL beyond the last. */
+/* notices_add - appends a formatted text, escaped, unless it is in the list already. LIST is a struct
+ * notices *, untyped so that this function can serve as a callback. Does nothing when out of memory. */
+void notices_add(void *list, const char *fmt, ...) CKPT_PRINTF(2, 3);
+void notices_add_v(struct notices *list, const char *fmt, va_list ap);
+/* notices_at - text number I; NULL after the last. */
 const char *notices_at(const struct notices *list, size_t i);
 
 #endif

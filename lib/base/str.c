@@ -1,4 +1,4 @@
-/* str.c - searching text that carries its length; numbers in it. */
+/* str.c - see str.h. */
 #include "base/str.h"
 
 #include "base/checked.h"
@@ -15,7 +15,7 @@ size_t str_find(ckpt_str s, ckpt_str needle, size_t from)
     return at ? (size_t)(at - s.ptr) : SIZE_MAX;
 }
 
-ckpt_str str_last(ckpt_str s, char c)
+ckpt_str str_after_last(ckpt_str s, char c)
 {
     size_t i = s.len;
     while (i && s.ptr[i - 1] != c)
@@ -23,7 +23,7 @@ ckpt_str str_last(ckpt_str s, char c)
     return str_skip(s, i);
 }
 
-ckpt_str str_word(ckpt_str *list)
+ckpt_str str_take_word(ckpt_str *list)
 {
     size_t n = str_find(*list, STR_LIT(" "), 0);
     ckpt_str word = str_of(list->ptr, n < list->len ? n : list->len);

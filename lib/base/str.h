@@ -1,4 +1,4 @@
-/* str.h - ckpt_str: text with a length. Compared length first, always. */
+/* str.h - ckpt_str: text with a length, which need not end in NUL. */
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
@@ -6,7 +6,7 @@
 
 #include "ckpt.h"
 
-/* STR_LIT - a ckpt_str of a string literal. */
+/* STR_LIT - a string literal as a ckpt_str. */
 #define STR_LIT(s) ((ckpt_str){"" s, sizeof(s) - 1})
 
 static inline ckpt_str str_of(const char *ptr, size_t len) { return (ckpt_str){ptr, len}; }
@@ -29,9 +29,9 @@ static inline ckpt_str str_skip(ckpt_str s, size_t n)
 {
     return n >= s.len ? (ckpt_str){"", 0} : (ckpt_str){s.ptr + n, s.len - n};
 }
-/* str_ends_any_case - str_ends, letters of ASCII in S taken for small ones; SUFFIX has no capitals. */
+/* str_ends_any_case - like str_ends, but ignores the case of ASCII letters in S; SUFFIX is lower case. */
 bool str_ends_any_case(ckpt_str s, ckpt_str suffix);
-/* str_compare - by bytes, as memcmp; a prefix comes first. */
+/* str_compare - compares by bytes, like memcmp; a prefix comes first. */
 static inline int str_compare(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len;
@@ -40,12 +40,12 @@ static inline int str_compare(ckpt_str a, ckpt_str b)
 }
 /* str_find - offset of NEEDLE in S at or after FROM, or SIZE_MAX. */
 size_t str_find(ckpt_str s, ckpt_str needle, size_t from);
-/* str_last - what stands behind the last C in S; S itself when there is none. */
-ckpt_str str_last(ckpt_str s, char c);
-/* str_word - takes a word off LIST, whose words one blank parts; .len 0: there is none left. */
-ckpt_str str_word(ckpt_str *list);
-/* str_uint - S, decimal digits and nothing else, as a number; false: it is not,
- * or does not fit. */
+/* str_after_last - the text after the last C in S; S itself if it has no C. */
+ckpt_str str_after_last(ckpt_str s, char c);
+/* str_take_word - removes the first word from LIST, whose words are separated by one space each. .len is 0
+ * when none is left. */
+ckpt_str str_take_word(ckpt_str *list);
+/* str_uint - parses S, which must be decimal digits only. False: it is not a number, or it does not fit. */
 bool str_uint(ckpt_str s, uint64_t *out);
 
 #endif

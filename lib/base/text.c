@@ -1,5 +1,4 @@
-/* text.c - text from a file made safe to show, and names in the order people
- * expect. */
+/* text.c - see text.h; also the natural order of names. */
 #include "base/text.h"
 
 #include "base/cursor.h"
@@ -30,8 +29,8 @@ static size_t put_code_point(uint32_t cp, char *out)
     return n;
 }
 
-/* The letter that follows the backslash for C, or 0. */
-static char letter(uint32_t cp, enum text_style style)
+/* escape_letter - the letter after the backslash for CP, or 0. */
+static char escape_letter(uint32_t cp, enum text_style style)
 {
     if (cp == '\\')
         return style == TEXT_MESSAGE ? 0 : '\\';
@@ -50,7 +49,7 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
     } else {
         cp = utf8_next(s, pos, false);
     }
-    char c = letter(cp, style);
+    char c = escape_letter(cp, style);
     if (c) {
         out[0] = '\\';
         out[1] = c;
@@ -66,7 +65,7 @@ size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_U
 
 void text_put(struct text_sink *sink, const char *piece, size_t n)
 {
-    /* A piece that does not fit still counts, so none after it fits either. */
+    /* A piece that does not fit still counts, so no later one is kept either. */
     if (n < sink->cap && sink->len < sink->cap - n) {
         memcpy(sink->out + sink->len, piece, n);
         sink->shown += n;
@@ -78,23 +77,23 @@ void text_word(struct text_sink *sink, const char *z) { text_put(sink, z, strlen
 
 #define EACH(byte) ((uint64_t)(byte) * 0x0101010101010101u)
 
-/* suspect - does one of eight bytes perhaps not stand for itself? What sets the
- * high bit of a byte: one below 0x20, the zero that a backslash or an apostrophe
- * becomes, 0x7f and one more, and what had it set already. */
-static bool suspect(uint64_t x)
+/* needs_escape - may any of the eight bytes of X need an escape? Each of these sets the high bit of a byte:
+ * a byte below 0x20; a backslash or apostrophe, which XOR turns to zero; 0x7f plus one; and any byte above
+ * 0x7f. */
+static bool needs_escape(uint64_t x)
 {
     uint64_t low = x - EACH(0x20), slash = (x ^ EACH('\\')) - EACH(1), quote = (x ^ EACH('\'')) - EACH(1);
     return ((low | slash | quote | (x + EACH(1)) | x) & EACH(0x80)) != 0;
 }
 
-/* How many bytes from POS on stand for themselves in any style. */
+/* plain_run - the number of bytes from POS on that no style escapes. */
 static size_t plain_run(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const unsigned char *p = (const unsigned char *)s.ptr + pos;
-    while (left - n >= 8 && !suspect(load_u64le(p + n)))
+    while (left - n >= 8 && !needs_escape(load_u64le(p + n)))
         n += 8;
-    if (left >= 8 && left - n < 8 && !suspect(load_u64le(p + left - 8)))
+    if (left >= 8 && left - n < 8 && !needs_escape(load_u64le(p + left - 8)))
         return left;
     while (n < left && p[n] >= 0x20 && p[n] <= 0x7e && p[n] != '\\' && p[n] != '\'')
         n++;
@@ -139,7 +138,7 @@ uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
 void text_fit(ckpt_str s, char *out, size_t cap)
 {
     const size_t mark = sizeof ellipsis - 1;
-    size_t len = 0, safe = 0; /* safe: longest part that leaves room for the mark */
+    size_t len = 0, safe = 0; /* safe: the longest prefix that leaves room for the ellipsis */
     char unit[TEXT_UNIT];
     if (cap == 0)
         return;
@@ -161,21 +160,21 @@ void text_fit(ckpt_str s, char *out, size_t cap)
     out[len] = '\0';
 }
 
-static bool digit(ckpt_str s, size_t i) { return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9'; }
+static bool is_digit(ckpt_str s, size_t i) { return i < s.len && s.ptr[i] >= '0' && s.ptr[i] <= '9'; }
 
-/* Moves *POS behind the digits at it; the number without leading zeros. */
-static ckpt_str number(ckpt_str s, size_t *pos)
+/* read_number - the digits at S[*POS] without leading zeros; moves *POS after them. */
+static ckpt_str read_number(ckpt_str s, size_t *pos)
 {
-    while (digit(s, *pos) && s.ptr[*pos] == '0')
+    while (is_digit(s, *pos) && s.ptr[*pos] == '0')
         ++*pos;
     size_t from = *pos;
-    while (digit(s, *pos))
+    while (is_digit(s, *pos))
         ++*pos;
     return str_of(s.ptr + from, *pos - from);
 }
 
-/* How many bytes both begin with. */
-static size_t shared(ckpt_str a, ckpt_str b)
+/* common_prefix - the number of bytes that A and B have in common at the start. */
+static size_t common_prefix(ckpt_str a, ckpt_str b)
 {
     size_t n = a.len < b.len ? a.len : b.len, i = 0;
     const unsigned char *p = (const unsigned char *)a.ptr, *q = (const unsigned char *)b.ptr;
@@ -191,15 +190,15 @@ static size_t shared(ckpt_str a, ckpt_str b)
 
 int ckpt_natural_compare(ckpt_str a, ckpt_str b)
 {
-    size_t i = shared(a, b), j;
-    if (i < a.len && i < b.len && !digit(a, i) && !digit(b, i))
+    size_t i = common_prefix(a, b), j;
+    if (i < a.len && i < b.len && !is_digit(a, i) && !is_digit(b, i))
         return (unsigned char)a.ptr[i] < (unsigned char)b.ptr[i] ? -1 : 1;
-    while (i && digit(a, i - 1))
+    while (i && is_digit(a, i - 1))
         i--;
     j = i;
     while (i < a.len && j < b.len) {
-        if (digit(a, i) && digit(b, j)) {
-            ckpt_str x = number(a, &i), y = number(b, &j);
+        if (is_digit(a, i) && is_digit(b, j)) {
+            ckpt_str x = read_number(a, &i), y = read_number(b, &j);
             if (x.len != y.len)
                 return x.len < y.len ? -1 : 1;
             int c = str_compare(x, y);
@@ -213,14 +212,14 @@ int ckpt_natural_compare(ckpt_str a, ckpt_str b)
     }
     if (i < a.len || j < b.len)
         return i < a.len ? 1 : -1;
-    int c = str_compare(a, b); /* 1 and 01 are equal so far */
+    int c = str_compare(a, b); /* 1 and 01 compare equal so far */
     return (c > 0) - (c < 0);
 }
 
-/* ------------------------------------------------------------ words of a shell */
+/* ------------------------------------------------------------ words for shell commands */
 
-/* shown_as_is - would escaping leave S as it is? */
-static bool shown_as_is(ckpt_str s)
+/* shows_unescaped - is S shown without any escape? */
+static bool shows_unescaped(ckpt_str s)
 {
     char shown[SHELL_MOST];
     text_fit(s, shown, sizeof shown);
@@ -232,7 +231,7 @@ const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, ch
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./+:,@%=";
     size_t n = 0;
     bool quote = s.len == 0;
-    if (s.len >= SHELL_MOST / 4 * 3 || !shown_as_is(s))
+    if (s.len >= SHELL_MOST / 4 * 3 || !shows_unescaped(s))
         return otherwise;
     for (size_t i = 0; i < s.len; i++) {
         if (strchr(unless, s.ptr[i]))

@@ -1,41 +1,41 @@
-/* text.h - text made safe to show, in the styles that the library writes. */
+/* text.h - text from files made safe to show, in the styles that the library writes, and words for shell
+ * commands. */
 #ifndef BASE_TEXT_H
 #define BASE_TEXT_H
 
 #include "base/str.h"
 
 enum text_style {
-    TEXT_NAME,    /* as ckpt_text_escape: backslash doubled, so nothing is ambiguous */
-    TEXT_MESSAGE, /* backslash stays: the text may hold parts that are escaped already */
+    TEXT_NAME,    /* as ckpt_text_escape: backslash doubled, so that nothing is ambiguous */
+    TEXT_MESSAGE, /* backslash unchanged: parts of the text may be escaped already */
     TEXT_QUOTED,  /* inside '…': backslash and quote escaped, \n \r \t by letter */
     TEXT_BYTES    /* inside b'…': like TEXT_QUOTED, every byte beyond ASCII as \xNN */
 };
 
-#define TEXT_UNIT 12 /* no character takes more when it is escaped */
+#define TEXT_UNIT 12 /* no character takes more bytes when it is escaped */
 
-/* text_unit - the character at S[*POS] as it is shown, into OUT; *POS moves
- * behind it. Returns 1..TEXT_UNIT. */
+/* text_unit - writes the character at S[*POS], escaped, to OUT and moves *POS after it. Returns
+ * 1..TEXT_UNIT. */
 size_t text_unit(ckpt_str s, size_t *pos, enum text_style style, char out[TEXT_UNIT]);
-/* A result that counts its whole length and shows as much as fits, cut between
- * pieces. */
+/* text_sink - an output buffer that counts everything put but keeps only as many pieces as fit. */
 struct text_sink {
     char *out;
     size_t cap;
-    size_t len;   /* of everything put */
-    size_t shown; /* of what is in OUT */
+    size_t len;   /* bytes put */
+    size_t shown; /* bytes in OUT */
 };
 
-/* text_put - N bytes, all of them or none. */
+/* text_put - appends N bytes, all of them or none. */
 void text_put(struct text_sink *sink, const char *piece, size_t n);
-/* text_word - safe text of our own. */
+/* text_word - appends Z, which is safe text of our own. */
 void text_word(struct text_sink *sink, const char *z);
-/* text_escaped - S character by character. */
+/* text_escaped - appends S, escaped character by character. */
 void text_escaped(struct text_sink *sink, ckpt_str s, enum text_style style);
-/* text_end - terminates; the length of everything put. */
+/* text_end - terminates OUT; returns the number of bytes put. */
 size_t text_end(struct text_sink *sink);
 
-/* text_fit - S as TEXT_MESSAGE into OUT; what does not fit is cut between
- * characters and the cut shown as "…". Terminated when CAP > 0. */
+/* text_fit - writes S as TEXT_MESSAGE to OUT; text that does not fit is cut between characters and ends in
+ * "…". Terminated when CAP > 0. */
 void text_fit(ckpt_str s, char *out, size_t cap);
 
 #define BYTES_MOST  16
@@ -47,13 +47,13 @@ const char *text_bytes_found(const void *p, size_t n, char out[BYTES_SHOWN]);
 
 #define SHELL_MOST 160
 
-/* shell_word - S as one word of a command that a hint proposes, quoted where a shell needs it. One
- * that holds a character of UNLESS, that would have to be escaped to be shown, or that is too long
- * must not be copied: then OTHERWISE stands there. */
+/* shell_word - S as one word of a command in a hint, quoted where a shell needs it. Returns OTHERWISE if S
+ * contains a character of UNLESS, would have to be escaped to be shown, or is too long: such a word must
+ * not be pasted. */
 const char *shell_word(ckpt_str s, const char *unless, const char *otherwise, char out[SHELL_MOST]);
-/* shell_path - the same of a file, which is never an option: FILE otherwise. */
+/* shell_path - the same for a file name, which never becomes an option; OTHERWISE is FILE. */
 const char *shell_path(const char *path, char out[SHELL_MOST]);
-/* shell_glob - the same of a tensor where patterns are taken: NAME otherwise. */
+/* shell_glob - the same for a tensor name where patterns are accepted; OTHERWISE is NAME. */
 const char *shell_glob(ckpt_str name, char out[SHELL_MOST]);
 
 #endif

@@ -1,25 +1,24 @@
-/* utf8.c - UTF-8 by the Unicode standard, table 3-7: every byte sequence that
- * is not in it is malformed, which rules out overlong forms and numbers
- * beyond U+10FFFF without computing them. */
+/* utf8.c - UTF-8 by the Unicode standard, table 3-7: every byte sequence that is not in it is malformed,
+ * which rules out overlong forms and code points above U+10FFFF without computing them. */
 #include "base/utf8.h"
 
-/* What may follow a lead byte: length of the sequence (0: no lead byte) and
- * the range of the second byte; all later ones are 80..BF. */
-struct lead {
+/* utf8_lead - what may follow a lead byte: the length of the sequence (0: not a lead byte) and the range of
+ * the second byte; all later ones are 80..BF. */
+struct utf8_lead {
     unsigned char length, low, high;
 };
 
-static struct lead lead_of(unsigned char c, bool surrogates)
+static struct utf8_lead lead_byte(unsigned char c, bool surrogates)
 {
     if (c >= 0xc2 && c <= 0xdf)
-        return (struct lead){2, 0x80, 0xbf};
+        return (struct utf8_lead){2, 0x80, 0xbf};
     if (c == 0xed && !surrogates)
-        return (struct lead){3, 0x80, 0x9f};
+        return (struct utf8_lead){3, 0x80, 0x9f};
     if (c >= 0xe0 && c <= 0xef)
-        return (struct lead){3, c == 0xe0 ? 0xa0 : 0x80, 0xbf};
+        return (struct utf8_lead){3, c == 0xe0 ? 0xa0 : 0x80, 0xbf};
     if (c >= 0xf0 && c <= 0xf4)
-        return (struct lead){4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
-    return (struct lead){0, 0, 0};
+        return (struct utf8_lead){4, c == 0xf0 ? 0x90 : 0x80, c == 0xf4 ? 0x8f : 0xbf};
+    return (struct utf8_lead){0, 0, 0};
 }
 
 uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
@@ -28,7 +27,7 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     unsigned char c = (unsigned char)s.ptr[at];
     if (c < 0x80)
         return c;
-    struct lead lead = lead_of(c, surrogates);
+    struct utf8_lead lead = lead_byte(c, surrogates);
     if (lead.length == 0 || lead.length > s.len - at)
         return UTF8_BAD;
     uint32_t cp = c & (0x7fu >> lead.length);
@@ -42,21 +41,21 @@ uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates)
     return cp;
 }
 
-static bool eight_ascii(const char *p)
+static bool are_eight_ascii(const char *p)
 {
     uint64_t word;
     memcpy(&word, p, sizeof word);
     return !(word & 0x8080808080808080u);
 }
 
-/* How many bytes from POS are ASCII. */
+/* ascii_run - the number of ASCII bytes from POS on. */
 static size_t ascii_run(ckpt_str s, size_t pos)
 {
     size_t n = 0, left = s.len - pos;
     const char *p = s.ptr + pos;
-    while (left - n >= 8 && eight_ascii(p + n))
+    while (left - n >= 8 && are_eight_ascii(p + n))
         n += 8;
-    if (left >= 8 && left - n < 8 && eight_ascii(p + left - 8))
+    if (left >= 8 && left - n < 8 && are_eight_ascii(p + left - 8))
         return left;
     while (n < left && (unsigned char)p[n] < 0x80)
         n++;
@@ -81,7 +80,7 @@ bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count)
     return true;
 }
 
-size_t utf8_whole(const char *s, size_t n)
+size_t utf8_complete_length(const char *s, size_t n)
 {
     size_t lead = n;
     while (lead > 0 && n - lead < 3 && ((unsigned char)s[lead - 1] & 0xc0) == 0x80)

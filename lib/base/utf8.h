@@ -1,4 +1,4 @@
-/* utf8.h - reading UTF-8 strictly, and as Python's pickle writes it. */
+/* utf8.h - decodes UTF-8 strictly, or with the surrogates that Python's pickle allows. */
 #ifndef BASE_UTF8_H
 #define BASE_UTF8_H
 
@@ -6,22 +6,21 @@
 
 #define UTF8_BAD UINT32_MAX
 
-/* utf8_next - the code point at S[*POS], *POS moved behind it. Malformed,
- * overlong, > U+10FFFF: UTF8_BAD and *POS moves by one byte. Surrogates
- * (U+D800..DFFF) are UTF8_BAD unless SURROGATES. */
+/* utf8_next - the code point at S[*POS]; moves *POS after it. Malformed, overlong or > U+10FFFF: UTF8_BAD,
+ * and *POS moves by one byte. Surrogates (U+D800..DFFF) are UTF8_BAD unless SURROGATES. */
 uint32_t utf8_next(ckpt_str s, size_t *pos, bool surrogates);
-/* utf8_check - is all of S UTF-8? *COUNT (may be NULL) gets the code points. */
+/* utf8_check - is all of S UTF-8? *COUNT (may be NULL) gets the number of code points. */
 bool utf8_check(ckpt_str s, bool surrogates, uint64_t *count);
-/* utf8_whole - how many of the N bytes of text at S, which goes on after them, come before a last
- * character that may be cut: at most three less. */
-size_t utf8_whole(const char *s, size_t n);
-/* utf8_put - CP as UTF-8 (surrogates as they are) into OUT; returns 1..4. */
+/* utf8_complete_length - the length of S, N bytes of a longer text, without a last character that may be
+ * incomplete: N, or at most three less. */
+size_t utf8_complete_length(const char *s, size_t n);
+/* utf8_put - writes CP as UTF-8 (surrogates too) to OUT; returns 1..4. */
 size_t utf8_put(uint32_t cp, char out[4]);
-/* utf8_latin1 - decodes S, all of whose code points must be <= U+00FF, into
- * bytes at OUT (S.len bytes suffice). Returns the count or SIZE_MAX. */
+/* utf8_latin1 - decodes S, all of whose code points must be <= U+00FF, to bytes in OUT (S.len bytes are
+ * enough). Returns their number, or SIZE_MAX. */
 size_t utf8_latin1(ckpt_str s, unsigned char *out);
-/* utf8_unsafe - may showing CP act on a terminal (C0, C1, DEL, bidi,
- * zero-width, line and paragraph separators)? */
+/* utf8_unsafe - could showing CP affect a terminal or hide text (C0, C1, DEL, bidi, zero-width, line and
+ * paragraph separators)? */
 bool utf8_unsafe(uint32_t cp);
 
 #endif

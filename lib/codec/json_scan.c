@@ -1,12 +1,10 @@
-/* json_scan.c - RFC 8259 to the letter, as a machine that is asked for one
- * event at a time.
+/* json_scan.c - RFC 8259 as a state machine that returns one event at a time.
  *
- * Refused, because readers disagree about them and a header must mean one
- * thing: a byte order mark, raw control characters, bytes that are not UTF-8,
- * escapes of half a surrogate pair, leading zeros, bare fractions, comments,
- * trailing commas, anything behind the document, nesting beyond JSON_DEPTH.
- * Duplicate keys are legal here; who builds something from them decides.
- * Numbers stay text: whoever wants an integer gets it exactly or not at all. */
+ * Refused, because readers disagree about it and a header must have one meaning: a byte order mark, raw
+ * control characters, bytes that are not UTF-8, escapes of half a surrogate pair, leading zeros, fractions
+ * without digits, comments, trailing commas, anything after the document, nesting deeper than JSON_DEPTH.
+ * Duplicate keys are legal here; the caller decides about them. Numbers stay text, so that an integer is
+ * read exactly or not at all. */
 #include "codec/json_scan.h"
 
 #include <stdarg.h>
@@ -25,28 +23,28 @@ void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error 
     j->len = text.len;
 }
 
-static uint64_t absolute(const json_scan *j, size_t pos)
+static uint64_t file_offset_of(const json_scan *j, size_t pos)
 {
     uint64_t sum;
     return j->base != CKPT_NO_OFFSET && checked_add(j->base, pos, &sum) ? sum : CKPT_NO_OFFSET;
 }
 
-/* A complaint about the byte at POS, or about the end of the text there. */
-static enum json_event broken(json_scan *j, size_t pos, const char *allowed)
+/* fail_syntax - fails because of the byte at POS, or the end of the text there. */
+static enum json_event fail_syntax(json_scan *j, size_t pos, const char *allowed)
 {
     j->state = FAILED;
     if (pos >= j->len) {
-        fail(j->err, CKPT_ETRUNCATED, absolute(j, j->len), "the JSON text {ends}, {=%s} must follow",
+        fail(j->err, CKPT_ETRUNCATED, file_offset_of(j, j->len), "the JSON text {ends}, {=%s} must follow",
              allowed);
         return JSON_ERROR;
     }
     char found[BYTES_SHOWN];
-    fail(j->err, CKPT_EFORMAT, absolute(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
+    fail(j->err, CKPT_EFORMAT, file_offset_of(j, pos), "invalid JSON: found {%s}, allowed: {=%s}",
          text_bytes_found(&j->text[pos], 1, found), allowed);
     return JSON_ERROR;
 }
 
-static enum json_event no_memory(json_scan *j)
+static enum json_event fail_no_memory(json_scan *j)
 {
     j->state = FAILED;
     fail_memory(j->err);
@@ -57,7 +55,7 @@ ckpt_status json_fail(json_scan *j, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
-    (void)fail_v(j->err, CKPT_EFORMAT, absolute(j, j->at), fmt, args);
+    (void)fail_v(j->err, CKPT_EFORMAT, file_offset_of(j, j->at), fmt, args);
     va_end(args);
     j->complained = j->state != FAILED;
     j->before = j->state;
@@ -80,7 +78,7 @@ ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, c
     return json_fail(j, "%s must be {=%s}, found {%s}", what, must, found[e]);
 }
 
-bool json_forgive(json_scan *j)
+bool json_resync(json_scan *j)
 {
     if (!j->complained)
         return false;
@@ -91,10 +89,9 @@ bool json_forgive(json_scan *j)
 
 /* ---------------------------------------------------------------- strings */
 
-/* Eight bytes at once: true when all are plain ASCII that may stand in a
- * string. Each term sets a high bit exactly where it finds something; a borrow
- * can only report too much, and then the bytes are looked at one by one. */
-static inline bool plain8(const unsigned char *p)
+/* is_plain_ascii8 - are all eight bytes ASCII that needs no escape in a string? Each term sets the high
+ * bit of a byte that does; a borrow can set too many, and then the bytes are checked one by one. */
+static inline bool is_plain_ascii8(const unsigned char *p)
 {
     const uint64_t ones = 0x0101010101010101u, high = 0x8080808080808080u;
     uint64_t x, quote, slash;
@@ -104,7 +101,7 @@ static inline bool plain8(const unsigned char *p)
     return ((x | (x - ones * ' ') | ((quote - ones) & ~quote) | ((slash - ones) & ~slash)) & high) == 0;
 }
 
-static int hex_digit(unsigned char c)
+static int parse_hex_digit(unsigned char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -112,14 +109,14 @@ static int hex_digit(unsigned char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The four digits at POS, all before END; -1 when they are not. */
-static int hex4(const json_scan *j, size_t pos, size_t end)
+/* parse_hex4 - the value of the four digits at POS, all before END; -1: they are not. */
+static int parse_hex4(const json_scan *j, size_t pos, size_t end)
 {
     int v = 0;
     if (end - pos < 4)
         return -1;
     for (size_t i = pos; i < pos + 4; i++) {
-        int d = hex_digit(j->text[i]);
+        int d = parse_hex_digit(j->text[i]);
         if (d < 0)
             return -1;
         v = v << 4 | d;
@@ -127,10 +124,10 @@ static int hex4(const json_scan *j, size_t pos, size_t end)
     return v;
 }
 
-/* The code point of the \u whose digits begin at *POS; UTF8_BAD when there is none. */
-static uint32_t unicode_escape(const json_scan *j, size_t *pos, size_t end)
+/* parse_unicode_escape - the code point of the \u escape whose digits begin at *POS, or UTF8_BAD. */
+static uint32_t parse_unicode_escape(const json_scan *j, size_t *pos, size_t end)
 {
-    int hi = hex4(j, *pos, end);
+    int hi = parse_hex4(j, *pos, end);
     if (hi < 0 || (hi >= 0xdc00 && hi <= 0xdfff))
         return UTF8_BAD;
     *pos += 4;
@@ -138,14 +135,14 @@ static uint32_t unicode_escape(const json_scan *j, size_t *pos, size_t end)
         return (uint32_t)hi;
     if (end - *pos < 6 || j->text[*pos] != '\\' || j->text[*pos + 1] != 'u')
         return UTF8_BAD;
-    int lo = hex4(j, *pos + 2, end);
+    int lo = parse_hex4(j, *pos + 2, end);
     if (lo < 0xdc00 || lo > 0xdfff)
         return UTF8_BAD;
     *pos += 6;
     return 0x10000u + ((uint32_t)(hi - 0xd800) << 10) + (uint32_t)(lo - 0xdc00);
 }
 
-static char short_escape(unsigned char c)
+static char decode_short_escape(unsigned char c)
 {
     switch (c) {
     case 'b': return '\b';
@@ -160,27 +157,27 @@ static char short_escape(unsigned char c)
     }
 }
 
-/* The string in [POS, END), which holds a backslash, into the arena: it only
- * ever gets shorter. */
-static bool unescape(json_scan *j, size_t pos, size_t end)
+/* unescape_string - decodes the string in [POS, END), which has a backslash, to the arena: decoding
+ * never lengthens it. */
+static bool unescape_string(json_scan *j, size_t pos, size_t end)
 {
     char *out = arena_alloc(j->a, end - pos);
     size_t n = 0;
     if (!out)
-        return no_memory(j), false;
+        return fail_no_memory(j), false;
     while (pos < end) {
         unsigned char c = j->text[pos++];
         if (c != '\\') {
             out[n++] = (char)c;
             continue;
         }
-        size_t start = pos; /* the scan for the closing quote saw a byte behind every backslash */
+        size_t start = pos; /* scan_string found a byte after every backslash */
         c = j->text[pos++];
-        uint32_t cp = c == 'u' ? unicode_escape(j, &pos, end) : 0;
-        char plain = c == 'u' ? 0 : short_escape(c);
+        uint32_t cp = c == 'u' ? parse_unicode_escape(j, &pos, end) : 0;
+        char plain = c == 'u' ? 0 : decode_short_escape(c);
         if (c == 'u' ? cp == UTF8_BAD : plain == 0)
-            return broken(j, start,
-                          c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"),
+            return fail_syntax(j, start,
+                               c == 'u' ? "\\u and four digits, surrogates in pairs" : "one of \"\\/bfnrtu"),
                    false;
         if (c == 'u')
             n += utf8_put(cp, out + n);
@@ -197,32 +194,32 @@ static bool check_utf8(json_scan *j, size_t from, size_t end)
     for (size_t pos = 0; pos < s.len;) {
         size_t was = pos;
         if (utf8_next(s, &pos, false) == UTF8_BAD)
-            return broken(j, from + was, "UTF-8"), false;
+            return fail_syntax(j, from + was, "UTF-8"), false;
     }
     return true;
 }
 
-/* The string whose opening quote is at j->pos. */
+/* scan_string - the string whose opening quote is at j->pos. */
 static bool scan_string(json_scan *j)
 {
     size_t pos = j->pos + 1, start = pos;
     bool escaped = false;
     unsigned char any = 0;
     for (;;) {
-        while (j->len - pos >= 8 && plain8(j->text + pos))
+        while (j->len - pos >= 8 && is_plain_ascii8(j->text + pos))
             pos += 8;
         if (pos >= j->len)
-            return broken(j, pos, "the end of a string"), false;
+            return fail_syntax(j, pos, "the end of a string"), false;
         unsigned char c = j->text[pos];
         if (c == '"')
             break;
         if (c < ' ')
-            return broken(j, pos, "\\u escapes for control characters"), false;
+            return fail_syntax(j, pos, "\\u escapes for control characters"), false;
         any |= c;
         if (c == '\\') {
             escaped = true;
             if (++pos >= j->len)
-                return broken(j, pos, "the rest of an escape"), false;
+                return fail_syntax(j, pos, "the rest of an escape"), false;
         }
         pos++;
     }
@@ -230,12 +227,12 @@ static bool scan_string(json_scan *j)
     j->str = str_of((const char *)j->text + start, pos - start);
     if ((any & 0x80) && !check_utf8(j, start, pos))
         return false;
-    return !escaped || unescape(j, start, pos);
+    return !escaped || unescape_string(j, start, pos);
 }
 
 /* ---------------------------------------------------------------- numbers */
 
-static size_t digits(const json_scan *j, size_t pos)
+static size_t skip_digits(const json_scan *j, size_t pos)
 {
     while (pos < j->len && j->text[pos] >= '0' && j->text[pos] <= '9')
         pos++;
@@ -250,21 +247,21 @@ static enum json_event scan_number(json_scan *j)
     if (pos < j->len && j->text[pos] == '0')
         was = pos, pos++;
     else
-        was = pos, pos = digits(j, pos);
+        was = pos, pos = skip_digits(j, pos);
     if (pos == was)
-        return broken(j, pos, "a digit");
+        return fail_syntax(j, pos, "a digit");
     if (pos < j->len && j->text[pos] == '.') {
         was = ++pos;
-        if ((pos = digits(j, pos)) == was)
-            return broken(j, pos, "a digit");
+        if ((pos = skip_digits(j, pos)) == was)
+            return fail_syntax(j, pos, "a digit");
     }
     if (pos < j->len && (j->text[pos] | 0x20) == 'e') {
         pos++;
         if (pos < j->len && (j->text[pos] == '+' || j->text[pos] == '-'))
             pos++;
         was = pos;
-        if ((pos = digits(j, pos)) == was)
-            return broken(j, pos, "a digit");
+        if ((pos = skip_digits(j, pos)) == was)
+            return fail_syntax(j, pos, "a digit");
     }
     j->str = str_of((const char *)j->text + j->pos, pos - j->pos);
     j->pos = pos;
@@ -285,7 +282,7 @@ static inline void skip_space(json_scan *j)
 static enum json_event open_container(json_scan *j, uint8_t kind)
 {
     if (j->depth == JSON_DEPTH) {
-        fail(j->err, CKPT_ELIMIT, absolute(j, j->pos), "JSON nested {deeper} than {=%d}", JSON_DEPTH);
+        fail(j->err, CKPT_ELIMIT, file_offset_of(j, j->pos), "JSON nested {deeper} than {=%d}", JSON_DEPTH);
         j->state = FAILED;
         return JSON_ERROR;
     }
@@ -306,7 +303,7 @@ static enum json_event scan_word(json_scan *j, const char *word, enum json_event
 {
     for (size_t i = 0; word[i]; i++)
         if (j->pos + i >= j->len || j->text[j->pos + i] != (unsigned char)word[i])
-            return broken(j, j->pos + i, word);
+            return fail_syntax(j, j->pos + i, word);
     j->pos += strlen(word);
     j->state = AFTER_VALUE;
     return e;
@@ -327,31 +324,31 @@ static enum json_event scan_value(json_scan *j)
     case 'f': return scan_word(j, "false", JSON_FALSE);
     case 'n': return scan_word(j, "null", JSON_NULL);
     case '-': return scan_number(j);
-    default: return c >= '0' && c <= '9' ? scan_number(j) : broken(j, j->pos, "a value");
+    default: return c >= '0' && c <= '9' ? scan_number(j) : fail_syntax(j, j->pos, "a value");
     }
 }
 
 static enum json_event scan_key(json_scan *j)
 {
     if (j->pos >= j->len || j->text[j->pos] != '"')
-        return broken(j, j->pos, "a key in quotes");
+        return fail_syntax(j, j->pos, "a key in quotes");
     if (!scan_string(j))
         return JSON_ERROR;
     skip_space(j);
     if (j->pos >= j->len || j->text[j->pos] != ':')
-        return broken(j, j->pos, "a colon");
+        return fail_syntax(j, j->pos, "a colon");
     j->pos++;
     j->state = WANT_VALUE;
     return JSON_KEY;
 }
 
-/* Behind a value: a comma takes us to the next one, an end closes; *E is then
- * the event. False: go on with the state that was set. */
-static bool after_value(json_scan *j, enum json_event *e)
+/* next_after_value - after a value: a comma leads to the next one; an end of the container or document
+ * is the event *E. False: continue in the state that was set. */
+static bool next_after_value(json_scan *j, enum json_event *e)
 {
     bool object = j->depth && j->stack[j->depth - 1] == 'o';
     if (j->depth == 0) {
-        *e = j->pos < j->len ? broken(j, j->pos, "nothing behind the document") : JSON_END;
+        *e = j->pos < j->len ? fail_syntax(j, j->pos, "nothing behind the document") : JSON_END;
         return true;
     }
     unsigned char c = j->pos < j->len ? j->text[j->pos] : 0;
@@ -361,7 +358,7 @@ static bool after_value(json_scan *j, enum json_event *e)
         return false;
     }
     *e = c == (object ? '}' : ']') ? close_container(j)
-                                   : broken(j, j->pos, object ? "',' or '}'" : "',' or ']'");
+                                   : fail_syntax(j, j->pos, object ? "',' or '}'" : "',' or ']'");
     return true;
 }
 
@@ -373,7 +370,7 @@ enum json_event json_next(json_scan *j)
     skip_space(j);
     j->at = j->pos;
     if (j->state == AFTER_VALUE) {
-        if (after_value(j, &e))
+        if (next_after_value(j, &e))
             return e;
         skip_space(j);
         j->at = j->pos;

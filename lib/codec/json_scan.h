@@ -1,5 +1,5 @@
-/* json_scan.h - a strict pull scanner for untrusted JSON (RFC 8259, UTF-8, no
- * duplicates checked here): events, no tree, no recursion, integers exact. */
+/* json_scan.h - a strict pull scanner for untrusted JSON (RFC 8259, UTF-8): returns events, builds no
+ * tree, does not recurse, keeps integers exact. It does not check for duplicate keys. */
 #ifndef CODEC_JSON_SCAN_H
 #define CODEC_JSON_SCAN_H
 
@@ -8,9 +8,18 @@
 #include "base/error.h"
 
 enum json_event {
-    JSON_ERROR, JSON_END, /* JSON_END: the document is over and only white space is left */
-    JSON_OBJECT, JSON_OBJECT_END, JSON_ARRAY, JSON_ARRAY_END,
-    JSON_KEY, JSON_STRING, JSON_NUMBER, JSON_TRUE, JSON_FALSE, JSON_NULL
+    JSON_ERROR,
+    JSON_END, /* JSON_END: the document is complete and only white space follows */
+    JSON_OBJECT,
+    JSON_OBJECT_END,
+    JSON_ARRAY,
+    JSON_ARRAY_END,
+    JSON_KEY,
+    JSON_STRING,
+    JSON_NUMBER,
+    JSON_TRUE,
+    JSON_FALSE,
+    JSON_NULL
 };
 
 #define JSON_DEPTH 128
@@ -19,38 +28,39 @@ typedef struct {
     const unsigned char *text;
     size_t len, pos;
     uint64_t base;   /* absolute offset of text[0], for errors */
-    arena *a;        /* strings with escapes are decoded into it; the others stay in text */
+    arena *a;        /* for strings with escapes, which are decoded; the others stay in text */
     uint8_t stack[JSON_DEPTH]; /* 'o' or 'a' */
     unsigned depth;
     uint8_t state;
-    uint8_t before; /* state when json_fail was called */
+    uint8_t before; /* state before json_fail */
     bool complained;
-    ckpt_str str;    /* of KEY and STRING: unescaped, may hold NUL; of NUMBER: its text */
+    ckpt_str str;    /* of KEY and STRING: unescaped, may contain NUL; of NUMBER: its text */
     size_t at;       /* offset of the event's first byte in text */
     ckpt_error *err;
 } json_scan;
 
-/* json_init - scans TEXT, which must outlive the strings. */
+/* json_init - starts to scan TEXT, which must live as long as the strings of the events. */
 void json_init(json_scan *j, ckpt_str text, uint64_t base, arena *a, ckpt_error *err);
-/* json_next - the next event; after JSON_ERROR (err is filled) always that. */
+/* json_next - the next event; after JSON_ERROR (err is set) always JSON_ERROR. */
 enum json_event json_next(json_scan *j);
-/* json_skip - after an event that opens something: up to its end; else nothing. */
+/* json_skip - skips to the end of the object or array that E began; nothing for other events. False: the
+ * JSON is invalid. */
 bool json_skip(json_scan *j, enum json_event e);
-/* json_fail - a complaint about the event at hand. */
+/* json_fail - fails with a message about the current event. */
 ckpt_status json_fail(json_scan *j, const char *fmt, ...) CKPT_PRINTF(2, 3);
-/* json_unexpected - event E is not what WHAT ("a size") MUST be ("a number"); what is found is said. After
- * JSON_ERROR: its status. */
+/* json_unexpected - fails because event E is not what WHAT ("a size") MUST be ("a number"); the message
+ * includes what was found. After JSON_ERROR: the status of that error. */
 ckpt_status json_unexpected(json_scan *j, enum json_event e, const char *what, const char *must);
-/* json_forgive - the scan goes on behind the event complained about; false: the text
- * itself is broken. */
-bool json_forgive(json_scan *j);
-/* json_uint - is the NUMBER at hand a plain non-negative integer that fits? */
+/* json_resync - continues after the event that json_fail was called for. False: the JSON itself is
+ * invalid. */
+bool json_resync(json_scan *j);
+/* json_uint - is the current NUMBER a non-negative integer without fraction or exponent that fits *OUT? */
 static inline bool json_uint(const json_scan *j, uint64_t *out) { return str_uint(j->str, out); }
 static inline bool json_space(unsigned char c) { return c == ' ' || c == '\t' || c == '\n' || c == '\r'; }
-/* json_quote - S as a JSON string, escaped as Rust's serde_json and Python's
- * ensure_ascii=False do: \" \\ \b \f \n \r \t, \u00xx for other controls. */
+/* json_quote - appends S as a JSON string, escaped as by Rust's serde_json and Python's
+ * ensure_ascii=False: \" \\ \b \f \n \r \t, \u00xx for other control characters. */
 void json_quote(buf *out, ckpt_str s);
-/* json_quote_ascii - the same as json.dumps writes it: ASCII only, UTF-16 escapes. */
+/* json_quote_ascii - the same as json.dumps does: ASCII only, UTF-16 escapes. */
 void json_quote_ascii(buf *b, ckpt_str s);
 
 #endif

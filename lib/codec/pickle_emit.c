@@ -49,9 +49,9 @@ static size_t place_end(const pickle_writer *w, uint32_t place)
 bool emit_init(pickle_writer *w)
 {
     w->nodes = map_new(64);
-    w->texts = map_index(256, content, w);
-    w->bytes = map_index(16, content, w);
-    w->globals = map_index(16, content, w);
+    w->texts = map_new_index(256, content, w);
+    w->bytes = map_new_index(16, content, w);
+    w->globals = map_new_index(16, content, w);
     w->entered = map_new(16);
     w->memo = map_new(16);
     buf_init(&w->name, SIZE_MAX);

@@ -7,14 +7,14 @@
 
 enum { NORMAL, SLASH, HEX, OCTAL };
 
-static int hex(unsigned char c)
+static int parse_hex_digit(unsigned char c)
 {
     unsigned char low = c | 0x20;
     return c >= '0' && c <= '9' ? c - '0' : low >= 'a' && low <= 'f' ? low - 'a' + 10 : -1;
 }
 
-/* slash - C comes after a backslash. */
-static int slash(struct pickle_line *l, unsigned char c, unsigned char out[2])
+/* decode_escape - the character C after a backslash. */
+static int decode_escape(struct pickle_line *l, unsigned char c, unsigned char out[2])
 {
     static const char names[] = "\\'\"abfnrtv", bytes[] = "\\'\"\a\b\f\n\r\t\v";
     const char *at = c ? strchr(names, c) : NULL;
@@ -40,11 +40,11 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
 {
     int n = 0;
     if (l->state == SLASH)
-        return slash(l, c, out);
+        return decode_escape(l, c, out);
     if (l->state == HEX) {
-        if (hex(c) < 0)
+        if (parse_hex_digit(c) < 0)
             return -1;
-        l->value = l->value << 4 | (uint32_t)hex(c); /* bounded: 8 digits at most */
+        l->value = l->value << 4 | (uint32_t)parse_hex_digit(c); /* bounded: 8 digits at most */
         l->state = --l->digits ? HEX : NORMAL;
         out[0] = (unsigned char)l->value;
         return l->state == HEX ? 0 : l->value > 0xff ? -1 : 1;
@@ -65,14 +65,14 @@ int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[
     return c == '\\' ? n : n + 1;
 }
 
-/* some - the N bytes at B, put into TO. */
-static ckpt_status some(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
-                        ckpt_error *err)
+/* decode_into - decodes the N bytes at B to the spool TO; *GOOD: they encode bytes. */
+static ckpt_status decode_into(struct pickle_line *l, const unsigned char *b, size_t n, spool *to, bool *good,
+                               ckpt_error *err)
 {
     unsigned char out[4096];
     size_t have = 0;
     for (size_t i = 0; i < n && *good; i++) {
-        int more = pickle_line_bytes(l, b[i], out + have); /* bounded: two are free */
+        int more = pickle_line_bytes(l, b[i], out + have); /* bounded: two bytes are free */
         *good = more >= 0;
         have += *good ? (size_t)more : 0;
         if (have + 2 > sizeof out) {
@@ -89,13 +89,14 @@ ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source
     reader r;
     bool good = true;
     *out = NULL;
-    CKPT_TRY(reader_init(&r, src, v->start, v->start + v->size, err)); /* bounded: the line stands there */
-    spool *to = spool_new(v->size + 1);                                /* bounded: no file is as long */
+    CKPT_TRY(
+        reader_init(&r, src, v->start, v->start + v->size, err)); /* bounded: the line is inside the source */
+    spool *to = spool_new(v->size + 1);                           /* bounded: no file is that long */
     ckpt_status st = to ? CKPT_OK : fail_memory(err);
     while (st == CKPT_OK && good && reader_left(&r)) {
         size_t part = reader_left(&r) < READER_WINDOW ? (size_t)reader_left(&r) : READER_WINDOW;
         const unsigned char *b = reader_take(&r, part);
-        st = b ? some(&l, b, part, to, &good, err) : r.status;
+        st = b ? decode_into(&l, b, part, to, &good, err) : r.status;
     }
     reader_free(&r);
     unsigned char last = (unsigned char)l.value;

@@ -1,6 +1,6 @@
-/* pickle_line.h - the bytes that a line of text in a pickle of protocol 0 stands for, one by one: UNICODE by
- * the raw-unicode-escape codec and latin1, STRING as repr() of Python 2 wrote it. pickle_text.h has the text
- * itself. */
+/* pickle_line.h - decodes a line of text in a protocol 0 pickle to bytes, one by one: UNICODE by the
+ * raw-unicode-escape codec and latin1, STRING as Python 2's repr() wrote it. pickle_text.h decodes it to
+ * text. */
 #ifndef CODEC_PICKLE_LINE_H
 #define CODEC_PICKLE_LINE_H
 
@@ -8,16 +8,17 @@
 #include "io/spool.h"
 
 struct pickle_line {
-    bool unicode;         /* of UNICODE */
-    unsigned char state;  /* where in an escape it is */
-    unsigned char digits; /* that are still to come */
-    uint32_t value;       /* of those that came */
+    bool unicode;         /* the line of a UNICODE opcode, else of STRING */
+    unsigned char state;  /* position within an escape */
+    unsigned char digits; /* digits still missing */
+    uint32_t value;       /* of the digits so far */
 };
 
-/* pickle_line_bytes - what the byte C of the line adds: up to two bytes into OUT, how many; -1: it stands
- * for no bytes. */
+/* pickle_line_bytes - decodes the next byte C of the line: writes up to two bytes to OUT and returns
+ * their number. -1: not latin1, or malformed. */
 int pickle_line_bytes(struct pickle_line *l, unsigned char c, unsigned char out[2]);
-/* pickle_line_spool - all that the line V of SRC stands for; *OUT is NULL where that is no bytes. */
+/* pickle_line_spool - decodes the line V of SRC to the source *OUT, which is NULL if the line does not
+ * encode bytes. */
 ckpt_status pickle_line_spool(const struct trace_payload *v, source *src, source **out, ckpt_error *err);
 
 #endif

@@ -1,6 +1,6 @@
-/* pickle_machine.c - see pickle_machine.h. What grows while a pickle is read and
- * is of no use after it (stack, marks, memo) is malloc'ed, beyond 64 MiB only as
- * far as the bytes read so far pay for it. */
+/* pickle_machine.c - see pickle_machine.h. What grows while a pickle is read and is not needed
+ * afterwards (stack, marks, memo) is allocated with malloc; above 64 MiB it grows only in proportion to
+ * the bytes read so far. */
 #include "codec/pickle_machine.h"
 
 #include <inttypes.h>
@@ -20,9 +20,9 @@
 #define BYTES_A_CALL 64u
 #define FEW          4u
 #define LIKELY_MOST  ((size_t)1 << 19)
-#define DENSE_MEMO   1024u /* indexes below this, or below twice the puts so far, are an array */
+#define DENSE_MEMO   1024u /* below this, or below twice the puts so far, an index uses the array */
 
-bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
+bool machine_fail(struct machine *m, ckpt_status status, const char *fmt, ...)
 {
     const struct pickle_op *op = pickle_op(m->op);
     va_list args;
@@ -30,36 +30,36 @@ bool machine_bad(struct machine *m, ckpt_status status, const char *fmt, ...)
     m->status = fail_v(m->err, status, source_pos(m->r.src, m->at), fmt, args);
     va_end(args);
     if (op)
-        fail_begin(m->err, op->name);
+        fail_prefix(m->err, op->name);
     return false;
 }
 
-bool machine_memory(struct machine *m)
+bool machine_fail_memory(struct machine *m)
 {
     if (!arena_full(m->a)) {
         m->status = fail_memory(m->err);
         return false;
     }
-    machine_bad(m, CKPT_ELIMIT,
-                "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are taken)",
-                arena_used(m->a));
+    machine_fail(m, CKPT_ELIMIT,
+                 "goes {beyond the memory} that metadata may take ({=%" PRIu64 " bytes} are taken)",
+                 arena_used(m->a));
     fail_hint(m->err, "a program that trusts this file can raise max_metadata, see libckpt(3)");
     return false;
 }
 
-bool machine_underflow(struct machine *m, size_t n)
+bool machine_fail_underflow(struct machine *m, size_t n)
 {
     size_t have = m->top - m->fence;
-    return machine_bad(m, CKPT_EFORMAT, "takes {=%zu value%s} from the stack, where {%zu %s}%s", n,
-                       n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
-                       m->nmarks ? " above the last MARK" : "");
+    return machine_fail(m, CKPT_EFORMAT, "takes {=%zu value%s} from the stack, where {%zu %s}%s", n,
+                        n == 1 ? "" : "s", have, have == 1 ? "is" : "are",
+                        m->nmarks ? " above the last MARK" : "");
 }
 
-bool machine_more(struct machine *m, size_t n)
+bool machine_fill(struct machine *m, size_t n)
 {
-    uint64_t pos = machine_here(m), left = m->r.end - pos;
+    uint64_t pos = machine_offset(m), left = m->r.end - pos;
     if (n > left)
-        return machine_bad(m, CKPT_ETRUNCATED, "needs {=%zu more bytes}, {%" PRIu64 "} are left", n, left);
+        return machine_fail(m, CKPT_ETRUNCATED, "needs {=%zu more bytes}, {%" PRIu64 "} are left", n, left);
     size_t size = m->want > n ? m->want : n;
     if (size > left)
         size = (size_t)left;
@@ -77,24 +77,24 @@ bool machine_more(struct machine *m, size_t n)
 
 bool machine_skip(struct machine *m, uint64_t n)
 {
-    uint64_t left = machine_left(m);
+    uint64_t left = machine_bytes_left(m);
     if (n > left)
-        return machine_bad(m, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
-                           left);
+        return machine_fail(m, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
+                            left);
     if (n <= (size_t)(m->lim - m->p)) {
         m->p += n;
         return true;
     }
-    m->lim_pos = machine_here(m) + n;
+    m->lim_pos = machine_offset(m) + n;
     m->p = m->lim;
     return true;
 }
 
-void *machine_slab(struct machine *m, size_t n)
+void *machine_alloc_slow(struct machine *m, size_t n)
 {
     void *own = NULL;
     if (n > FIRST_SLAB && !(own = arena_alloc(m->a, n)))
-        machine_memory(m);
+        machine_fail_memory(m);
     if (n > FIRST_SLAB)
         return own;
     m->slab = arena_alloc(m->a, m->slab_size);
@@ -102,13 +102,13 @@ void *machine_slab(struct machine *m, size_t n)
     if (m->slab && m->slab_size < LAST_SLAB)
         m->slab_size *= 2;
     if (m->slab)
-        return grab(m, n);
-    machine_memory(m);
+        return machine_alloc(m, n);
+    machine_fail_memory(m);
     return NULL;
 }
 
-/* Room for N characters and a NUL. */
-char *machine_chars(struct machine *m, size_t n)
+/* machine_alloc_text - room for N characters and a NUL. */
+char *machine_alloc_text(struct machine *m, size_t n)
 {
     size_t size = n + 1;
     char *at = NULL;
@@ -126,7 +126,7 @@ char *machine_chars(struct machine *m, size_t n)
         at = arena_alloc(m->a, size);
     }
     if (!at)
-        machine_memory(m);
+        machine_fail_memory(m);
     return at;
 }
 
@@ -137,9 +137,9 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     size_t n;
     memcpy(&old, array, sizeof old);
     bool fits = checked_mul(more, size, &bytes) && checked_size(bytes, &n);
-    if (fits && bytes > FREE_SCRATCH && bytes / 16 > machine_here(m) - m->start)
-        return machine_bad(m, CKPT_ELIMIT,
-                           "needs {more} than {=16 bytes of memory for each one} that was read");
+    if (fits && bytes > FREE_SCRATCH && bytes / 16 > machine_offset(m) - m->start)
+        return machine_fail(m, CKPT_ELIMIT,
+                            "needs {more} than {=16 bytes of memory for each one} that was read");
     void *at = fits ? realloc(old, n) : NULL;
     if (!at) {
         m->status = fail_memory(m->err);
@@ -150,15 +150,15 @@ bool machine_grow(struct machine *m, void *array, size_t *cap, size_t size)
     return true;
 }
 
-/* likely - how many things there are that take EACH bytes of what is left to read: room that
- * is not touched costs nothing, an array that grows is copied. */
-static size_t likely(const struct machine *m, unsigned each)
+/* estimate_count - an upper estimate of how many things of EACH bytes follow. Memory that is not touched
+ * costs nothing, but an array that grows is copied. */
+static size_t estimate_count(const struct machine *m, unsigned each)
 {
-    uint64_t n = machine_left(m) / each + FEW;
+    uint64_t n = machine_bytes_left(m) / each + FEW;
     return n < LIKELY_MOST ? (size_t)n : LIKELY_MOST;
 }
 
-bool machine_mark(struct machine *m)
+bool machine_push_mark(struct machine *m)
 {
     if (m->nmarks == m->cap_marks && !machine_grow(m, &m->marks, &m->cap_marks, sizeof *m->marks))
         return false;
@@ -167,11 +167,12 @@ bool machine_mark(struct machine *m)
     return true;
 }
 
-bool machine_unmark(struct machine *m, size_t *from)
+bool machine_pop_mark(struct machine *m, size_t *from)
 {
     if (m->nmarks == 0)
-        return machine_bad(m, CKPT_EFORMAT,
-                           "goes back to {=a MARK}, and {none} is among the %zu values on the stack", m->top);
+        return machine_fail(m, CKPT_EFORMAT,
+                            "goes back to {=a MARK}, and {none} is among the %zu values on the stack",
+                            m->top);
     *from = m->marks[--m->nmarks];
     m->fence = m->nmarks ? m->marks[m->nmarks - 1] : 0;
     return true;
@@ -179,7 +180,7 @@ bool machine_unmark(struct machine *m, size_t *from)
 
 /* ------------------------------------------------------------------- memo */
 
-static ckpt_value *memo_at(const struct machine *m, uint64_t index)
+static ckpt_value *memo_find(const struct machine *m, uint64_t index)
 {
     if (index < m->memo_len && m->memo[index])
         return m->memo[index];
@@ -187,14 +188,14 @@ static ckpt_value *memo_at(const struct machine *m, uint64_t index)
     return far == MAP_NONE ? NULL : m->far[far];
 }
 
-/* memo_reach - makes the array reach INDEX, if that is worth it. */
-static bool memo_reach(struct machine *m, uint64_t index)
+/* memo_extend - extends the array to INDEX, unless that would leave it mostly empty. */
+static bool memo_extend(struct machine *m, uint64_t index)
 {
     uint64_t worth = m->memo_count < DENSE_MEMO / 2 ? DENSE_MEMO : 2 * m->memo_count;
     if (index >= worth)
         return true;
     if (!m->memo) {
-        size_t n = likely(m, BYTES_A_PUT);
+        size_t n = estimate_count(m, BYTES_A_PUT);
         m->memo = malloc(n * sizeof *m->memo); /* bounded: by LIKELY_MOST */
         m->memo_cap = m->memo ? n : 0;
     }
@@ -206,14 +207,14 @@ static bool memo_reach(struct machine *m, uint64_t index)
     return true;
 }
 
-static bool memo_far(struct machine *m, uint64_t index, ckpt_value *v)
+static bool memo_put_sparse(struct machine *m, uint64_t index, ckpt_value *v)
 {
     if (!m->sparse && !(m->sparse = map_new(64))) {
         m->status = fail_memory(m->err);
         return false;
     }
     if (m->nfar >= MAP_NONE)
-        return machine_bad(m, CKPT_ELIMIT, "is one memo entry too many");
+        return machine_fail(m, CKPT_ELIMIT, "is one memo entry too many");
     if (m->nfar == m->cap_far && !machine_grow(m, &m->far, &m->cap_far, sizeof(ckpt_value *)))
         return false;
     m->far[m->nfar] = v;
@@ -226,15 +227,15 @@ static bool memo_far(struct machine *m, uint64_t index, ckpt_value *v)
 
 bool machine_put(struct machine *m, uint64_t index)
 {
-    if (!need(m, 1))
+    if (!machine_need(m, 1))
         return false;
-    bool known = memo_at(m, index) != NULL;
-    if (index >= m->memo_len && !memo_reach(m, index))
+    bool known = memo_find(m, index) != NULL;
+    if (index >= m->memo_len && !memo_extend(m, index))
         return false;
     ckpt_value *v = m->stack[m->top - 1];
     if (index < m->memo_len)
         m->memo[index] = v;
-    else if (!memo_far(m, index, v))
+    else if (!memo_put_sparse(m, index, v))
         return false;
     m->memo_count += !known;
     return true;
@@ -242,35 +243,35 @@ bool machine_put(struct machine *m, uint64_t index)
 
 bool machine_get(struct machine *m, uint64_t index)
 {
-    ckpt_value *v = memo_at(m, index);
+    ckpt_value *v = memo_find(m, index);
     if (!v)
-        return machine_bad(m, CKPT_EFORMAT,
-                           "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
+        return machine_fail(m, CKPT_EFORMAT,
+                            "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
     v->flags |= VALUE_SHARED;
-    return push(m, v);
+    return machine_push(m, v);
 }
 
 /* ------------------------------------------------------------------ nodes */
 
-void *machine_room(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
+void *machine_reserve(struct machine *m, void *old, uint32_t n, uint32_t *cap, size_t add, size_t size)
 {
     size_t want, more, room = *cap;
     if (add <= *cap - n)
         return old;
     if (add > UINT32_MAX - n) {
-        machine_bad(m, CKPT_ELIMIT, "makes a container {of more} than {=%" PRIu32 " items}", UINT32_MAX);
+        machine_fail(m, CKPT_ELIMIT, "makes a container {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
     want = n + add;
     more = *cap > want / 2 ? 2 * (size_t)*cap : want;
-    if (more > FIRST_SLAB / size) { /* many: where it is, if it can grow there */
+    if (more > FIRST_SLAB / size) { /* many: grow in place if possible */
         void *at = arena_grow(m->a, old, n, &room, want, size);
         *cap = room < UINT32_MAX ? (uint32_t)room : UINT32_MAX;
         if (!at)
-            machine_memory(m);
+            machine_fail_memory(m);
         return at;
     }
-    void *at = grab(m, more * size); /* bounded: few */
+    void *at = machine_alloc(m, more * size); /* bounded: few */
     if (at && n)
         memcpy(at, old, n * size); /* bounded: n < more, which was allocated */
     *cap = at ? (uint32_t)more : *cap;
@@ -284,7 +285,7 @@ ckpt_value *machine_int(struct machine *m, int64_t i)
                             : &m->ints[(uint64_t)i * 0x9e3779b97f4a7c15u >> 56];
     if (*slot && (*slot)->u.i == i)
         return *slot;
-    ckpt_value *v = node(m, CKPT_V_INT);
+    ckpt_value *v = machine_new_node(m, CKPT_V_INT);
     if (v) {
         v->u.i = i;
         *slot = v;
@@ -292,9 +293,9 @@ ckpt_value *machine_int(struct machine *m, int64_t i)
     return v;
 }
 
-static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
+static bool copy_text(struct machine *m, ckpt_str s, ckpt_str *out)
 {
-    char *at = machine_chars(m, s.len);
+    char *at = machine_alloc_text(m, s.len);
     if (!at)
         return false;
     if (s.len)
@@ -306,9 +307,9 @@ static bool text_copy(struct machine *m, ckpt_str s, ckpt_str *out)
 ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
 {
     if (module.len == 0 || name.len == 0) {
-        machine_bad(m, CKPT_EFORMAT,
-                    "empty module or name in GLOBAL: {module '%.*s', name '%.*s'}, expected {=both}",
-                    STR_ARG(module), STR_ARG(name));
+        machine_fail(m, CKPT_EFORMAT,
+                     "empty module or name in GLOBAL: {module '%.*s', name '%.*s'}, expected {=both}",
+                     STR_ARG(module), STR_ARG(name));
         return NULL;
     }
     const unsigned char *c = (const unsigned char *)name.ptr;
@@ -320,25 +321,25 @@ ckpt_value *machine_global(struct machine *m, ckpt_str module, ckpt_str name)
     if (v && str_eq(value_module(v), module) && str_eq(value_name(v), name) &&
         (v->flags & (VALUE_DOTTED | VALUE_LITERAL)) == flags)
         return v;
-    /* Python 2, which took any bytes, ends with protocol 2. */
+    /* Python 2, which accepted any bytes, writes at most protocol 2. */
     if (m->protocol > 2 && !(utf8_check(module, false, NULL) && utf8_check(name, false, NULL))) {
-        machine_bad(m, CKPT_EFORMAT, "has a name that is not {=UTF-8}: {module '%.*s', name '%.*s'}",
-                    STR_ARG(module), STR_ARG(name));
+        machine_fail(m, CKPT_EFORMAT, "has a name that is not {=UTF-8}: {module '%.*s', name '%.*s'}",
+                     STR_ARG(module), STR_ARG(name));
         return NULL;
     }
-    ckpt_str *both = grab(m, 2 * sizeof *both);
-    if (!both || !text_copy(m, module, &both[0]) || !text_copy(m, name, &both[1]))
+    ckpt_str *both = machine_alloc(m, 2 * sizeof *both);
+    if (!both || !copy_text(m, module, &both[0]) || !copy_text(m, name, &both[1]))
         return NULL;
-    if (!(v = *slot = node(m, CKPT_V_GLOBAL)))
+    if (!(v = *slot = machine_new_node(m, CKPT_V_GLOBAL)))
         return NULL;
     v->u.global.module_name = both;
     v->flags = flags;
     struct pickle_facts *f = m->facts;
-    return machine_note(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
+    return machine_add_fact(m, &f->globals, &f->nglobals, &f->cap_globals, v) ? v : NULL;
 }
 
-/* sizes_slot - where a tuple of these N items is kept, if it is of that kind. */
-static ckpt_value **sizes_slot(struct machine *m, ckpt_value *const *items, size_t n)
+/* tuple_slot - the slot for a tuple of these N items; NULL: not a short tuple of integers. */
+static ckpt_value **tuple_slot(struct machine *m, ckpt_value *const *items, size_t n)
 {
     uint64_t hash = n;
     if (n > 4)
@@ -356,17 +357,17 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
     ckpt_value **from = n ? m->stack + (m->top - n) : NULL, *v;
     if (n == 0) {
         if (!m->unit)
-            m->unit = node(m, CKPT_V_TUPLE);
+            m->unit = machine_new_node(m, CKPT_V_TUPLE);
         return m->unit;
     }
     if (n >= UINT32_MAX) {
-        machine_bad(m, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
+        machine_fail(m, CKPT_ELIMIT, "makes a tuple {of more} than {=%" PRIu32 " items}", UINT32_MAX);
         return NULL;
     }
-    ckpt_value **slot = sizes_slot(m, from, n);
+    ckpt_value **slot = tuple_slot(m, from, n);
     if (slot && *slot && (*slot)->u.seq.n == n && memcmp((*slot)->u.seq.items, from, n * sizeof *from) == 0)
         return *slot;
-    v = node_sized(m, CKPT_V_TUPLE, n * sizeof *from);
+    v = machine_new_node_sized(m, CKPT_V_TUPLE, n * sizeof *from);
     if (!v)
         return NULL;
     if (slot)
@@ -379,40 +380,40 @@ ckpt_value *machine_tuple(struct machine *m, size_t n)
 
 ckpt_value *machine_call(struct machine *m, enum value_call_kind how, ckpt_value *callable, ckpt_value *args)
 {
-    ckpt_value *v = node_sized(m, CKPT_V_CALL, sizeof(struct value_object) - sizeof *v);
+    ckpt_value *v = machine_new_node_sized(m, CKPT_V_CALL, sizeof(struct value_object) - sizeof *v);
     if (!v)
         return NULL;
     v->call = (uint8_t)how;
     v->u.call = (struct value_call){callable, args};
     ((struct value_object *)(void *)v)->more = &value_nothing;
     struct pickle_facts *f = m->facts;
-    return machine_note(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
+    return machine_add_fact(m, &f->calls, &f->ncalls, &f->cap_calls, v) ? v : NULL;
 }
 
 /* ------------------------------------------------------------------ facts */
 
-bool machine_note_more(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
+bool machine_grow_facts(struct machine *m, ckpt_value ***list, size_t n, size_t *cap)
 {
     bool few = n || list == &m->facts->globals;
-    size_t want = few ? n + FEW : likely(m, BYTES_A_CALL); /* bounded: n is in memory */
+    size_t want = few ? n + FEW : estimate_count(m, BYTES_A_CALL); /* bounded: n is in memory */
     ckpt_value **grown = arena_grow(m->a, *list, n, cap, want, sizeof *grown);
     if (grown)
         *list = grown;
     else
-        machine_memory(m);
+        machine_fail_memory(m);
     return grown != NULL;
 }
 
-bool machine_mutates(struct machine *m, const ckpt_value *target)
+bool machine_add_mutation(struct machine *m, const ckpt_value *target)
 {
     struct pickle_facts *f = m->facts;
     bool plain = target->type == CKPT_V_LIST || target->type == CKPT_V_DICT || target->type == CKPT_V_SET;
-    if (!m->noting || (plain && m->op != PICKLE_BUILD))
+    if (!m->wants_facts || (plain && m->op != PICKLE_BUILD))
         return true;
     struct pickle_mutation *grown = arena_grow(m->a, f->mutations, f->nmutations, &f->cap_mutations,
                                                f->nmutations + FEW, sizeof *grown);
     if (!grown) {
-        machine_memory(m);
+        machine_fail_memory(m);
         return false;
     }
     f->mutations = grown;
@@ -427,7 +428,7 @@ ckpt_status machine_init(struct machine *m, arena *a, source *src, uint64_t pos,
     m->want = FIRST_WINDOW;
     m->slab_size = m->chars_size = FIRST_SLAB;
     m->frame_end = UINT64_MAX;
-    m->noting = facts != NULL;
+    m->wants_facts = facts != NULL;
     m->facts = facts ? facts : &m->unwanted;
     ckpt_str record = facts ? facts->record : str_of("", 0);
     *m->facts = (struct pickle_facts){.record = record, .protocol = -1};

@@ -1,4 +1,4 @@
-/* pickle_ops.h - the 68 opcodes by name. */
+/* pickle_ops.h - the 68 opcodes of pickle. */
 #ifndef CODEC_PICKLE_OPS_H
 #define CODEC_PICKLE_OPS_H
 
@@ -27,11 +27,11 @@ enum pickle_argument {
 };
 
 struct pickle_op {
-    const char *name; /* as pickletools spells it */
+    const char *name; /* as in pickletools */
     uint8_t argument; /* enum pickle_argument */
 };
 
-/* pickle_op - what is known of an opcode; NULL: it is none. */
+/* pickle_op - the description of the opcode CODE; NULL: there is no such opcode. */
 const struct pickle_op *pickle_op(uint8_t code);
 
 #endif

@@ -1,5 +1,5 @@
-/* pickle_show.c - see pickle_show.h. A constant of a trace is the place of its
- * opcode; here its argument is read (pickle_ops.def says what follows which). */
+/* pickle_show.c - see pickle_show.h. A constant of a trace is the offset of its opcode; this reads its
+ * argument (pickle_ops.def has the kind of argument of each opcode). */
 #include "codec/pickle_show.h"
 
 #include "base/cursor.h"
@@ -8,21 +8,21 @@
 #include "codec/pickle_ops.h"
 #include "codec/pickle_text.h"
 
-#define SHOWN_TEXT  1005u /* a character more than value_leaf.c shows, so that the cut is seen */
+#define SHOWN_TEXT  1005u /* one character more than value_leaf.c shows, so that it marks the cut */
 #define SHOWN_DEPTH 6u
 #define LONGEST     8192u
 
-/* What stands behind an opcode, as far as it is looked at. */
-struct argument {
+/* The argument of an opcode, as far as it is read. */
+struct show_argument {
     unsigned char bytes[LONGEST];
     size_t n;
-    uint64_t whole; /* bytes there are */
+    uint64_t whole; /* its size in bytes */
     ckpt_status status;
     ckpt_error *err;
 };
 
-/* fetch - N bytes at OFF, or those that are there. */
-static void fetch(source *src, uint64_t off, uint64_t n, struct argument *out)
+/* fetch_bytes - reads N bytes at OFF, or as many as there are. */
+static void fetch_bytes(source *src, uint64_t off, uint64_t n, struct show_argument *out)
 {
     uint64_t there = off < src->size ? src->size - off : 0;
     out->n = (size_t)(n < there ? n : there);
@@ -35,7 +35,7 @@ static void fetch(source *src, uint64_t off, uint64_t n, struct argument *out)
         out->n = 0;
 }
 
-static size_t width_of(uint8_t argument)
+static size_t argument_width(uint8_t argument)
 {
     switch (argument) {
     case PICKLE_ARG_U1:
@@ -49,27 +49,27 @@ static size_t width_of(uint8_t argument)
     }
 }
 
-/* argument - of the constant REF: a counted one without its length, a line without its newline. */
-static void argument(source *src, trace_ref ref, struct argument *out, ckpt_error *err)
+/* read_argument - of the constant REF: a counted one without its length, a line without its newline. */
+static void read_argument(source *src, trace_ref ref, struct show_argument *out, ckpt_error *err)
 {
     const struct pickle_op *op = pickle_op(trace_opcode(ref));
     uint8_t kind = op ? op->argument : PICKLE_ARG_NONE;
-    uint64_t at = trace_offset(ref) + 1; /* bounded: an opcode stands there */
+    uint64_t at = trace_offset(ref) + 1; /* bounded: the opcode is in the source */
     out->status = CKPT_OK;
     out->err = err;
     if (kind == PICKLE_ARG_LINE) {
-        fetch(src, at, LONGEST, out);
+        fetch_bytes(src, at, LONGEST, out);
         const unsigned char *nl = memchr(out->bytes, '\n', out->n);
         out->n = nl ? (size_t)(nl - out->bytes) : out->n;
         out->whole = out->n;
         return;
     }
-    size_t width = width_of(kind);
-    fetch(src, at, width, out);
+    size_t width = argument_width(kind);
+    fetch_bytes(src, at, width, out);
     if (out->n < width || kind < PICKLE_ARG_B1)
         return;
     uint64_t n = width == 1 ? out->bytes[0] : width == 4 ? load_u32le(out->bytes) : load_u64le(out->bytes);
-    fetch(src, at + width, n, out); /* bounded: behind a length that was read */
+    fetch_bytes(src, at + width, n, out); /* bounded: after a length that was read */
     if (out->whole > out->n && out->n < LONGEST)
         out->whole = out->n;
 }
@@ -81,9 +81,9 @@ static bool is_text(uint8_t op)
            op == PICKLE_SHORT_BINSTRING;
 }
 
-/* decode - the two text forms of protocol 0, in place: they never get longer than
- * twice the line. */
-static void decode(uint8_t op, struct argument *arg)
+/* decode_line - decodes the two text forms of protocol 0 in place: the result is at most twice as long
+ * as the line. */
+static void decode_line(uint8_t op, struct show_argument *arg)
 {
     static const size_t most = LONGEST / 2;
     unsigned char line[LONGEST / 2];
@@ -92,37 +92,38 @@ static void decode(uint8_t op, struct argument *arg)
     size_t n = arg->n < most ? arg->n : most;
     memcpy(line, arg->bytes, n);
     ckpt_str s = str_of((const char *)line, n);
-    size_t got = op == PICKLE_STRING ? text_string(s, NULL) : text_unicode(s, NULL);
-    if (got == TEXT_BAD || got > LONGEST)
+    size_t got = op == PICKLE_STRING ? pickle_text_string(s, NULL) : pickle_text_unicode(s, NULL);
+    if (got == PICKLE_TEXT_BAD || got > LONGEST)
         return;
-    arg->n = op == PICKLE_STRING ? text_string(s, (char *)arg->bytes) : text_unicode(s, (char *)arg->bytes);
+    arg->n = op == PICKLE_STRING ? pickle_text_string(s, (char *)arg->bytes)
+                                 : pickle_text_unicode(s, (char *)arg->bytes);
     arg->whole = arg->n;
 }
 
 ckpt_status show_text(source *src, trace_ref ref, char *out, size_t cap, size_t *n, ckpt_error *err)
 {
-    struct argument arg;
+    struct show_argument arg;
     if (trace_node(ref) || !is_text(trace_opcode(ref)))
         return CKPT_EFORMAT;
-    argument(src, ref, &arg, err);
-    decode(trace_opcode(ref), &arg);
-    *n = arg.n < cap ? arg.n : utf8_whole((const char *)arg.bytes, cap);
+    read_argument(src, ref, &arg, err);
+    decode_line(trace_opcode(ref), &arg);
+    *n = arg.n < cap ? arg.n : utf8_complete_length((const char *)arg.bytes, cap);
     memcpy(out, arg.bytes, *n);
     return arg.status;
 }
 
 /* ---------------------------------------------------------------- constants */
 
-static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
+static ckpt_value *new_text(arena *a, trace_ref ref, struct show_argument *arg)
 {
     uint8_t op = trace_opcode(ref);
-    decode(op, arg);
+    decode_line(op, arg);
     size_t n = arg->n < SHOWN_TEXT ? arg->n : SHOWN_TEXT;
     ckpt_value_type type = op == PICKLE_BYTEARRAY8 ? CKPT_V_BYTEARRAY
                            : is_text(op)           ? CKPT_V_STR
                                                    : CKPT_V_BYTES;
     if (arg->whole > n && type == CKPT_V_STR)
-        n = utf8_whole((const char *)arg->bytes, n);
+        n = utf8_complete_length((const char *)arg->bytes, n);
     ckpt_str s = arena_str(a, str_of((const char *)arg->bytes, n));
     if (!s.ptr)
         return NULL;
@@ -134,7 +135,7 @@ static ckpt_value *text_node(arena *a, trace_ref ref, struct argument *arg)
     return v;
 }
 
-static ckpt_value *big_node(arena *a, trace_ref ref, const unsigned char *at, size_t n)
+static ckpt_value *new_bigint(arena *a, trace_ref ref, const unsigned char *at, size_t n)
 {
     n = integer_trim(at, n);
     ckpt_value *v = value_new(a, n <= 8 ? CKPT_V_INT : CKPT_V_BIGINT, trace_offset(ref));
@@ -148,7 +149,7 @@ static ckpt_value *big_node(arena *a, trace_ref ref, const unsigned char *at, si
     return v->u.str.ptr ? v : NULL;
 }
 
-static ckpt_value *int_node(arena *a, trace_ref ref, int64_t i)
+static ckpt_value *new_int(arena *a, trace_ref ref, int64_t i)
 {
     ckpt_value *v = value_new(a, CKPT_V_INT, trace_offset(ref));
     if (v)
@@ -156,7 +157,7 @@ static ckpt_value *int_node(arena *a, trace_ref ref, int64_t i)
     return v;
 }
 
-static ckpt_value *float_node(arena *a, trace_ref ref, double f)
+static ckpt_value *new_float(arena *a, trace_ref ref, double f)
 {
     ckpt_value *v = value_new(a, CKPT_V_FLOAT, trace_offset(ref));
     if (v)
@@ -164,7 +165,7 @@ static ckpt_value *float_node(arena *a, trace_ref ref, double f)
     return v;
 }
 
-static ckpt_value *bool_node(arena *a, trace_ref ref, bool b)
+static ckpt_value *new_bool(arena *a, trace_ref ref, bool b)
 {
     ckpt_value *v = value_new(a, CKPT_V_BOOL, trace_offset(ref));
     if (v)
@@ -172,25 +173,25 @@ static ckpt_value *bool_node(arena *a, trace_ref ref, bool b)
     return v;
 }
 
-static ckpt_value *number_line(arena *a, trace_ref ref, const struct argument *arg)
+static ckpt_value *parse_number_line(arena *a, trace_ref ref, const struct show_argument *arg)
 {
     ckpt_str s = str_of((const char *)arg->bytes, arg->n);
     int64_t i;
     double f;
     if (trace_opcode(ref) == PICKLE_INT && (str_is(s, "00") || str_is(s, "01")))
-        return bool_node(a, ref, s.ptr[1] == '1');
+        return new_bool(a, ref, s.ptr[1] == '1');
     if (s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
     if (trace_opcode(ref) == PICKLE_FLOAT)
-        return float_node(a, ref, text_float(s, &f) ? f : 0);
-    return text_int(s, &i) ? int_node(a, ref, i) : value_str(a, arena_str(a, s));
+        return new_float(a, ref, pickle_text_float(s, &f) ? f : 0);
+    return pickle_text_int(s, &i) ? new_int(a, ref, i) : value_str(a, arena_str(a, s));
 }
 
-static ckpt_value *constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
+static ckpt_value *show_constant(source *src, trace_ref ref, arena *a, ckpt_error *err)
 {
-    struct argument arg;
+    struct show_argument arg;
     uint8_t op = trace_opcode(ref);
-    argument(src, ref, &arg, err);
+    read_argument(src, ref, &arg, err);
     uint64_t bits;
     double f;
     if (arg.status != CKPT_OK)
@@ -198,55 +199,56 @@ static ckpt_value *constant(source *src, trace_ref ref, arena *a, ckpt_error *er
     switch (op) {
     case PICKLE_NONE: return value_new(a, CKPT_V_NONE, trace_offset(ref));
     case PICKLE_NEWTRUE:
-    case PICKLE_NEWFALSE: return bool_node(a, ref, op == PICKLE_NEWTRUE);
-    case PICKLE_BININT: return int_node(a, ref, (int32_t)load_u32le(arg.bytes));
-    case PICKLE_BININT1: return int_node(a, ref, arg.bytes[0]);
-    case PICKLE_BININT2: return int_node(a, ref, load_u16le(arg.bytes));
+    case PICKLE_NEWFALSE: return new_bool(a, ref, op == PICKLE_NEWTRUE);
+    case PICKLE_BININT: return new_int(a, ref, (int32_t)load_u32le(arg.bytes));
+    case PICKLE_BININT1: return new_int(a, ref, arg.bytes[0]);
+    case PICKLE_BININT2: return new_int(a, ref, load_u16le(arg.bytes));
     case PICKLE_LONG1:
-    case PICKLE_LONG4: return big_node(a, ref, arg.bytes, arg.n);
+    case PICKLE_LONG4: return new_bigint(a, ref, arg.bytes, arg.n);
     case PICKLE_INT:
     case PICKLE_LONG:
-    case PICKLE_FLOAT: return number_line(a, ref, &arg);
+    case PICKLE_FLOAT: return parse_number_line(a, ref, &arg);
     case PICKLE_BINFLOAT:
         bits = load_u64be(arg.bytes);
         memcpy(&f, &bits, sizeof f);
-        return float_node(a, ref, f);
-    default: return text_node(a, ref, &arg);
+        return new_float(a, ref, f);
+    default: return new_text(a, ref, &arg);
     }
 }
 
 /* -------------------------------------------------------------------- nodes */
 
-struct show {
+struct show_state {
     source *src;
     arena *a;
-    size_t left; /* nodes that may still be made */
+    size_t left; /* nodes that may still be created */
     ckpt_error *err;
 };
 
-static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth);
+static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth);
 
-static bool put_items(struct show *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+static bool put_items(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
     for (uint32_t i = 0; depth && i < n->kept && s->left; i++) {
-        ckpt_value *item = show(s, n->items[i], depth - 1);
+        ckpt_value *item = show_node(s, n->items[i], depth - 1);
         if (!item || !value_append(s->a, v, item))
             return false;
     }
     return true;
 }
 
-static bool put_pairs(struct show *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
+static bool put_pairs(struct show_state *s, ckpt_value *v, const struct trace_node *n, unsigned depth)
 {
     for (uint32_t i = 0; depth && i + 1 < n->kept && s->left > 1; i += 2) {
-        ckpt_value *key = show(s, n->items[i], depth - 1), *val = show(s, n->items[i + 1], depth - 1);
+        ckpt_value *key = show_node(s, n->items[i], depth - 1),
+                   *val = show_node(s, n->items[i + 1], depth - 1);
         if (!key || !val || !value_put(s->a, v, key, val))
             return false;
     }
     return true;
 }
 
-static ckpt_value *container(struct show *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *show_container(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
     static const uint8_t types[] = {[TRACE_TUPLE] = CKPT_V_TUPLE,
                                     [TRACE_LIST] = CKPT_V_LIST,
@@ -258,41 +260,41 @@ static ckpt_value *container(struct show *s, const struct trace_node *n, unsigne
     return ok ? v : NULL;
 }
 
-static ckpt_value *call(struct show *s, const struct trace_node *n, unsigned depth)
+static ckpt_value *show_call(struct show_state *s, const struct trace_node *n, unsigned depth)
 {
-    ckpt_value *callable = show(s, n->items[0], depth ? depth - 1 : 0);
-    ckpt_value *args = depth ? show(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
+    ckpt_value *callable = show_node(s, n->items[0], depth ? depth - 1 : 0);
+    ckpt_value *args = depth ? show_node(s, n->items[1], depth - 1) : value_new(s->a, CKPT_V_TUPLE, 0);
     return callable && args ? value_call(s->a, CALL_REDUCE, callable, args, 0) : NULL;
 }
 
-/* show - no deeper than SHOWN_DEPTH calls of itself. */
-static ckpt_value *show(struct show *s, trace_ref ref, unsigned depth)
+/* show_node - recurses at most SHOWN_DEPTH times. */
+static ckpt_value *show_node(struct show_state *s, trace_ref ref, unsigned depth)
 {
     const struct trace_node *n = trace_node(ref);
     const struct trace_global *g = trace_global(ref);
     s->left -= s->left > 0;
     if (!n)
-        return constant(s->src, ref, s->a, s->err);
+        return show_constant(s->src, ref, s->a, s->err);
     if (g)
         return value_global(s->a, g->module, g->name, 0);
     if (n->kind == TRACE_CALL)
-        return call(s, n, depth);
+        return show_call(s, n, depth);
     if (n->kind == TRACE_OPAQUE)
         return value_global(s->a, STR_LIT("?"), STR_LIT("?"), 0);
     if (n->kind != TRACE_PERSID)
-        return container(s, n, depth);
+        return show_container(s, n, depth);
     ckpt_value *v = value_new(s->a, CKPT_V_PERSID, 0);
     if (v)
-        v->u.pid = show(s, n->items[0], depth ? depth - 1 : 0);
+        v->u.pid = show_node(s, n->items[0], depth ? depth - 1 : 0);
     return v && v->u.pid ? v : NULL;
 }
 
 ckpt_value *show_value(source *src, trace_ref ref, arena *a, size_t nodes, ckpt_error *err)
 {
-    struct show s = {src, a, nodes, err};
+    struct show_state s = {src, a, nodes, err};
     if (err)
         err->status = CKPT_OK;
-    ckpt_value *v = show(&s, ref, SHOWN_DEPTH);
+    ckpt_value *v = show_node(&s, ref, SHOWN_DEPTH);
     if (!v && err && err->status == CKPT_OK)
         (void)fail_memory(err);
     return v;

@@ -531,7 +531,7 @@ ckpt_status pickle_write_filled(const ckpt_value *root, const struct pickle_hook
     size_t end = out->len - 1; /* bounded: where STOP is */
     if (out->len > size || size - out->len == 1 || size - out->len == 3)
         return CKPT_OK;
-    if (!buf_room(out, size - out->len)) /* bounded: looked at just now */
+    if (!buf_extend(out, size - out->len)) /* bounded: looked at just now */
         return fail_memory(err);
     *fits = fill(out->data + end, size - end); /* bounded: end < size */
     return CKPT_OK;

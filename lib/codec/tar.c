@@ -1,17 +1,17 @@
 /*
  * tar.c - members of an uncompressed tar (POSIX.1-1988 ustar, GNU, POSIX.1-2001 pax).
  *
- * Blocks of 512 bytes; a header, then its payload, filled up with zeros:
+ * Blocks of 512 bytes; a header, then its payload, padded with zeros:
  *   0   100  name           124 12  size, octal, or big-endian after a first byte >= 80
  *   148 8    checksum       156 1   type
  *   257 8    "ustar\0" 00, or "ustar  " (GNU)
  *   345 155  prefix, put before the name with '/' (not in GNU's dialect)
  *   482 1    GNU sparse (type S): another block of its map follows
- * Type L (GNU) holds the next member's name, x (pax) its "path" and "size"; g
- * holds defaults for all. Two blocks of zeros, or the end of the file, end it.
+ * Type L (GNU) has the next member's name, x (pax) its "path" and "size"; g has
+ * defaults for all members. Two blocks of zeros, or the end of the file, end the archive.
  *
- * Refused: a header whose checksum is wrong, a negative size, a payload that
- * reaches out of the file, names and pax records beyond 1 MiB.
+ * Refused: headers with a wrong checksum, negative sizes, payloads that
+ * exceed the file, names and pax records longer than 1 MiB.
  */
 #include "codec/tar.h"
 
@@ -21,11 +21,11 @@
 #define BLOCK          512u
 #define LONG_MAX_BYTES (1u << 20)
 
-struct walk {
+struct tar_walk {
     source *src;
     arena *a;
     uint64_t pos;
-    ckpt_str name; /* from L or x for the next member; .ptr NULL: none */
+    ckpt_str name; /* of the next member, from L or x; .ptr NULL: none */
     uint64_t size; /* from x */
     bool has_size;
     struct tar_entry *list;
@@ -34,7 +34,7 @@ struct walk {
     ckpt_error *err;
 };
 
-CKPT_PRINTF(2, 3) static ckpt_status bad(struct walk *w, const char *fmt, ...)
+CKPT_PRINTF(2, 3) static ckpt_status tar_fail(struct tar_walk *w, const char *fmt, ...)
 {
     va_list args;
     va_start(args, fmt);
@@ -43,14 +43,14 @@ CKPT_PRINTF(2, 3) static ckpt_status bad(struct walk *w, const char *fmt, ...)
     return CKPT_EFORMAT;
 }
 
-static ckpt_str field(const unsigned char *b, size_t n)
+static ckpt_str read_text(const unsigned char *b, size_t n)
 {
     const unsigned char *end = memchr(b, 0, n);
     return str_of((const char *)b, end ? (size_t)(end - b) : n);
 }
 
-/* number - an octal field, or a base-256 one; false: neither, or negative. */
-static bool number(const unsigned char *b, size_t n, uint64_t *out)
+/* parse_number - an octal or base-256 field. False: neither, or negative. */
+static bool parse_number(const unsigned char *b, size_t n, uint64_t *out)
 {
     uint64_t v = 0;
     if (b[0] & 0x80) {
@@ -71,9 +71,9 @@ static bool number(const unsigned char *b, size_t n, uint64_t *out)
     return i == n || b[i] == 0 || b[i] == ' ';
 }
 
-/* sum_right - over all bytes, the checksum itself counted as blanks; old
- * writers summed signed characters. */
-static bool sum_right(const unsigned char *b, uint32_t *is)
+/* is_checksum_right - the sum of all bytes, those of the checksum counted as blanks; old writers added
+ * signed characters. *SUM is the unsigned sum. */
+static bool is_checksum_right(const unsigned char *b, uint32_t *is)
 {
     uint64_t stated;
     uint32_t sum = 0, high = 0;
@@ -83,12 +83,12 @@ static bool sum_right(const unsigned char *b, uint32_t *is)
         high += c >> 7;
     }
     *is = sum;
-    return number(b + 148, 8, &stated) &&
+    return parse_number(b + 148, 8, &stated) &&
            (stated == sum || (int64_t)stated == (int64_t)sum - 256 * (int64_t)high);
 }
 
-/* pax - "LENGTH key=value\n" records; only path and size matter here. */
-static bool pax(struct walk *w, ckpt_str text)
+/* read_pax - "LENGTH key=value\n" records, of which path and size are used. False: malformed. */
+static bool read_pax(struct tar_walk *w, ckpt_str text)
 {
     while (text.len) {
         uint64_t len = 0;
@@ -107,7 +107,7 @@ static bool pax(struct walk *w, ckpt_str text)
         if (str_is(key, "path"))
             w->name = value;
         if (str_is(key, "size")) {
-            w->has_size = value.len > 0; /* no value: as if the key were not there */
+            w->has_size = value.len > 0; /* an empty value deletes the key */
             if (w->has_size && !str_uint(value, &w->size))
                 return false;
         }
@@ -116,37 +116,37 @@ static bool pax(struct walk *w, ckpt_str text)
     return true;
 }
 
-/* extension - the payload of L or x, for the member that follows. */
-static ckpt_status extension(struct walk *w, char type, uint64_t data, uint64_t size)
+/* read_extension - the payload of L or x, which applies to the next member. */
+static ckpt_status read_extension(struct tar_walk *w, char type, uint64_t data, uint64_t size)
 {
     if (size > LONG_MAX_BYTES)
-        return bad(w, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
-                   (unsigned long long)size);
+        return tar_fail(w, "a name or pax record of more than {=1 MiB}: {%llu bytes}",
+                        (unsigned long long)size);
     /* bounded: at most 1 MiB */
     char *text = arena_alloc(w->a, (size_t)size + 1);
     if (!text)
         return fail_memory(w->err);
     CKPT_TRY(source_read(w->src, data, text, (size_t)size, w->err));
     if (type == 'L')
-        w->name = field((const unsigned char *)text, (size_t)size);
-    else if (!pax(w, str_of(text, (size_t)size)))
-        return bad(w, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
-                   STR_ARG(str_of(text, (size_t)size)));
+        w->name = read_text((const unsigned char *)text, (size_t)size);
+    else if (!read_pax(w, str_of(text, (size_t)size)))
+        return tar_fail(w, "a pax record {\"%.*s\"}, which is not {=\"length key=value\"}",
+                        STR_ARG(str_of(text, (size_t)size)));
     return CKPT_OK;
 }
 
-static ckpt_str plain_name(struct walk *w, const unsigned char *b)
+static ckpt_str read_name(struct tar_walk *w, const unsigned char *b)
 {
-    ckpt_str name = field(b, 100), prefix = field(b + 345, 155);
+    ckpt_str name = read_text(b, 100), prefix = read_text(b + 345, 155);
     if (memcmp(b + 257, "ustar\0", 6) != 0 || prefix.len == 0)
         return arena_str(w->a, name);
     return arena_printf(w->a, "%.*s/%.*s", (int)prefix.len, prefix.ptr, (int)name.len, name.ptr);
 }
 
-static ckpt_status add(struct walk *w, const unsigned char *b, uint64_t data, uint64_t size)
+static ckpt_status add_entry(struct tar_walk *w, const unsigned char *b, uint64_t data, uint64_t size)
 {
     struct tar_entry *grown = arena_grow(w->a, w->list, w->n, &w->cap, w->n + 1, sizeof *grown);
-    ckpt_str name = w->name.ptr ? w->name : plain_name(w, b);
+    ckpt_str name = w->name.ptr ? w->name : read_name(w, b);
     if (!grown || !name.ptr)
         return fail_memory(w->err);
     char type = (char)b[156];
@@ -157,8 +157,8 @@ static ckpt_status add(struct walk *w, const unsigned char *b, uint64_t data, ui
     return CKPT_OK;
 }
 
-/* sparse_map - the blocks that continue a GNU sparse header. */
-static ckpt_status sparse_map(struct walk *w, const unsigned char *b, uint64_t *data)
+/* skip_sparse_map - moves *DATA after the blocks that continue a GNU sparse header. */
+static ckpt_status skip_sparse_map(struct tar_walk *w, const unsigned char *b, uint64_t *data)
 {
     unsigned char block[BLOCK];
     bool more = b[156] == 'S' && b[482];
@@ -170,41 +170,41 @@ static ckpt_status sparse_map(struct walk *w, const unsigned char *b, uint64_t *
     return CKPT_OK;
 }
 
-/* damaged - a member whose header is, under its name, up to the next that is not. */
-static ckpt_status damaged(struct walk *w, const unsigned char *b)
+/* add_damaged - adds a member with a damaged header under its name, up to the next valid header. */
+static ckpt_status add_damaged(struct tar_walk *w, const unsigned char *b)
 {
     unsigned char block[BLOCK];
     uint64_t data = w->pos + BLOCK, next = data;
     uint32_t sum;
     for (; range_within(next, BLOCK, w->src->size); next += BLOCK) {
         CKPT_TRY(source_read(w->src, next, block, BLOCK, w->err));
-        if (memcmp(block + 257, "ustar", 5) == 0 && sum_right(block, &sum))
+        if (memcmp(block + 257, "ustar", 5) == 0 && is_checksum_right(block, &sum))
             break;
     }
     if (!range_within(next, BLOCK, w->src->size))
         next = w->src->size;
     w->pos = next;
-    return add(w, b, data, next - data); /* bounded: NEXT is not before DATA */
+    return add_entry(w, b, data, next - data); /* bounded: NEXT >= DATA */
 }
 
-static ckpt_status member(struct walk *w, const unsigned char *b)
+static ckpt_status read_member(struct tar_walk *w, const unsigned char *b)
 {
     uint64_t size, data = w->pos + BLOCK;
     uint32_t sum;
     char type = (char)b[156];
-    ckpt_str stated = field(b + 148, 8), length = field(b + 124, 12);
-    if (w->lenient && (!sum_right(b, &sum) || !number(b + 124, 12, &size)))
-        return damaged(w, b);
-    if (!sum_right(b, &sum))
-        return bad(w, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
-                   STR_ARG(stated), sum);
-    if (!number(b + 124, 12, &size))
-        return bad(w, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
+    ckpt_str stated = read_text(b + 148, 8), length = read_text(b + 124, 12);
+    if (w->lenient && (!is_checksum_right(b, &sum) || !parse_number(b + 124, 12, &size)))
+        return add_damaged(w, b);
+    if (!is_checksum_right(b, &sum))
+        return tar_fail(w, "the checksum of a member's header is wrong: {\"%.*s\"}, its bytes make {=%06o}",
+                        STR_ARG(stated), sum);
+    if (!parse_number(b + 124, 12, &size))
+        return tar_fail(w, "the size of a member is {\"%.*s\"}, it must be {=a number}", STR_ARG(length));
     if (w->has_size && type != 'L' && type != 'x')
         size = w->size;
     if (type >= '1' && type <= '6')
-        size = 0; /* links, devices, folders: what the field says is not stored */
-    CKPT_TRY(sparse_map(w, b, &data));
+        size = 0; /* links, devices, folders: the size field counts no stored bytes */
+    CKPT_TRY(skip_sparse_map(w, b, &data));
     if (w->lenient && data <= w->src->size && size > w->src->size - data)
         size = w->src->size - data;
     if (!range_within(data, size, w->src->size))
@@ -212,14 +212,14 @@ static ckpt_status member(struct walk *w, const unsigned char *b)
                     "a member of {=%llu bytes}, of which the file has {%llu}", (unsigned long long)size,
                     (unsigned long long)(data < w->src->size ? w->src->size - data : 0));
     if (type == 'L' || type == 'x')
-        CKPT_TRY(extension(w, type, data, size));
+        CKPT_TRY(read_extension(w, type, data, size));
     else if (type != 'K' && type != 'g')
-        CKPT_TRY(add(w, b, data, size));
-    w->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: inside the file, and a block */
+        CKPT_TRY(add_entry(w, b, data, size));
+    w->pos = data + size + (BLOCK - size % BLOCK) % BLOCK; /* bounded: inside the file, plus one block */
     return CKPT_OK;
 }
 
-static ckpt_status list_members(struct walk *w)
+static ckpt_status list_members(struct tar_walk *w)
 {
     static const unsigned char zeros[BLOCK];
     unsigned char block[BLOCK];
@@ -231,12 +231,12 @@ static ckpt_status list_members(struct walk *w)
         CKPT_TRY(source_read(w->src, w->pos, block, BLOCK, w->err));
         if (memcmp(block, zeros, BLOCK) == 0)
             break;
-        CKPT_TRY(member(w, block));
+        CKPT_TRY(read_member(w, block));
     }
     return CKPT_OK;
 }
 
-static ckpt_status list_of(struct walk *w, struct tar_entry **out, size_t *n)
+static ckpt_status walk_archive(struct tar_walk *w, struct tar_entry **out, size_t *n)
 {
     CKPT_TRY(list_members(w));
     *out = w->list;
@@ -246,12 +246,12 @@ static ckpt_status list_of(struct walk *w, struct tar_entry **out, size_t *n)
 
 ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
 {
-    struct walk w = {.src = src, .a = a, .err = err};
-    return list_of(&w, out, n);
+    struct tar_walk w = {.src = src, .a = a, .err = err};
+    return walk_archive(&w, out, n);
 }
 
 ckpt_status tar_salvage(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err)
 {
-    struct walk w = {.src = src, .a = a, .lenient = true, .err = err};
-    return list_of(&w, out, n);
+    struct tar_walk w = {.src = src, .a = a, .lenient = true, .err = err};
+    return walk_archive(&w, out, n);
 }

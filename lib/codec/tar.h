@@ -1,4 +1,4 @@
-/* tar.h - members of an uncompressed POSIX/GNU/PAX tar as slices. */
+/* tar.h - lists the members of an uncompressed POSIX, GNU or pax tar. */
 #ifndef CODEC_TAR_H
 #define CODEC_TAR_H
 
@@ -7,15 +7,15 @@
 
 struct tar_entry {
     ckpt_str name;
-    uint64_t data, size; /* payload */
+    uint64_t data, size; /* offset and size of the payload in bytes */
     char type;           /* '0' regular … */
 };
 
-/* tar_list - every member of SRC in order, in the arena. Header checksums are
- * verified; links and sparse members are listed, never followed. */
+/* tar_list - lists every member of SRC in order, in the arena. Header checksums are verified; links and
+ * sparse members are listed, never followed. */
 ckpt_status tar_list(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err);
-/* tar_salvage - the same of an archive that may be cut or damaged: what its last member lacks is not counted,
- * a member with a damaged header goes as far as the next header that is sound. */
+/* tar_salvage - the same for an archive that may be truncated or damaged: missing bytes of the last
+ * member are not counted, and a member with a damaged header extends to the next valid header. */
 ckpt_status tar_salvage(source *src, arena *a, struct tar_entry **out, size_t *n, ckpt_error *err);
 
 #endif

@@ -1,24 +1,24 @@
-/* trace_node.c - see trace_node.h. A node that is not shared is referred to from one place, the stack or
- * another node: so it goes with that, and its items with it. Names are kept, tables of those met refer to
- * them. */
+/* trace_node.c - see trace_node.h. A node that is not shared has one reference, from the stack or
+ * another node: it is released with that, and its items with it. Globals are kept, as tables of recently
+ * seen ones refer to them. */
 #include "codec/trace_node.h"
 
 #include "base/checked.h"
 
-/* own - the node R, if who refers to it is the only one; NULL. */
-static struct trace_node *own(trace_ref r)
+/* as_unshared - the node R if R is its only reference, or NULL. */
+static struct trace_node *as_unshared(trace_ref r)
 {
     struct trace_node *v = (struct trace_node *)(uintptr_t)trace_node(r);
     return v && !v->shared && v->kind != TRACE_GLOBAL ? v : NULL;
 }
 
-static struct trace_node *linked(uint64_t n) { return (struct trace_node *)(uintptr_t)n; }
+static struct trace_node *node_from_link(uint64_t n) { return (struct trace_node *)(uintptr_t)n; }
 
 struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
 {
     struct trace_node *n = t->spare_nodes;
     if (n) {
-        t->spare_nodes = linked(n->n);
+        t->spare_nodes = node_from_link(n->n);
         *n = (struct trace_node){.kind = (uint8_t)kind};
         return n;
     }
@@ -26,11 +26,11 @@ struct trace_node *node_new(struct tracer *t, enum trace_kind kind)
     if (n)
         n->kind = (uint8_t)kind;
     else
-        tracer_memory(t);
+        tracer_fail_memory(t);
     return n;
 }
 
-/* size_class - of an array for N <= 256 items: 2^class of them. */
+/* size_class - the least class for N <= 256 items; an array of a class has 2^class items. */
 static unsigned size_class(size_t n)
 {
     unsigned c = 0;
@@ -39,7 +39,7 @@ static unsigned size_class(size_t n)
     return c;
 }
 
-static trace_ref *items_new(struct tracer *t, unsigned c)
+static trace_ref *new_items(struct tracer *t, unsigned c)
 {
     trace_ref *items = t->spare_items[c];
     if (items) {
@@ -48,29 +48,29 @@ static trace_ref *items_new(struct tracer *t, unsigned c)
     }
     items = arena_array(t->a, (uint64_t)1 << c, sizeof *items);
     if (!items)
-        tracer_memory(t);
+        tracer_fail_memory(t);
     return items;
 }
 
-static void items_free(struct tracer *t, trace_ref *items, unsigned c)
+static void free_items(struct tracer *t, trace_ref *items, unsigned c)
 {
     memcpy(items, &t->spare_items[c],
            sizeof t->spare_items[c]); /* bounded: a pointer is no larger than an item */
     t->spare_items[c] = items;
 }
 
-/* room_for - WANT items, no fewer than V has. */
-static bool room_for(struct tracer *t, struct trace_node *v, size_t want)
+/* reserve_items - room for WANT items in V, no fewer than it has. */
+static bool reserve_items(struct tracer *t, struct trace_node *v, size_t want)
 {
     unsigned c = size_class(want);
     if (want <= v->cap)
         return true;
-    trace_ref *grown = items_new(t, c);
+    trace_ref *grown = new_items(t, c);
     if (!grown)
         return false;
     if (v->cap) {
         memcpy(grown, v->items, v->kept * sizeof *grown); /* bounded: kept < want */
-        items_free(t, v->items, size_class(v->cap));
+        free_items(t, v->items, size_class(v->cap));
     }
     v->items = grown;
     v->cap = (uint16_t)(1u << c);
@@ -80,7 +80,7 @@ static bool room_for(struct tracer *t, struct trace_node *v, size_t want)
 bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, size_t n, uint32_t most)
 {
     size_t room = most - v->kept, kept = n < room ? n : room;
-    if (!room_for(t, v, v->kept + kept)) /* bounded: no more than MOST */
+    if (!reserve_items(t, v, v->kept + kept)) /* bounded: no more than MOST */
         return false;
     if (kept)
         memcpy(v->items + v->kept, from, kept * sizeof *from); /* bounded: there is room */
@@ -91,31 +91,31 @@ bool node_add(struct tracer *t, struct trace_node *v, const trace_ref *from, siz
     return true;
 }
 
-bool node_held(struct tracer *t, const trace_ref *from, size_t n)
+bool node_report_held(struct tracer *t, const trace_ref *from, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct trace_step s = {.what = TRACE_STEP_HELD, .subject = from[i]};
-        if (trace_global(from[i]) && !tracer_tell(t, &s))
+        if (trace_global(from[i]) && !tracer_report(t, &s))
             return false;
     }
     return true;
 }
 
-/* node_release - those that are to go are linked by their counts, which nobody wants any more. */
+/* node_release - the nodes to be released are linked by their counts, which are not used any more. */
 void node_release(struct tracer *t, trace_ref r)
 {
-    struct trace_node *v = own(r), *item, *rest;
+    struct trace_node *v = as_unshared(r), *item, *rest;
     if (v)
         v->n = 0;
     for (; v; v = rest) {
-        rest = linked(v->n);
+        rest = node_from_link(v->n);
         for (uint32_t i = 0; i < v->kept; i++)
-            if ((item = own(v->items[i])) != NULL) {
+            if ((item = as_unshared(v->items[i])) != NULL) {
                 item->n = (uintptr_t)rest;
                 rest = item;
             }
         if (v->cap)
-            items_free(t, v->items, size_class(v->cap));
+            free_items(t, v->items, size_class(v->cap));
         v->n = (uintptr_t)t->spare_nodes;
         t->spare_nodes = v;
     }

@@ -1,7 +1,7 @@
-/* trace_payload.c - see trace_payload.h. A value is one of three: it begins like something that a program
- * would open, plain or in base64 as pickles of protocol 2 to 5 look there; or its first byte begins a pickle
- * without a protocol, and what every pickle that imports has follows, a newline or STACK_GLOBAL; or it is
- * none. */
+/* trace_payload.c - see trace_payload.h. A value is reported if it begins like a file that a program
+ * would open, plain or in base64 as pickles of protocol 2 to 5 begin there; or if its first byte can
+ * begin a pickle without a protocol and a newline or STACK_GLOBAL follows, which every pickle that
+ * imports has. */
 #include "codec/trace_payload.h"
 
 #include "codec/pickle_line.h"
@@ -9,7 +9,7 @@
 
 #define FILE_MIN   16u
 #define PICKLE_MIN 8u
-#define LOOKED_AT  4096u /* for a newline */
+#define LOOKED_AT  4096u /* bytes searched for a newline */
 
 static bool has_magic(const unsigned char *b, size_t n)
 {
@@ -38,8 +38,8 @@ static bool has_magic(const unsigned char *b, size_t n)
     return b[0] == 'g' && b[1] == 'A' && b[2] >= 'I' && b[2] <= 'X'; /* 80, 2 to 5 */
 }
 
-/* begins - may a file begin with this byte, or a pickle, whose stack and memo are empty? */
-static unsigned begins(unsigned char b)
+/* kinds_by_first_byte - can a file (1) or a pickle (2), whose stack and memo are empty, begin with B? */
+static unsigned kinds_by_first_byte(unsigned char b)
 {
     enum { A_FILE = 1, A_PICKLE = 2 };
     static const unsigned char first[256] = {
@@ -51,20 +51,20 @@ static unsigned begins(unsigned char b)
     return first[b];
 }
 
-/* tell - of V, if it is one; RUNS: what a pickle needs may follow its head. */
-static bool tell(struct tracer *t, struct trace_payload *v, bool runs)
+/* report_if_payload - reports V if it is one; RUNS: what a pickle needs may follow its head. */
+static bool report_if_payload(struct tracer *t, struct trace_payload *v, bool runs)
 {
-    unsigned kinds = v->nhead ? begins(v->head[0]) : 0;
+    unsigned kinds = v->nhead ? kinds_by_first_byte(v->head[0]) : 0;
     bool file = kinds & 1 && v->size >= FILE_MIN && has_magic(v->head, v->nhead);
-    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = constant(t), .payload = v};
+    struct trace_step s = {.what = TRACE_STEP_PAYLOAD, .subject = tracer_constant(t), .payload = v};
     v->pickle = !file;
-    return !(file || (kinds & 2 && runs)) || tracer_tell(t, &s);
+    return !(file || (kinds & 2 && runs)) || tracer_report(t, &s);
 }
 
-static bool runs(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
+static bool may_run(const unsigned char *b, size_t n) { return memchr(b, '\n', n) || memchr(b, 0x93, n); }
 
-/* latin1_head - the head of text in UTF-8 whose first N bytes are at B. */
-static void latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
+/* decode_latin1_head - sets the head of V from UTF-8 text whose first N bytes are at B. */
+static void decode_latin1_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     for (size_t i = 0; i < n && v->nhead < sizeof v->head; i++) {
         bool two = (b[i] == 0xc2 || b[i] == 0xc3) && i + 1 < n;
@@ -73,30 +73,32 @@ static void latin1_head(struct trace_payload *v, const unsigned char *b, size_t 
     }
 }
 
-bool payload_counted(struct tracer *t, uint64_t n)
+bool payload_report_counted(struct tracer *t, uint64_t n)
 {
     bool text = t->op == PICKLE_BINUNICODE || t->op == PICKLE_SHORT_BINUNICODE || t->op == PICKLE_BINUNICODE8;
     size_t look = n < LOOKED_AT ? (size_t)n : LOOKED_AT;
-    if (n < PICKLE_MIN || n > left(t) || t->op == PICKLE_LONG1 || t->op == PICKLE_LONG4)
+    if (n < PICKLE_MIN || n > tracer_bytes_left(t) || t->op == PICKLE_LONG1 || t->op == PICKLE_LONG4)
         return true;
     if (t->p == t->lim && !tracer_fill(t, 1))
         return false;
-    if (!begins(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
+    if (!kinds_by_first_byte(*t->p) && !(text && (*t->p == 0xc2 || *t->p == 0xc3)))
         return true;
     if ((size_t)(t->lim - t->p) < look && !tracer_fill(t, look))
         return false;
-    struct trace_payload v = {.start = here(t), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
+    struct trace_payload v = {
+        .start = tracer_offset(t), .size = n, .as = text ? TRACE_AS_LATIN1 : TRACE_AS_BYTES};
     if (text) {
-        latin1_head(&v, t->p, look);
+        decode_latin1_head(&v, t->p, look);
     } else {
         v.nhead = look < sizeof v.head ? look : sizeof v.head;
         memcpy(v.head, t->p, v.nhead);
     }
-    return tell(t, &v, runs(t->p, look));
+    return report_if_payload(t, &v, may_run(t->p, look));
 }
 
-/* line_head - the head of the line whose first N bytes are at B; is there what a pickle needs? */
-static bool line_head(struct trace_payload *v, const unsigned char *b, size_t n)
+/* decode_line_head - sets the head of V from the line whose first N bytes are at B; does it have what a
+ * pickle needs? */
+static bool decode_line_head(struct trace_payload *v, const unsigned char *b, size_t n)
 {
     struct pickle_line l = {.unicode = v->as == TRACE_AS_UNICODE};
     bool any = false;
@@ -114,20 +116,20 @@ static bool line_head(struct trace_payload *v, const unsigned char *b, size_t n)
     return any;
 }
 
-bool payload_line(struct tracer *t)
+bool payload_report_line(struct tracer *t)
 {
     char line[LONGEST_NAME];
     size_t n, quotes = t->op == PICKLE_STRING;
-    uint64_t start = here(t);
+    uint64_t start = tracer_offset(t);
     if (!tracer_line(t, line, &n))
         return false;
-    uint64_t size = here(t) - start - 1; /* bounded: a newline or a last byte was read */
+    uint64_t size = tracer_offset(t) - start - 1; /* bounded: a newline or a last byte was read */
     if (n < quotes || size < PICKLE_MIN + 2 * quotes)
         return true;
     struct trace_payload v = {.start = start + quotes, /* bounded: inside the line */
                               .size = size - 2 * quotes,
                               .as = quotes ? TRACE_AS_STRING : TRACE_AS_UNICODE};
     n -= quotes;
-    bool can = line_head(&v, (const unsigned char *)line + quotes, n < v.size ? n : (size_t)v.size);
-    return tell(t, &v, can);
+    bool can = decode_line_head(&v, (const unsigned char *)line + quotes, n < v.size ? n : (size_t)v.size);
+    return report_if_payload(t, &v, can);
 }

@@ -1,5 +1,5 @@
-/* tracer.c - see tracer.h. What grows while a pickle is followed (stack, marks,
- * memo) is malloc'ed and may take as much as the limit of the trace says. */
+/* tracer.c - see tracer.h. What grows while a pickle is followed (stack, marks, memo) is allocated with
+ * malloc, up to the memory limit of the trace. */
 #include "codec/tracer.h"
 
 #include <inttypes.h>
@@ -11,13 +11,13 @@
 #include "base/utf8.h"
 #include "codec/pickle_ops.h"
 
-#define DENSE_MEMO 1024u /* indexes below this, or below twice the puts so far, are an array */
+#define DENSE_MEMO 1024u /* below this, or below twice the puts so far, an index uses the array */
 
-#define bad(t, ...) tracer_stop(t, CKPT_EFORMAT, __VA_ARGS__)
+#define fail_op(t, ...) tracer_fail(t, CKPT_EFORMAT, __VA_ARGS__)
 
 /* ------------------------------------------------------------------ failing */
 
-bool tracer_stop(struct tracer *t, ckpt_status status, const char *fmt, ...)
+bool tracer_fail(struct tracer *t, ckpt_status status, const char *fmt, ...)
 {
     const struct pickle_op *op = pickle_op(t->op);
     va_list args;
@@ -25,21 +25,21 @@ bool tracer_stop(struct tracer *t, ckpt_status status, const char *fmt, ...)
     t->status = fail_v(t->err, status, source_pos(t->r.src, t->at), fmt, args);
     va_end(args);
     if (op)
-        fail_begin(t->err, op->name);
+        fail_prefix(t->err, op->name);
     return false;
 }
 
-bool tracer_memory(struct tracer *t)
+bool tracer_fail_memory(struct tracer *t)
 {
     if (arena_full(t->a))
-        return tracer_stop(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
+        return tracer_fail(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
     t->status = fail_memory(t->err);
     return false;
 }
 
-bool tracer_underflow(struct tracer *t, size_t n)
+bool tracer_fail_underflow(struct tracer *t, size_t n)
 {
-    return bad(t, "takes {=%zu values} from the stack, where {%zu} are", n, t->top - t->fence);
+    return fail_op(t, "takes {=%zu values} from the stack, where {%zu} are", n, t->top - t->fence);
 }
 
 bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
@@ -49,7 +49,7 @@ bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
     size_t n;
     memcpy(&old, array, sizeof old);
     if (!checked_mul(more, size, &bytes) || !checked_size(bytes, &n) || bytes > t->max_memory)
-        return tracer_stop(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
+        return tracer_fail(t, CKPT_ELIMIT, "needs more memory than a pickle of its size may take");
     void *at = realloc(old, n);
     if (!at) {
         t->status = fail_memory(t->err);
@@ -62,16 +62,15 @@ bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size)
 
 /* ------------------------------------------------------------------ reading */
 
-static bool truncated(struct tracer *t, uint64_t n)
+static bool fail_truncated(struct tracer *t, uint64_t n)
 {
-    return tracer_stop(t, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
-                       left(t));
+    return tracer_fail(t, CKPT_ETRUNCATED, "needs {=%" PRIu64 " more bytes}, {%" PRIu64 "} are left", n,
+                       tracer_bytes_left(t));
 }
 
-/* seek - to POS, which is not behind the end. */
 void tracer_seek(struct tracer *t, uint64_t pos)
 {
-    uint64_t now = here(t);
+    uint64_t now = tracer_offset(t);
     if (pos - now <= (uint64_t)(t->lim - t->p)) { /* bounded: it goes only forward */
         t->p += pos - now;
         return;
@@ -80,12 +79,11 @@ void tracer_seek(struct tracer *t, uint64_t pos)
     t->lim_pos = pos;
 }
 
-/* fill - at least N <= READER_WINDOW bytes into the window. */
 bool tracer_fill(struct tracer *t, size_t n)
 {
-    uint64_t pos = here(t), rest = t->r.end - pos;
+    uint64_t pos = tracer_offset(t), rest = t->r.end - pos;
     if (n > rest)
-        return truncated(t, n);
+        return fail_truncated(t, n);
     size_t size = t->want > n ? t->want : n;
     if (size > rest)
         size = (size_t)rest;
@@ -102,47 +100,45 @@ bool tracer_fill(struct tracer *t, size_t n)
     return true;
 }
 
-/* cross - framed: N bytes are wanted; what the buffer lacks is read behind it. */
 bool tracer_cross(struct tracer *t, uint64_t n)
 {
-    uint64_t pos = here(t);
+    uint64_t pos = tracer_offset(t);
     if (n <= t->buffer - pos)
         return true;
     if (n > t->r.end - t->buffer)
-        return truncated(t, n);
+        return fail_truncated(t, n);
     t->jumped = t->jumped || t->buffer > pos;
     tracer_seek(t, t->buffer);
     t->buffer += n; /* bounded: inside the source, by the line above */
     return true;
 }
 
-/* skip - N bytes of text; BYTES: a loader reads them in one go wherever they lie. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool bytes)
 {
     if (t->o->framed && !bytes && !tracer_cross(t, n))
         return false;
-    if (n > left(t))
-        return truncated(t, n);
+    if (n > tracer_bytes_left(t))
+        return fail_truncated(t, n);
     if (n <= (size_t)(t->lim - t->p)) {
         t->p += n;
     } else {
-        t->lim_pos = here(t) + n; /* bounded: n are left */
+        t->lim_pos = tracer_offset(t) + n; /* bounded: n are left */
         t->p = t->lim;
     }
-    if (t->o->framed && here(t) > t->buffer)
-        t->buffer = here(t);
+    if (t->o->framed && tracer_offset(t) > t->buffer)
+        t->buffer = tracer_offset(t);
     return true;
 }
 
-/* Where a line is kept, as far as it fits. */
-struct line {
+/* tracer_text - the bytes of a line, as far as they fit. */
+struct tracer_text {
     char *at;
     size_t n, cap;
-    bool grows; /* all of it: AT is malloc'ed */
+    bool grows; /* all of it is kept: AT is from malloc */
 };
 
-/* line_add - the next N bytes of the window. */
-static bool line_add(struct tracer *t, struct line *l, size_t n)
+/* line_append - appends the next N bytes of the window. */
+static bool line_append(struct tracer *t, struct tracer_text *l, size_t n)
 {
     while (l->grows && l->cap - l->n < n)
         if (!tracer_grow(t, &l->at, &l->cap, 1))
@@ -154,20 +150,20 @@ static bool line_add(struct tracer *t, struct line *l, size_t n)
     return true;
 }
 
-/* newline - goes past the next newline before END, or to END; *N bytes without it. */
-static bool newline(struct tracer *t, uint64_t end, struct line *l, uint64_t *n, bool *found)
+/* read_to_newline - skips to after the next newline before END, or to END; *N: the bytes before it. */
+static bool read_to_newline(struct tracer *t, uint64_t end, struct tracer_text *l, uint64_t *n, bool *found)
 {
     *n = l->n = 0;
     *found = false;
-    while (here(t) < end && !*found) {
+    while (tracer_offset(t) < end && !*found) {
         if (t->p == t->lim && !tracer_fill(t, 1))
             return false;
-        uint64_t room = end - here(t);
+        uint64_t room = end - tracer_offset(t);
         size_t have = (size_t)(t->lim - t->p);
         have = have < room ? have : (size_t)room;
         const unsigned char *nl = memchr(t->p, '\n', have);
         size_t part = nl ? (size_t)(nl - t->p) : have;
-        if (!line_add(t, l, part))
+        if (!line_append(t, l, part))
             return false;
         t->p += part;
         *n += part; /* bounded: no more than the source has */
@@ -177,25 +173,25 @@ static bool newline(struct tracer *t, uint64_t end, struct line *l, uint64_t *n,
     return true;
 }
 
-/* line - the next one into L. What the end of the source cuts is a line for pickle.py, which drops the last
- * byte, taking it for the newline; C unpicklers refuse it. */
-static bool line(struct tracer *t, struct line *l)
+/* read_line - reads the next line to L. pickle.py accepts a line cut by the end of the source and drops
+ * its last byte as if it were the newline; C unpicklers refuse it. */
+static bool read_line(struct tracer *t, struct tracer_text *l)
 {
     uint64_t n;
     bool found;
-    if (t->o->framed && t->buffer > here(t)) {
-        if (!newline(t, t->buffer, l, &n, &found))
+    if (t->o->framed && t->buffer > tracer_offset(t)) {
+        if (!read_to_newline(t, t->buffer, l, &n, &found))
             return false;
         if (found)
             return true;
         t->jumped = true;
     }
-    if (!newline(t, t->r.end, l, &n, &found))
+    if (!read_to_newline(t, t->r.end, l, &n, &found))
         return false;
     if (t->o->framed)
-        t->buffer = here(t);
+        t->buffer = tracer_offset(t);
     if (!found && (t->o->framed || n == 0))
-        return tracer_stop(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
+        return tracer_fail(t, CKPT_ETRUNCATED, "needs a line; {no newline} follows");
     if (!found && l->n == n)
         l->n--; /* bounded: n > 0 */
     return true;
@@ -203,16 +199,16 @@ static bool line(struct tracer *t, struct line *l)
 
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy)
 {
-    struct line l = {.at = copy, .cap = copy ? LONGEST_NAME : 0};
-    bool ok = line(t, &l);
+    struct tracer_text l = {.at = copy, .cap = copy ? LONGEST_NAME : 0};
+    bool ok = read_line(t, &l);
     if (ncopy)
-        *ncopy = l.n < LONGEST_NAME ? l.n : utf8_whole(copy, l.n);
+        *ncopy = l.n < LONGEST_NAME ? l.n : utf8_complete_length(copy, l.n);
     return ok;
 }
 
 /* ----------------------------------------------------------- stack and memo */
 
-bool tracer_mark(struct tracer *t)
+bool tracer_push_mark(struct tracer *t)
 {
     if (t->nmarks == t->cap_marks && !tracer_grow(t, &t->marks, &t->cap_marks, sizeof *t->marks))
         return false;
@@ -220,16 +216,16 @@ bool tracer_mark(struct tracer *t)
     return true;
 }
 
-bool tracer_unmark(struct tracer *t, size_t *from)
+bool tracer_pop_mark(struct tracer *t, size_t *from)
 {
     if (t->nmarks == 0)
-        return bad(t, "goes back to {=a MARK}, and {none} is on the stack");
+        return fail_op(t, "goes back to {=a MARK}, and {none} is on the stack");
     *from = t->marks[--t->nmarks];
     t->fence = t->nmarks ? t->marks[t->nmarks - 1] : 0;
     return true;
 }
 
-static trace_ref memo_at(const struct tracer *t, uint64_t index)
+static trace_ref memo_find(const struct tracer *t, uint64_t index)
 {
     if (index < t->memo_len && t->memo[index])
         return t->memo[index];
@@ -237,24 +233,24 @@ static trace_ref memo_at(const struct tracer *t, uint64_t index)
     return i == MAP_NONE ? 0 : t->far[i];
 }
 
-static bool memo_far(struct tracer *t, uint64_t index, trace_ref r)
+static bool memo_put_sparse(struct tracer *t, uint64_t index, trace_ref r)
 {
     if (!t->sparse && !(t->sparse = map_new(64)))
-        return tracer_memory(t);
+        return tracer_fail_memory(t);
     if (t->nfar >= MAP_NONE)
-        return tracer_stop(t, CKPT_ELIMIT, "is one memo entry too many");
+        return tracer_fail(t, CKPT_ELIMIT, "is one memo entry too many");
     if (t->nfar == t->cap_far && !tracer_grow(t, &t->far, &t->cap_far, sizeof *t->far))
         return false;
     t->far[t->nfar] = r;
     if (!map_set_num(t->sparse, index, (uint32_t)t->nfar++))
-        return tracer_memory(t);
+        return tracer_fail_memory(t);
     return true;
 }
 
-bool tracer_tell(struct tracer *t, struct trace_step *s)
+bool tracer_report(struct tracer *t, struct trace_step *s)
 {
     s->t = &t->t;
-    s->opname = pickle_op(t->op)->name; /* others are refused before they tell */
+    s->opname = pickle_op(t->op)->name; /* unknown opcodes fail before they report */
     s->opcode = t->op;
     s->protocol = t->protocol;
     s->offset = t->at;
@@ -264,18 +260,18 @@ bool tracer_tell(struct tracer *t, struct trace_step *s)
     return false;
 }
 
-bool tracer_note(struct tracer *t, enum trace_what what, uint64_t number)
+bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number)
 {
     struct trace_step s = {.what = what, .number = number};
-    return tracer_tell(t, &s);
+    return tracer_report(t, &s);
 }
 
 bool tracer_put(struct tracer *t, uint64_t index)
 {
-    if (!need(t, 1))
+    if (!tracer_need(t, 1))
         return false;
-    trace_ref r = t->stack[t->top - 1], old = memo_at(t, index);
-    if (old && old != r && !tracer_note(t, TRACE_STEP_MEMO, index))
+    trace_ref r = t->stack[t->top - 1], old = memo_find(t, index);
+    if (old && old != r && !tracer_report_number(t, TRACE_STEP_MEMO, index))
         return false;
     tracer_share(r);
     t->memo_count += !old;
@@ -287,21 +283,21 @@ bool tracer_put(struct tracer *t, uint64_t index)
     while (index < dense && index >= t->memo_len)
         t->memo[t->memo_len++] = 0;
     if (index >= t->memo_len)
-        return memo_far(t, index, r);
+        return memo_put_sparse(t, index, r);
     t->memo[index] = r;
     return true;
 }
 
 bool tracer_get(struct tracer *t, uint64_t index)
 {
-    trace_ref r = memo_at(t, index);
-    return r ? push(t, r)
-             : bad(t, "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
+    trace_ref r = memo_find(t, index);
+    return r ? tracer_push(t, r)
+             : fail_op(t, "reads {memo entry %" PRIu64 "}, which is not among {=those put before}", index);
 }
 
-/* index_digits - a memo entry's number as int() of Python reads it, up to a NUL, where the C unpickler
- * takes the line to end: its digits, without zeros before them; false: it is none. In place. */
-static bool index_digits(ckpt_str s, char *at, ckpt_str *out)
+/* parse_index - *OUT: the digits of a memo index without leading zeros, as Python's int() reads it up to
+ * a NUL, where it ends for the C unpickler. False: not a number. Works in place. */
+static bool parse_index(ckpt_str s, char *at, ckpt_str *out)
 {
     static const char blank[] = " \t\n\v\f\r";
     size_t n = 0;
@@ -331,9 +327,9 @@ static bool index_digits(ckpt_str s, char *at, ckpt_str *out)
     return digit;
 }
 
-/* index_of - DIGITS as a number; those from 2^63 on, which pickle.py takes, each get one of their own.
- * MAY_ADD: also those that were not met. */
-static bool index_of(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
+/* index_of_digits - the memo index DIGITS; those >= 2^63, which pickle.py accepts, are numbered as they
+ * appear. MAY_ADD: number unknown ones too. */
+static bool index_of_digits(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *out)
 {
     const uint64_t first = (uint64_t)1 << 63;
     bool fits = true;
@@ -344,13 +340,13 @@ static bool index_of(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *
     if (fits && *out < first)
         return true;
     if (!t->huge && !(t->huge = map_new(16)))
-        return tracer_memory(t);
+        return tracer_fail_memory(t);
     met = map_get(t->huge, digits);
     if (met == MAP_NONE && may_add) {
         ckpt_str key = arena_str(t->a, digits);
         met = (uint32_t)map_count(t->huge); /* bounded: each takes more than a byte of the arena */
         if (!key.ptr || !map_put(t->huge, key, met, NULL))
-            return tracer_memory(t);
+            return tracer_fail_memory(t);
     }
     *out = met == MAP_NONE ? UINT64_MAX : first + met;
     return true;
@@ -358,18 +354,18 @@ static bool index_of(struct tracer *t, ckpt_str digits, bool may_add, uint64_t *
 
 bool tracer_memo_line(struct tracer *t)
 {
-    struct line l = {.at = t->line, .cap = t->cap_line, .grows = true};
+    struct tracer_text l = {.at = t->line, .cap = t->cap_line, .grows = true};
     ckpt_str digits;
     uint64_t index;
-    bool ok = line(t, &l);
+    bool ok = read_line(t, &l);
     t->line = l.at;
     t->cap_line = l.cap;
     if (!ok)
         return false;
     ckpt_str text = str_of(l.n ? l.at : "", l.n);
-    if (!index_digits(text, l.at, &digits))
-        return bad(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
-                   text.len > 64 ? 64 : (int)text.len, text.ptr);
-    return index_of(t, digits, t->op == PICKLE_PUT, &index) &&
+    if (!parse_index(text, l.at, &digits))
+        return fail_op(t, "has {'%.*s'} where {=the number of a memo entry} belongs",
+                       text.len > 64 ? 64 : (int)text.len, text.ptr);
+    return index_of_digits(t, digits, t->op == PICKLE_PUT, &index) &&
            (t->op == PICKLE_GET ? tracer_get(t, index) : tracer_put(t, index));
 }

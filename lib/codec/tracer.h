@@ -1,7 +1,6 @@
-/* tracer.h - the parts of pickle_trace.c that know no opcode's meaning: the window
- * over the stream and its frames, lines, the stack with its marks, the memo.
- * Private to tracer.c and pickle_trace.c. Every bool is false after a failure,
- * which is in the tracer's status and error. */
+/* tracer.h - what pickle_trace.c has besides opcodes: the window over the stream and its frames, lines,
+ * the stack with its marks, the memo. Private to the files that follow a pickle. Every bool is false
+ * after a failure, which is in the tracer's status and error. */
 #ifndef CODEC_TRACER_H
 #define CODEC_TRACER_H
 
@@ -13,7 +12,7 @@
 #define SEEN_NAMES   256u /* a power of two */
 
 struct tracer {
-    struct trace t; /* first: steps hand it out */
+    struct trace t; /* first: steps point to it */
     const struct trace_options *o;
     struct trace_end *out;
     const unsigned char *p, *lim; /* what is left of the window */
@@ -25,19 +24,19 @@ struct tracer {
     size_t memo_len, memo_cap, nfar, cap_far;
     uint64_t memo_count;
     map *sparse;     /* index -> position in far */
-    map *huge;       /* digits of an index from 2^63 on -> how many of those were met before */
-    uint64_t buffer; /* framed: where the loader's buffer ends; flat: the frame's end, UINT64_MAX in none */
-    uint64_t at;     /* of the opcode that runs */
+    map *huge;       /* digits of an index >= 2^63 -> number of such indexes before */
+    uint64_t buffer; /* framed: end of the loader's buffer; flat: end of the frame, UINT64_MAX: in none */
+    uint64_t at;     /* offset of the current opcode */
     uint64_t start;
     uint8_t op, protocol;
-    struct trace_global *names[SEEN_NAMES];   /* lately met */
-    struct trace_global *by_refs[SEEN_NAMES]; /* the same, by what STACK_GLOBAL took for them */
+    struct trace_global *names[SEEN_NAMES];   /* recently seen */
+    struct trace_global *by_refs[SEEN_NAMES]; /* the same, by the operands of STACK_GLOBAL */
     trace_ref name_refs[SEEN_NAMES][2];
     char *line; /* of GET and PUT */
     size_t cap_line;
-    struct trace_node *spare_nodes; /* that may be used again */
+    struct trace_node *spare_nodes; /* for reuse */
     trace_ref *spare_items[9];      /* arrays of 2^i items */
-    bool jumped;                    /* framed: the argument was not read where the opcode stands */
+    bool jumped;                    /* framed: the argument was not read from the bytes after the opcode */
     arena *a;
     reader r;
     size_t want;
@@ -46,44 +45,48 @@ struct tracer {
     ckpt_error *err;
 };
 
-bool tracer_stop(struct tracer *t, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
-bool tracer_memory(struct tracer *t);
-bool tracer_underflow(struct tracer *t, size_t n);
-/* tracer_grow - doubles a malloc'ed array; ARRAY is the address of its pointer. */
+bool tracer_fail(struct tracer *t, ckpt_status status, const char *fmt, ...) CKPT_PRINTF(3, 4);
+bool tracer_fail_memory(struct tracer *t);
+bool tracer_fail_underflow(struct tracer *t, size_t n);
+/* tracer_grow - doubles an array allocated with malloc; ARRAY is the address of its pointer. */
 bool tracer_grow(struct tracer *t, void *array, size_t *cap, size_t size);
-/* tracer_fill - at least N <= READER_WINDOW bytes into the window. */
+/* tracer_fill - reads on until at least N <= READER_WINDOW bytes are in the window. */
 bool tracer_fill(struct tracer *t, size_t n);
-/* tracer_seek - to POS, which is not behind the end. */
+/* tracer_seek - moves forward to POS, which is not after the end. */
 void tracer_seek(struct tracer *t, uint64_t pos);
-/* tracer_cross - framed: N bytes are wanted; what the buffer lacks is read behind it. */
+/* tracer_cross - framed: prepares to read N bytes; those that the buffer lacks are read after it. */
 bool tracer_cross(struct tracer *t, uint64_t n);
-/* tracer_skip - N bytes of text; BYTES: loaders read them in one go wherever they lie. */
+/* tracer_skip - skips N bytes of text; BYTES: a loader reads them at once, wherever they are. */
 bool tracer_skip(struct tracer *t, uint64_t n, bool bytes);
-/* tracer_line - one of text, without its newline, into COPY (LONGEST_NAME bytes; may be
- * NULL, as NCOPY), cut after the last character that fits. */
+/* tracer_line - reads a line. COPY (LONGEST_NAME bytes; may be NULL, as NCOPY) gets it without its
+ * newline, cut after the last character that fits. */
 bool tracer_line(struct tracer *t, char *copy, size_t *ncopy);
-bool tracer_mark(struct tracer *t);
-/* tracer_unmark - takes the last mark away; *FROM: the item behind it. */
-bool tracer_unmark(struct tracer *t, size_t *from);
+bool tracer_push_mark(struct tracer *t);
+/* tracer_pop_mark - removes the last mark; *FROM is the stack index of the item after it. */
+bool tracer_pop_mark(struct tracer *t, size_t *from);
 bool tracer_put(struct tracer *t, uint64_t index);
 bool tracer_get(struct tracer *t, uint64_t index);
-/* tracer_memo_line - GET and PUT, whose entry is a line. */
+/* tracer_memo_line - GET and PUT, whose index is a line. */
 bool tracer_memo_line(struct tracer *t);
-/* tracer_tell - hands S out, its general parts filled in; tracer_note: one without a subject. */
-bool tracer_tell(struct tracer *t, struct trace_step *s);
-bool tracer_note(struct tracer *t, enum trace_what what, uint64_t number);
+/* tracer_report - reports S, of which the caller sets what, subject, with, number and payload.
+ * tracer_report_number: a step without a subject. */
+bool tracer_report(struct tracer *t, struct trace_step *s);
+bool tracer_report_number(struct tracer *t, enum trace_what what, uint64_t number);
 
-/* tracer_share - R is held by more than its place on the stack. */
+/* tracer_share - R has a reference besides its place on the stack. */
 static inline void tracer_share(trace_ref r)
 {
     struct trace_node *n = (struct trace_node *)(uintptr_t)trace_node(r);
     if (n)
         n->shared = true;
 }
-static inline uint64_t here(const struct tracer *t) { return t->lim_pos - (uint64_t)(t->lim - t->p); }
-static inline uint64_t left(const struct tracer *t) { return t->r.end - here(t); }
-/* take - the next N <= READER_WINDOW bytes, valid until the next take, or NULL. */
-static inline const unsigned char *take(struct tracer *t, size_t n)
+static inline uint64_t tracer_offset(const struct tracer *t)
+{
+    return t->lim_pos - (uint64_t)(t->lim - t->p);
+}
+static inline uint64_t tracer_bytes_left(const struct tracer *t) { return t->r.end - tracer_offset(t); }
+/* tracer_take - the next N <= READER_WINDOW bytes, valid until the next call, or NULL. */
+static inline const unsigned char *tracer_take(struct tracer *t, size_t n)
 {
     if (t->o->framed && !tracer_cross(t, n))
         return NULL;
@@ -92,19 +95,19 @@ static inline const unsigned char *take(struct tracer *t, size_t n)
     t->p += n;
     return t->p - n;
 }
-static inline bool need(struct tracer *t, size_t n)
+static inline bool tracer_need(struct tracer *t, size_t n)
 {
-    return t->top - t->fence >= n || tracer_underflow(t, n);
+    return t->top - t->fence >= n || tracer_fail_underflow(t, n);
 }
-static inline bool push(struct tracer *t, trace_ref r)
+static inline bool tracer_push(struct tracer *t, trace_ref r)
 {
     if (!r || (t->top == t->cap && !tracer_grow(t, &t->stack, &t->cap, sizeof *t->stack)))
         return false;
     t->stack[t->top++] = r;
     return true;
 }
-/* constant - what the opcode that runs pushes. */
-static inline trace_ref constant(const struct tracer *t)
+/* tracer_constant - the constant that the current opcode pushes. */
+static inline trace_ref tracer_constant(const struct tracer *t)
 {
     return t->at << 9 | (uint64_t)t->op << 1; /* bounded: no file has 2^55 bytes */
 }

@@ -1,8 +1,8 @@
-/* unpack_archive.c - bzip2, xz, lzma, zstd, lz4 and 7-Zip, by libarchive, whose headers no other
- * file includes and which a build may lack (make LIBARCHIVE=). It is loaded when it is needed:
- * linked, it and the dozen libraries behind it double the start-up time of every command.
- * Only decoders that live in the library are asked: for others it would start a program.
- * No name from an archive is ever used as a path. */
+/* unpack_archive.c - bzip2, xz, lzma, zstd, lz4 and 7-Zip, by libarchive, whose headers no other file
+ * includes and which a build may lack (make LIBARCHIVE=). It is loaded when it is needed: linking it and
+ * the dozen libraries that it needs would double the start-up time of every command. Only decoders
+ * inside the library are enabled: for others it would start a program. No name from an archive is ever
+ * used as a path. */
 #include "codec/unpack_archive.h"
 
 #ifdef HAVE_LIBARCHIVE
@@ -46,7 +46,7 @@
     X(archive_read_support_format_raw)                                                                       \
     X(archive_set_error)
 
-struct functions {
+struct unpack_functions {
 #define X(name) __typeof__(name) *name;
     FUNCTIONS
 #undef X
@@ -54,14 +54,14 @@ struct functions {
 
 static const struct {
     const char *name;
-    size_t place;
-} wanted[] = {
-#define X(name) {#name, offsetof(struct functions, name)},
+    size_t function_offset;
+} function_table[] = {
+#define X(name) {#name, offsetof(struct unpack_functions, name)},
     FUNCTIONS
 #undef X
 };
 
-static bool load(struct functions *f)
+static bool load_library(struct unpack_functions *f)
 {
     static const char *const names[] = {"libarchive.so.13", "libarchive.so", "libarchive.13.dylib"};
     void *lib = NULL, *at;
@@ -69,26 +69,27 @@ static bool load(struct functions *f)
         lib = dlopen(names[i], RTLD_NOW | RTLD_LOCAL);
     if (!lib)
         return false;
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        at = dlsym(lib, wanted[i].name);
+    for (size_t i = 0; i < sizeof function_table / sizeof *function_table; i++) {
+        at = dlsym(lib, function_table[i].name);
         if (!at)
             return false;
-        memcpy((char *)f + wanted[i].place, &at, sizeof at); /* bounded: a pointer to a pointer */
+        memcpy((char *)f + function_table[i].function_offset, &at,
+               sizeof at); /* bounded: a pointer to a pointer */
     }
-    return true; /* and stays loaded */
+    return true; /* it stays loaded */
 }
 
-struct input {
-    struct functions f;
+struct unpack_input {
+    struct unpack_functions f;
     struct archive *a;
     source *src;
     uint64_t pos;
     unsigned char block[BLOCK];
 };
 
-static la_ssize_t give(struct archive *a, void *user, const void **out)
+static la_ssize_t read_callback(struct archive *a, void *user, const void **out)
 {
-    struct input *in = user;
+    struct unpack_input *in = user;
     ckpt_error err;
     uint64_t left = in->src->size - in->pos;
     size_t n = left < BLOCK ? (size_t)left : BLOCK;
@@ -101,11 +102,11 @@ static la_ssize_t give(struct archive *a, void *user, const void **out)
     return (la_ssize_t)n;
 }
 
-static la_int64_t seek(struct archive *a, void *user, la_int64_t off, int whence)
+static la_int64_t seek_callback(struct archive *a, void *user, la_int64_t off, int whence)
 {
-    struct input *in = user;
-    uint64_t base = whence == SEEK_END ? in->src->size : 0; /* it works out SEEK_CUR itself */
-    uint64_t to = base + (uint64_t)off; /* bounded: where that wraps it leads before the file, and is large */
+    struct unpack_input *in = user;
+    uint64_t base = whence == SEEK_END ? in->src->size : 0; /* libarchive computes SEEK_CUR itself */
+    uint64_t to = base + (uint64_t)off; /* bounded: a negative OFF wraps to a large number, refused below */
     (void)a;
     if (to > in->src->size)
         return ARCHIVE_FATAL;
@@ -113,13 +114,13 @@ static la_int64_t seek(struct archive *a, void *user, la_int64_t off, int whence
     return (la_int64_t)to;
 }
 
-static bool set_up(struct input *in)
+static bool open_reader(struct unpack_input *in)
 {
     struct archive *a = in->a = in->f.archive_read_new();
     if (!a)
         return false;
     const struct {
-        const char *(*version)(void); /* which is NULL where its decoder is another program */
+        const char *(*version)(void); /* NULL: its decoder would be another program */
         int (*support)(struct archive *a);
     } filters[] = {{in->f.archive_bzlib_version, in->f.archive_read_support_filter_bzip2},
                    {in->f.archive_liblzma_version, in->f.archive_read_support_filter_xz},
@@ -131,13 +132,13 @@ static bool set_up(struct input *in)
             (void)filters[i].support(a);
     (void)in->f.archive_read_support_format_7zip(a);
     (void)in->f.archive_read_support_format_raw(a);
-    (void)in->f.archive_read_set_read_callback(a, give);
-    (void)in->f.archive_read_set_seek_callback(a, seek);
+    (void)in->f.archive_read_set_read_callback(a, read_callback);
+    (void)in->f.archive_read_set_seek_callback(a, seek_callback);
     (void)in->f.archive_read_set_callback_data(a, in);
     return true;
 }
 
-static ckpt_status failed(const struct input *in, ckpt_error *err)
+static ckpt_status fail_libarchive(const struct unpack_input *in, ckpt_error *err)
 {
     const char *why = in->f.archive_error_string(in->a);
     if (in->f.archive_errno(in->a) == ENOMEM)
@@ -146,8 +147,9 @@ static ckpt_status failed(const struct input *in, ckpt_error *err)
                 "%s", why ? why : "libarchive cannot read it");
 }
 
-/* contents - all bytes of the entry at hand; those before a failure too. */
-static ckpt_status contents(const struct input *in, struct unpack *u, source **out, ckpt_error *err)
+/* unpack_entry - all bytes of the current entry; after a failure those before it. */
+static ckpt_status unpack_entry(const struct unpack_input *in, struct unpack *u, source **out,
+                                ckpt_error *err)
 {
     ckpt_status st = CKPT_OK;
     spool *to = spool_new(u->max);
@@ -161,61 +163,64 @@ static ckpt_status contents(const struct input *in, struct unpack *u, source **o
     while (st == CKPT_OK && (n = in->f.archive_read_data(in->a, block, BLOCK)) > 0)
         st = spool_write(to, block, (size_t)n, err);
     if (st == CKPT_OK && n < 0)
-        st = failed(in, err);
+        st = fail_libarchive(in, err);
     free(block);
-    u->max -= spool_size(to); /* bounded: the spool took no more */
+    u->max -= spool_size(to); /* bounded: the spool refused more */
     *out = spool_source(to);
     return st;
 }
 
-/* as_it_is - no filter knows the bytes, and "raw" takes any: they would be handed out as they are. */
-static bool as_it_is(const struct input *in)
+/* is_unfiltered - is no filter known for these bytes? Format "raw" accepts anything and would return
+ * them unchanged. */
+static bool is_unfiltered(const struct unpack_input *in)
 {
     return in->f.archive_format(in->a) == ARCHIVE_FORMAT_RAW &&
            in->f.archive_filter_code(in->a, 0) == ARCHIVE_FILTER_NONE;
 }
 
-static ckpt_status entry(const struct input *in, struct archive_entry *e, struct unpack *u, ckpt_error *err)
+static ckpt_status pass_entry(const struct unpack_input *in, struct archive_entry *e, struct unpack *u,
+                              ckpt_error *err)
 {
     source *bytes = NULL;
-    ckpt_error inside;
+    ckpt_error member_err;
     const char *name = in->f.archive_entry_pathname(e);
-    if (as_it_is(in))
+    if (is_unfiltered(in))
         return fail(err, CKPT_EFORMAT, source_pos(in->src, 0), "it {only begins} like {=packed data}");
     if (in->f.archive_entry_filetype(e) == AE_IFDIR)
         return CKPT_OK;
     if (in->f.archive_entry_is_encrypted(e))
         return fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET, "a member is encrypted");
-    ckpt_status st = contents(in, u, &bytes, err);
+    ckpt_status st = unpack_entry(in, u, &bytes, err);
     if (!bytes)
         return st;
-    ckpt_status told = u->member(u->user, str_c(name ? name : "?"), bytes, &inside);
+    ckpt_status member_status = u->member(u->user, str_c(name ? name : "?"), bytes, &member_err);
     source_unref(bytes);
-    if (told != CKPT_OK)
-        *err = inside;
-    return told != CKPT_OK ? told : st;
+    if (member_status != CKPT_OK)
+        *err = member_err;
+    return member_status != CKPT_OK ? member_status : st;
 }
 
 ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 {
-    struct input *in = calloc(1, sizeof *in);
+    struct unpack_input *in = calloc(1, sizeof *in);
     struct archive_entry *e;
     if (!in)
         return fail_memory(err);
-    bool here = load(&in->f);
-    if (!here || !set_up(in)) {
+    bool here = load_library(&in->f);
+    if (!here || !open_reader(in)) {
         free(in);
         return here ? fail_memory(err)
                     : fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,
                            "libarchive, which unpacks it, is not installed");
     }
     in->src = src;
-    ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : failed(in, err);
+    ckpt_status st = in->f.archive_read_open1(in->a) == ARCHIVE_OK ? CKPT_OK : fail_libarchive(in, err);
     while (st == CKPT_OK) {
         int code = in->f.archive_read_next_header(in->a, &e);
         if (code == ARCHIVE_EOF)
             break;
-        st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? entry(in, e, u, err) : failed(in, err);
+        st = code == ARCHIVE_OK || code == ARCHIVE_WARN ? pass_entry(in, e, u, err)
+                                                        : fail_libarchive(in, err);
     }
     la_int64_t used = in->f.archive_filter_bytes(in->a, -1);
     u->used = used < 0 ? 0 : (uint64_t)used;
@@ -226,8 +231,8 @@ ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err)
 
 bool unpack_archive_ready(void)
 {
-    struct functions f;
-    return load(&f);
+    struct unpack_functions f;
+    return load_library(&f);
 }
 
 #else

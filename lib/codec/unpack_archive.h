@@ -1,21 +1,23 @@
-/* unpack_archive.h - compressed files and archives that only libarchive opens. */
+/* unpack_archive.h - unpacks compressed files and archives that only libarchive reads. */
 #ifndef CODEC_UNPACK_ARCHIVE_H
 #define CODEC_UNPACK_ARCHIVE_H
 
 #include "io/spool.h"
 
 struct unpack {
-    uint64_t max; /* bytes in all; less what was given is left of it */
-    /* member - one file of the archive; NAME lives until it returns. Not CKPT_OK: stop. */
+    uint64_t max; /* limit on the bytes of all members; decremented by what was unpacked */
+    /* member - called for each file of the archive; NAME is valid until it returns. Any status but
+     * CKPT_OK stops. */
     ckpt_status (*member)(void *user, ckpt_str name, source *bytes, ckpt_error *err);
     void *user;
-    uint64_t used; /* bytes of the source that were needed */
+    uint64_t used; /* bytes of the source that were read */
 };
 
-/* unpack_archive - every member of SRC. CKPT_EUNSUPPORTED: built without libarchive, encrypted,
- * or of no kind it reads here; CKPT_EFORMAT: broken; CKPT_ELIMIT: more than max. */
+/* unpack_archive - unpacks every member of SRC. CKPT_EUNSUPPORTED: built without libarchive, encrypted,
+ * or of a kind not read here; CKPT_EFORMAT: damaged; CKPT_ELIMIT: more than max bytes. */
 ckpt_status unpack_archive(source *src, struct unpack *u, ckpt_error *err);
-/* unpack_archive_ready - loads libarchive, so that it is there when opening files is forbidden later. */
+/* unpack_archive_ready - loads libarchive, so that it can be used after a sandbox forbids opening files.
+ * False: it is not installed. */
 bool unpack_archive_ready(void);
 
 #endif

@@ -119,7 +119,7 @@ void zip_put_local(buf *b, const struct zip_header *header, ckpt_str name, uint1
     put_zip64(b, &h);
     buf_u16le(b, PAD_FIELD);
     buf_u16le(b, pad);
-    unsigned char *fill = buf_room(b, pad);
+    unsigned char *fill = buf_extend(b, pad);
     if (fill)
         memset(fill, 'Z', pad);
 }

@@ -115,7 +115,7 @@ static ckpt_status start(inflater *f, ckpt_error *err)
         st = fail(err, CKPT_EFORMAT, source_pos(f->src, 0), "libzip finds no {=sound archive}, {'%s'}",
                   zip_error_strerror(&e));
     if (st == CKPT_EFORMAT)
-        fail_near(err, 0, STR_LIT("zip archive"));
+        fail_default_place(err, 0, STR_LIT("zip archive"));
     zip_error_fini(&e);
     return st;
 }

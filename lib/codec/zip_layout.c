@@ -44,7 +44,7 @@ static uint64_t here(const zip *z, uint64_t off) { return source_pos(z->src, off
 static ckpt_status in_entry(const struct zip_entry *e, ckpt_status st, ckpt_error *err)
 {
     fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_near(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
+    fail_default_place(err, CKPT_NO_OFFSET, STR_LIT("an entry without a name"));
     return st;
 }
 
@@ -125,7 +125,7 @@ static ckpt_status read_entries(zip *z, reader *r, ckpt_error *err)
 {
     z->entries = arena_array(z->a, z->n, sizeof *z->entries);
     z->order = arena_array(z->a, z->n, sizeof *z->order);
-    z->names = map_index(z->n, name_of, z);
+    z->names = map_new_index(z->n, name_of, z);
     if (!z->entries || !z->order || !z->names)
         return fail_memory(err);
     z->crc_none = z->n > 0;
@@ -257,7 +257,7 @@ ckpt_status zip_open(source *src, arena *a, zip **out, ckpt_error *err)
     if (st == CKPT_OK)
         st = open_directory(z, err);
     if (st != CKPT_OK) {
-        fail_near(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
+        fail_default_place(err, CKPT_NO_OFFSET, STR_LIT("zip directory"));
         zip_close(z);
         return st;
     }

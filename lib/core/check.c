@@ -6,16 +6,16 @@
 
 #include "base/buf.h"
 
-#define TOLD_BYTES (UINT64_C(1) << 30) /* of findings remembered and records listed */
-#define SUSPECT    100u                /* so many findings may each come of a file that is written to */
+#define MAX_BYTES   (UINT64_C(1) << 30) /* for the texts of findings and the list of records */
+#define MAX_SUSPECT 100u /* up to this number, a finding may be caused by a file that is being written */
 
-static const char *const names[CHECK_RULES] = {
+static const char *const rule_names[CHECK_RULES] = {
 #define RULE(id, name, text) name,
 #include "core/check_rules.def"
 #undef RULE
 };
 
-static const char *const texts[CHECK_RULES] = {
+static const char *const rule_texts[CHECK_RULES] = {
 #define RULE(id, name, text) text,
 #include "core/check_rules.def"
 #undef RULE
@@ -24,15 +24,15 @@ static const char *const texts[CHECK_RULES] = {
 const char *ckpt_finding_text(const char *id)
 {
     for (size_t i = 0; i < CHECK_RULES; i++)
-        if (strcmp(names[i], id) == 0)
-            return texts[i];
+        if (strcmp(rule_names[i], id) == 0)
+            return rule_texts[i];
     return NULL;
 }
 
 enum check_rule check_rule_by_name(const char *id)
 {
     size_t i = 0;
-    while (i < CHECK_RULES && strcmp(names[i], id) != 0)
+    while (i < CHECK_RULES && strcmp(rule_names[i], id) != 0)
         i++;
     return i < CHECK_RULES ? (enum check_rule)i : CHECK_MALFORMED;
 }
@@ -42,9 +42,9 @@ ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_ve
 {
     *c = (struct check){.opts = opts, .result = result};
     *result = (ckpt_verify_result){0};
-    c->a = arena_new(TOLD_BYTES);
-    c->told = map_new(0);
-    return c->a && c->told ? CKPT_OK : fail_memory(err);
+    c->a = arena_new(MAX_BYTES);
+    c->reported = map_new(0);
+    return c->a && c->reported ? CKPT_OK : fail_memory(err);
 }
 
 void check_free(struct check *c)
@@ -55,7 +55,7 @@ void check_free(struct check *c)
         c->drop(c->kept[i]);
     for (size_t i = 0; i < c->nwatched; i++)
         source_unref(c->watched[i]);
-    map_free(c->told);
+    map_free(c->reported);
     arena_free(c->a);
 }
 
@@ -64,61 +64,61 @@ bool check_is_fault(ckpt_status st)
     return st == CKPT_EFORMAT || st == CKPT_ETRUNCATED || st == CKPT_ECHECKSUM;
 }
 
-/* is_new - was the same not told before, in whatever context? */
+/* is_new - *YES: has no equal finding been reported yet, in any context? */
 static ckpt_status is_new(struct check *c, const ckpt_error *e, bool *yes, ckpt_error *err)
 {
     const char *where = e->where;
     uint32_t before;
-    for (const char *next; (next = strstr(where, ": "));) /* contexts come first, as many as there were */
+    for (const char *next; (next = strstr(where, ": "));) /* skip the contexts, which come first */
         where = next + 2;
     ckpt_str key = arena_printf(c->a, "%s\n%llu\n%s\n%s", e->file, (unsigned long long)e->offset, where,
                                 e->what);
-    if (!key.ptr || !map_put(c->told, key, 1, &before))
+    if (!key.ptr || !map_put(c->reported, key, 1, &before))
         return fail_memory(err);
     *yes = before == MAP_NONE;
     return CKPT_OK;
 }
 
-ckpt_status check_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err)
+ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err)
 {
-    bool fresh = false;
+    bool unseen = false;
     if (c->cancelled)
         return fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request");
-    CKPT_TRY(is_new(c, f->error, &fresh, err));
-    if (!fresh)
+    CKPT_TRY(is_new(c, f->error, &unseen, err));
+    if (!unseen)
         return CKPT_OK;
-    if (c->result->findings < SUSPECT && check_unchanged(c, err) == CKPT_ECHANGED)
-        return CKPT_ECHANGED; /* the work of whoever is writing to it */
-    f->id = names[rule];
+    if (c->result->findings < MAX_SUSPECT && check_unchanged(c, err) == CKPT_ECHANGED)
+        return CKPT_ECHANGED; /* a concurrent writer caused the fault */
+    f->id = rule_names[rule];
     c->result->findings++;
     c->cancelled = c->tell && c->tell(c->user, f);
     return c->cancelled ? fail(err, CKPT_ECANCELLED, CKPT_NO_OFFSET, "stopped on request") : CKPT_OK;
 }
 
-ckpt_status check_tell(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
-                       ckpt_error *err)
+ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
+                         ckpt_error *err)
 {
     ckpt_error own = *e;
     ckpt_finding f = {.error = &own};
     if (file)
         fail_file(&own, file);
-    return check_finding(c, rule, &f, err);
+    return check_report_finding(c, rule, &f, err);
 }
 
-static enum check_rule rule_of(ckpt_status st)
+static enum check_rule rule_of_status(ckpt_status st)
 {
     return st == CKPT_ETRUNCATED ? CHECK_TRUNCATED : st == CKPT_ECHECKSUM ? CHECK_CHECKSUM : CHECK_MALFORMED;
 }
 
-ckpt_status check_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err)
+ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err)
 {
-    return check_tell(c, rule_of(e->status), file, e, err);
+    return check_report(c, rule_of_status(e->status), file, e, err);
 }
 
-ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *err)
+ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err)
 {
-    struct record *grown = arena_grow(c->a, c->records, c->nrecords, &c->cap_records, c->nrecords + 1,
-                                      sizeof *grown);
+    struct check_record *grown = arena_grow(c->a, c->records, c->nrecords, &c->cap_records, c->nrecords + 1,
+                                            sizeof *grown);
     if (!grown) {
         source_unref(r->src);
         return fail_memory(err);
@@ -128,7 +128,7 @@ ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *er
     return CKPT_OK;
 }
 
-ckpt_status check_watch(struct check *c, source *src, ckpt_error *err)
+ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err)
 {
     source **grown = arena_grow(c->a, c->watched, c->nwatched, &c->cap_watched, c->nwatched + 1,
                                 sizeof *grown);
@@ -148,7 +148,7 @@ ckpt_status check_unchanged(const struct check *c, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status check_keep(struct check *c, void *kept, ckpt_error *err)
+ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err)
 {
     void **grown = arena_grow(c->a, c->kept, c->nkept, &c->cap_kept, c->nkept + 1, sizeof *grown);
     if (!grown) {
@@ -160,40 +160,40 @@ ckpt_status check_keep(struct check *c, void *kept, ckpt_error *err)
     return CKPT_OK;
 }
 
-ckpt_status file_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err)
+ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err)
 {
-    ckpt_error told;
+    ckpt_error reported;
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
-    told = *err;
-    return check_tell(f->check, rule, f->path, &told, err);
+    reported = *err;
+    return check_report(f->check, rule, f->path, &reported, err);
 }
 
-ckpt_status file_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
+ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
-    return file_fault_as(f, rule_of(st), st, err);
+    return file_report_fault_as(f, rule_of_status(st), st, err);
 }
 
-/* storage_place - where a storage lies, which an archive tells only when asked. */
-static uint64_t storage_place(const ckpt_file *f, uint32_t i)
+/* storage_offset - the file offset of storage I, which an archive locates on demand. */
+static uint64_t storage_offset(const ckpt_file *f, uint32_t i)
 {
     const struct storage *s = i < f->table.nstorages ? &f->table.storages[i] : NULL;
     return s && s->src && source_locate(s->src, NULL) == CKPT_OK ? source_pos(s->src, s->off)
                                                                  : CKPT_NO_OFFSET;
 }
 
-ckpt_status file_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
+ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err)
 {
     ckpt_status st = table_row(&f->table, r, index, err);
     if (st == CKPT_OK || !f->check || !check_is_fault(st))
         return st;
-    struct row less = *r;
+    struct row without_data = *r;
     if (err->offset == CKPT_NO_OFFSET)
-        err->offset = storage_place(f, r->t.storage);
-    CKPT_TRY(file_fault(f, st, err));
-    less.t.has_data = less.t.has_shape = false;
-    less.t.ndim = 0;
-    less.t.stride = NULL;
-    less.t.storage = CKPT_NO_STORAGE;
-    return table_row(&f->table, &less, index, err);
+        err->offset = storage_offset(f, r->t.storage);
+    CKPT_TRY(file_report_fault(f, st, err));
+    without_data.t.has_data = without_data.t.has_shape = false;
+    without_data.t.ndim = 0;
+    without_data.t.stride = NULL;
+    without_data.t.storage = CKPT_NO_STORAGE;
+    return table_row(&f->table, &without_data, index, err);
 }

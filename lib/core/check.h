@@ -1,5 +1,5 @@
-/* check.h - what is wrong with a file, told one by one: a file that is opened with
- * a check goes on behind whatever fault it can, and says so here. */
+/* check.h - reports what is wrong with a file, for `ckpt verify` and `ckpt doctor`. A file opened with a
+ * check continues after each fault that it can step over, and reports it here. */
 #ifndef CORE_CHECK_H
 #define CORE_CHECK_H
 
@@ -12,12 +12,12 @@ enum check_rule {
     CHECK_RULES
 };
 
-/* Bytes with a CRC-32 of their own, all of which are to be read. */
-struct record {
+/* A record that has its own CRC-32; verify reads all of its bytes. */
+struct check_record {
     ckpt_str name;
-    const char *path; /* of the file it lies in */
-    source *src;      /* the whole record */
-    uint64_t at;      /* of its first byte in that file, CKPT_NO_OFFSET where it is packed */
+    const char *path;     /* of the file that contains it */
+    source *src;          /* all bytes of the record */
+    uint64_t file_offset; /* offset of its first byte in that file; CKPT_NO_OFFSET: it is compressed */
     uint32_t crc;
 };
 
@@ -28,48 +28,49 @@ struct check {
     ckpt_verify_result *result;
     bool cancelled;
     arena *a;
-    map *told; /* texts of findings: the same fault may be met twice */
-    struct record *records;
+    map *reported; /* texts of findings, so that the same fault is reported once */
+    struct check_record *records;
     size_t nrecords, cap_records;
     source **watched; /* every file that was opened */
     size_t nwatched, cap_watched;
-    void **kept; /* by the format, until all is read */
+    void **kept; /* objects of the format that live until everything was read */
     size_t nkept, cap_kept;
     void (*drop)(void *kept);
 };
 
-/* check_init - a check that hands out to TELL; ends with check_free. */
+/* check_init - a check with no finding yet; release it with check_free. RESULT is cleared. */
 ckpt_status check_init(struct check *c, const ckpt_verify_options *opts, ckpt_verify_result *result,
                        ckpt_error *err);
 void check_free(struct check *c);
-/* check_rule_by_name - of the id of a finding. */
+/* check_rule_by_name - the rule whose id is ID; CHECK_MALFORMED if there is none. */
 enum check_rule check_rule_by_name(const char *id);
-/* check_is_fault - does ST say that the file is not as it should be, rather than
- * that we could not tell? */
+/* check_is_fault - does ST mean that the file is faulty, rather than that it could not be checked? */
 bool check_is_fault(ckpt_status st);
-/* check_tell - a finding about FILE (NULL: E says which) in the words of E. */
-ckpt_status check_tell(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
-                       ckpt_error *err);
-/* check_fault - the same, by the rule that the status of E stands for. */
-ckpt_status check_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
-/* check_finding - hands out F, whose error is whole. */
-ckpt_status check_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
-ckpt_status check_record(struct check *c, const struct record *r, ckpt_error *err);
-/* check_watch - takes over SRC, a file that is checked. */
-ckpt_status check_watch(struct check *c, source *src, ckpt_error *err);
-/* check_unchanged - were all of them left alone, and no read of them failed? What was found
- * says nothing of the files otherwise. */
+/* check_report - reports a finding under RULE with the message of E, about FILE (NULL: the file that E
+ * names). */
+ckpt_status check_report(struct check *c, enum check_rule rule, const char *file, const ckpt_error *e,
+                         ckpt_error *err);
+/* check_report_fault - the same, under the rule for the status of E. */
+ckpt_status check_report_fault(struct check *c, const char *file, const ckpt_error *e, ckpt_error *err);
+/* check_report_finding - reports F, whose error is complete. */
+ckpt_status check_report_finding(struct check *c, enum check_rule rule, ckpt_finding *f, ckpt_error *err);
+/* check_add_record - adds R to the records to be read; takes over R's source. */
+ckpt_status check_add_record(struct check *c, const struct check_record *r, ckpt_error *err);
+/* check_watch_source - takes over SRC, a file that is being checked. */
+ckpt_status check_watch_source(struct check *c, source *src, ckpt_error *err);
+/* check_unchanged - fails if a watched file changed or could not be read: findings about it would mean
+ * nothing. */
 ckpt_status check_unchanged(const struct check *c, ckpt_error *err);
-/* check_keep - KEPT goes to c->drop at the end. */
-ckpt_status check_keep(struct check *c, void *kept, ckpt_error *err);
+/* check_keep_object - KEPT is passed to c->drop by check_free. */
+ckpt_status check_keep_object(struct check *c, void *kept, ckpt_error *err);
 
-/* file_fault - ST, unless it is a fault of a file that is being checked: then ERR is
- * told and reading goes on. */
-ckpt_status file_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
-/* file_fault_as - the same, under a rule that the status does not tell. */
-ckpt_status file_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
-/* file_row - table_row; a row that looks beyond its storage loses its data when F is
- * being checked. */
-ckpt_status file_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
+/* file_report_fault - returns ST, unless F is being checked and ST is a fault: then reports ERR and
+ * returns CKPT_OK. */
+ckpt_status file_report_fault(ckpt_file *f, ckpt_status st, ckpt_error *err);
+/* file_report_fault_as - the same, under RULE instead of the one for the status. */
+ckpt_status file_report_fault_as(ckpt_file *f, enum check_rule rule, ckpt_status st, ckpt_error *err);
+/* file_add_row - table_row; when F is being checked, a row that exceeds its storage is reported and
+ * added without data. */
+ckpt_status file_add_row(ckpt_file *f, const struct row *r, uint32_t *index, ckpt_error *err);
 
 #endif

@@ -1,15 +1,14 @@
 /*
- * convert.c - elements of one type as another, as torch 2.15's Tensor.to makes them.
+ * convert.c - converts elements as Tensor.to of torch 2.15 does.
  *
- * Everything goes by way of float32, as it does there (c10/util/Half.h, BFloat16.h,
- * Float8_*.h): a float64 on its way to 16 or 8 bits is rounded twice. Only float64 from
- * integers goes straight.
+ * Every conversion passes through float32, as in torch (c10/util/Half.h, BFloat16.h, Float8_*.h): a
+ * float64 that becomes 16 or 8 bits is rounded twice. Only integer to float64 is direct.
  *
- * float8_e4m3fn has no Inf: what is beyond 448 stays 448 (older torch made NaN of it); the two
- * fnuz types have neither Inf nor a negative zero, and make NaN.
+ * float8_e4m3fn has no Inf: values above 448 become 448 (older torch made them NaN). The two fnuz types
+ * have neither Inf nor a negative zero, and such values become NaN.
  *
- * A NaN stays one, quiet, with its sign and the bits of its payload that fit. torch
- * keeps less of it, and not the same on every CPU.
+ * A NaN stays a quiet NaN, with its sign and the payload bits that fit. torch keeps less of the payload,
+ * and not the same on every CPU.
  */
 #include "core/convert.h"
 
@@ -18,7 +17,7 @@
 #include "base/cursor.h"
 #include "base/store.h"
 
-#define BLOCK 2048u /* floats between two steps: 8 KiB */
+#define BLOCK 2048u /* floats per step: 8 KiB */
 
 #define INF32 0x7f800000u
 #define ABS32 0x7fffffffu
@@ -39,8 +38,9 @@ static uint32_t as_bits(float f)
 
 /* ------------------------------------------------------------ one element */
 
-/* A subnormal result is rounded by an addition: the sum's last bit is its last. */
-static uint32_t half_of(uint32_t f)
+/* half_from_float - rounds float32 bits to float16. A subnormal result is rounded by an addition: the
+ * last bit of the sum is its last bit. */
+static uint32_t half_from_float(uint32_t f)
 {
     uint32_t sign = f >> 16 & 0x8000u, a = f & ABS32;
     if (a > INF32)
@@ -52,20 +52,21 @@ static uint32_t half_of(uint32_t f)
     return sign | ((a - 0x38000000u + 0xfffu + (a >> 13 & 1u)) >> 13);
 }
 
-static uint32_t brain_of(uint32_t f)
+static uint32_t bfloat16_from_float(uint32_t f)
 {
     if ((f & ABS32) > INF32)
         return f >> 16 | 0x40u;
-    return (f + 0x7fffu + (f >> 16 & 1u)) >> 16; /* unsigned: -Inf is the largest, and its low bits are 0 */
+    return (f + 0x7fffu + (f >> 16 & 1u)) >>
+           16; /* unsigned: -Inf is the largest, and its low bits are 0, so this cannot wrap */
 }
 
-static uint32_t byte_of(const struct narrow *to, uint32_t f)
+static uint32_t f8_from_float(const struct f8_format *to, uint32_t f)
 {
     uint32_t sign = f >> 24 & 0x80u, a = f & ABS32, r;
     if (a > INF32)
         return (sign & to->sign_mask) | to->nan;
-    if (a >= to->beyond)
-        return (sign & to->sign_mask) | to->over;
+    if (a >= to->overflow_start)
+        return (sign & to->sign_mask) | to->overflow_to;
     if (a < to->min_normal)
         r = as_bits(as_float(a) + as_float(to->magic)) - to->magic;
     else
@@ -73,7 +74,7 @@ static uint32_t byte_of(const struct narrow *to, uint32_t f)
     return r == 0 && to->no_minus_zero ? 0 : sign | r;
 }
 
-static uint32_t float_of_half(uint32_t h)
+static uint32_t float_from_half(uint32_t h)
 {
     uint32_t sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
     if (rest > 0x7c00u)
@@ -85,7 +86,7 @@ static uint32_t float_of_half(uint32_t h)
     return sign | as_bits((float)rest * 0x1p-24f);
 }
 
-static uint32_t float_of_double(uint64_t d)
+static uint32_t float_from_double(uint64_t d)
 {
     double v;
     if ((d & ~(1ull << 63)) > 0x7ff0000000000000ull)
@@ -94,7 +95,7 @@ static uint32_t float_of_double(uint64_t d)
     return as_bits((float)v);
 }
 
-static uint64_t double_of_float(uint32_t f)
+static uint64_t double_from_float(uint32_t f)
 {
     double v = (double)as_float(f);
     uint64_t d;
@@ -109,7 +110,7 @@ static uint64_t double_of_float(uint32_t f)
 static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store_u16le(out + 2 * i, (uint16_t)half_of(load_u32le(in + 4 * i)));
+        store_u16le(out + 2 * i, (uint16_t)half_from_float(load_u32le(in + 4 * i)));
 }
 
 static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
@@ -118,21 +119,21 @@ static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *ou
     for (size_t i = 0; i < n; i++) {
         uint32_t f = load_u32le(in + 4 * i);
         top = (f & ABS32) > top ? f & ABS32 : top;
-        store_u16le(out + 2 * i, (uint16_t)brain_of(f));
+        store_u16le(out + 2 * i, (uint16_t)bfloat16_from_float(f));
     }
     return top;
 }
 
-static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
+static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        out[i] = (unsigned char)byte_of(to, load_u32le(in + 4 * i));
+        out[i] = (unsigned char)f8_from_float(to, load_u32le(in + 4 * i));
 }
 
 static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store_u32le(out + 4 * i, float_of_half(load_u16le(in + 2 * i)));
+        store_u32le(out + 4 * i, float_from_half(load_u16le(in + 2 * i)));
 }
 
 static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
@@ -144,10 +145,10 @@ static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out)
 {
     for (size_t i = 0; i < n; i++)
-        store_u32le(out + 4 * i, float_of_double(load_u64le(in + 8 * i)));
+        store_u32le(out + 4 * i, float_from_double(load_u64le(in + 8 * i)));
 }
 
-static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
 {
     uint64_t found = 0;
     for (size_t i = 0; i < n; i++) {
@@ -157,21 +158,21 @@ static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t 
     return found;
 }
 
-const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8, f16_to_f32,
-                                               bf16_to_f32, f64_to_f32,  count};
+const struct convert_kernels convert_scalar = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
+                                               bf16_to_f32, f64_to_f32,  count_in_range};
 
 /* ------------------------------------------------------------- conversion */
 
-static const struct narrow e4m3fn = {20, 0x3c800000, 0x46800000, 0xc4000000, 0x43e80001, 0x7e, 0x7f, 0x80,
-                                     false};
-static const struct narrow e5m2 = {21, 0x38800000, 0x43000000, 0xc8000000, 0x47700000, 0x7c, 0x7f, 0x80,
-                                   false};
-static const struct narrow e4m3fnuz = {20, 0x3c000000, 0x46000000, 0xc4800000, 0x43780000, 0x80, 0x80, 0,
-                                       true};
-static const struct narrow e5m2fnuz = {21, 0x38000000, 0x42800000, 0xc8800000, 0x47700000, 0x80, 0x80, 0,
-                                       true};
+static const struct f8_format e4m3fn = {20,   0x3c800000, 0x46800000, 0xc4000000, 0x43e80001,
+                                        0x7e, 0x7f,       0x80,       false};
+static const struct f8_format e5m2 = {21,   0x38800000, 0x43000000, 0xc8000000, 0x47700000,
+                                      0x7c, 0x7f,       0x80,       false};
+static const struct f8_format e4m3fnuz = {20,   0x3c000000, 0x46000000, 0xc4800000, 0x43780000,
+                                          0x80, 0x80,       0,          true};
+static const struct f8_format e5m2fnuz = {21,   0x38000000, 0x42800000, 0xc8800000, 0x47700000,
+                                          0x80, 0x80,       0,          true};
 
-static const struct narrow *narrow_to(ckpt_dtype dt)
+static const struct f8_format *f8_format_of(ckpt_dtype dt)
 {
     return dt == CKPT_DT_F8_E4M3       ? &e4m3fn
            : dt == CKPT_DT_F8_E5M2     ? &e5m2
@@ -182,12 +183,12 @@ static const struct narrow *narrow_to(ckpt_dtype dt)
 
 const char *convert_overflow_name(ckpt_dtype to)
 {
-    const struct narrow *n = narrow_to(to);
-    return !n || n->over == 0x7c ? "inf" : n->over == 0x80 ? "nan" : "448";
+    const struct f8_format *n = f8_format_of(to);
+    return !n || n->overflow_to == 0x7c ? "inf" : n->overflow_to == 0x80 ? "nan" : "448";
 }
 
-/* A byte without its special values: EXP bits biased by BIAS, MAN bits. */
-static uint32_t tiny(uint32_t b, uint32_t exp, uint32_t man, int bias)
+/* decode_small_float - an 8-bit float without its special values: EXP bits biased by BIAS, MAN bits. */
+static uint32_t decode_small_float(uint32_t b, uint32_t exp, uint32_t man, int bias)
 {
     uint32_t m = b & ((1u << man) - 1u), e = b >> man & ((1u << exp) - 1u);
     float v = e ? ldexpf((float)(m | 1u << man), (int)e - bias - (int)man)
@@ -195,13 +196,14 @@ static uint32_t tiny(uint32_t b, uint32_t exp, uint32_t man, int bias)
     return as_bits(v) | (b & 0x80u) << 24;
 }
 
-static uint32_t float_of_byte(ckpt_dtype from, uint32_t b)
+static uint32_t float_from_byte(ckpt_dtype from, uint32_t b)
 {
     switch (from) {
-    case CKPT_DT_F8_E4M3: return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : tiny(b, 4, 3, 7);
-    case CKPT_DT_F8_E5M2: return float_of_half(b << 8);
-    case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : tiny(b, 4, 3, 8);
-    case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : tiny(b, 5, 2, 16);
+    case CKPT_DT_F8_E4M3:
+        return (b & 0x7fu) == 0x7fu ? (b & 0x80u) << 24 | 0x7ff00000u : decode_small_float(b, 4, 3, 7);
+    case CKPT_DT_F8_E5M2: return float_from_half(b << 8);
+    case CKPT_DT_F8_E4M3FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 4, 3, 8);
+    case CKPT_DT_F8_E5M2FNUZ: return b == 0x80u ? 0x7fc00000u : decode_small_float(b, 5, 2, 16);
     case CKPT_DT_F8_E8M0: return b == 0xffu ? 0x7fc00000u : b ? b << 23 : 0x00400000u;
     case CKPT_DT_I8: return as_bits((float)(int8_t)b);
     case CKPT_DT_BOOL: return b ? 0x3f800000u : 0;
@@ -212,33 +214,33 @@ static uint32_t float_of_byte(ckpt_dtype from, uint32_t b)
 static bool is_float(ckpt_dtype dt)
 {
     return dt == CKPT_DT_F64 || dt == CKPT_DT_F32 || dt == CKPT_DT_F16 || dt == CKPT_DT_BF16 ||
-           narrow_to(dt);
+           f8_format_of(dt);
 }
 
 bool conversion_init(struct conversion *c, ckpt_dtype from, ckpt_dtype to)
 {
     const struct dtype_info *a = dtype_info(from), *b = dtype_info(to);
-    const struct narrow *n = narrow_to(to);
+    const struct f8_format *n = f8_format_of(to);
     bool whole = a->klass == 'i' || a->klass == 'u' || a->klass == 'b';
     if (!is_float(to) || !(is_float(from) || whole || from == CKPT_DT_F8_E8M0))
         return false;
     *c = (struct conversion){.from = from, .to = to, .in_width = a->block_bytes, .out_width = b->block_bytes};
     c->k = convert_simd();
-    c->end = INF32;
+    c->overflow_end = INF32;
     if (n) {
-        c->narrow = *n;
-        c->beyond = n->beyond;
-        c->end = n->over == 0x7cu ? INF32 : INF32 + 1;
+        c->f8 = *n;
+        c->overflow_start = n->overflow_start;
+        c->overflow_end = n->overflow_to == 0x7cu ? INF32 : INF32 + 1;
     } else {
-        c->beyond = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
+        c->overflow_start = to == CKPT_DT_F16 ? 0x477ff000u : to == CKPT_DT_BF16 ? 0x7f7f8000u : INF32;
     }
     for (uint32_t i = 0; a->block_bytes == 1 && i < 256; i++)
-        c->wide[i] = float_of_byte(from, i);
+        c->f32_of_byte[i] = float_from_byte(from, i);
     return true;
 }
 
-/* An integer of more than one byte, by its low 64 bits and whether they are signed. */
-static uint64_t integer_at(const struct conversion *c, const unsigned char *in, bool *is_signed)
+/* load_integer - the element at IN, of more than one byte, as its low 64 bits; *IS_SIGNED is set. */
+static uint64_t load_integer(const struct conversion *c, const unsigned char *in, bool *is_signed)
 {
     *is_signed = dtype_info(c->from)->klass == 'i';
     switch (c->in_width) {
@@ -252,7 +254,7 @@ static void integers_to_f32(const struct conversion *c, const unsigned char *in,
 {
     for (size_t i = 0; i < n; i++) {
         bool is_signed;
-        uint64_t v = integer_at(c, in + i * c->in_width, &is_signed);
+        uint64_t v = load_integer(c, in + i * c->in_width, &is_signed);
         store_u32le(out + 4 * i, as_bits(is_signed ? (float)(int64_t)v : (float)v));
     }
 }
@@ -261,14 +263,14 @@ static void integers_to_f64(const struct conversion *c, const unsigned char *in,
 {
     for (size_t i = 0; i < n; i++) {
         bool is_signed;
-        uint64_t v = integer_at(c, in + i * c->in_width, &is_signed), bits;
+        uint64_t v = load_integer(c, in + i * c->in_width, &is_signed), bits;
         double d = is_signed ? (double)(int64_t)v : (double)v;
         memcpy(&bits, &d, sizeof bits);
         store_u64le(out + 8 * i, bits);
     }
 }
 
-static void widen(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
+static void widen_to_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out)
 {
     if (c->from == CKPT_DT_F64)
         c->k->f64_to_f32(in, n, out);
@@ -280,12 +282,12 @@ static void widen(const struct conversion *c, const unsigned char *in, size_t n,
         integers_to_f32(c, in, n, out);
     else
         for (size_t i = 0; i < n; i++)
-            store_u32le(out + 4 * i, c->wide[in[i]]);
+            store_u32le(out + 4 * i, c->f32_of_byte[in[i]]);
 }
 
-/* narrow - N floats, adding to T. */
-static void narrow(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
-                   struct convert_tally *t)
+/* narrow_from_f32 - converts N floats to c->to and counts overflows in T. */
+static void narrow_from_f32(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
+                            struct convert_tally *t)
 {
     uint32_t top = UINT32_MAX;
     if (c->to == CKPT_DT_F16)
@@ -294,19 +296,20 @@ static void narrow(const struct conversion *c, const unsigned char *in, size_t n
         top = c->k->f32_to_bf16(in, n, out);
     else if (c->to == CKPT_DT_F64)
         for (size_t i = 0; i < n; i++)
-            store_u64le(out + 8 * i, double_of_float(load_u32le(in + 4 * i)));
+            store_u64le(out + 8 * i, double_from_float(load_u32le(in + 4 * i)));
     else
-        c->k->f32_to_f8(&c->narrow, in, n, out);
-    if (c->beyond < c->end && c->beyond <= top)
-        t->overflowed += c->k->count(in, n, c->beyond, c->end);
+        c->k->f32_to_f8(&c->f8, in, n, out);
+    if (c->overflow_start < c->overflow_end && c->overflow_start <= top)
+        t->overflowed += c->k->count_in_range(in, n, c->overflow_start, c->overflow_end);
 }
 
-/* Doubles that are no Inf and become one on the way. */
-static uint64_t lost_doubles(const struct conversion *c, const unsigned char *in, size_t n,
-                             const unsigned char *floats)
+/* count_overflowed_doubles - the number of finite doubles that became Inf as float32. */
+static uint64_t count_overflowed_doubles(const struct conversion *c, const unsigned char *in, size_t n,
+                                         const unsigned char *floats)
 {
     uint64_t lost = 0;
-    if (c->from != CKPT_DT_F64 || c->end > INF32 || !c->k->count(floats, n, INF32, INF32 + 1))
+    if (c->from != CKPT_DT_F64 || c->overflow_end > INF32 ||
+        !c->k->count_in_range(floats, n, INF32, INF32 + 1))
         return 0;
     for (size_t i = 0; i < n; i++)
         lost += (load_u32le(floats + 4 * i) & ABS32) == INF32 &&
@@ -314,23 +317,23 @@ static uint64_t lost_doubles(const struct conversion *c, const unsigned char *in
     return lost;
 }
 
-static void block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
-                  struct convert_tally *t)
+static void convert_block(const struct conversion *c, const unsigned char *in, size_t n, unsigned char *out,
+                          struct convert_tally *t)
 {
     unsigned char floats[BLOCK * 4];
     const unsigned char *from = in;
     if (c->from != CKPT_DT_F32) {
         unsigned char *to = c->to == CKPT_DT_F32 ? out : floats;
-        widen(c, in, n, to);
+        widen_to_f32(c, in, n, to);
         from = to;
     }
-    t->overflowed += lost_doubles(c, in, n, from);
+    t->overflowed += count_overflowed_doubles(c, in, n, from);
     if (c->to != CKPT_DT_F32) {
-        narrow(c, from, n, out, t);
+        narrow_from_f32(c, from, n, out, t);
         return;
     }
-    if (c->beyond < c->end)
-        t->overflowed += c->k->count(from, n, c->beyond, c->end);
+    if (c->overflow_start < c->overflow_end)
+        t->overflowed += c->k->count_in_range(from, n, c->overflow_start, c->overflow_end);
     if (c->from == CKPT_DT_F32)
         memcpy(out, in, n * 4);
 }
@@ -346,7 +349,7 @@ void convert_run(const struct conversion *c, const void *in, size_t n, void *out
     }
     while (n) {
         size_t now = n < BLOCK ? n : BLOCK;
-        block(c, from, now, to, t);
+        convert_block(c, from, now, to, t);
         from += now * c->in_width;
         to += now * c->out_width;
         n -= now;

@@ -1,5 +1,5 @@
-/* convert_simd.c - the kernels of convert.c on AVX2 and F16C, chosen at run time; each
- * gives the scalar one its tail, and the same bits. */
+/* convert_simd.c - the kernels of convert.c on AVX2 and F16C, chosen at run time. Each leaves the last
+ * elements to the scalar kernel and gives the same bits. */
 #include "core/convert.h"
 #include "core/simd.h"
 
@@ -8,14 +8,14 @@
 #define ABS32 0x7fffffff
 #define INF32 0x7f800000
 
-AVX INLINE __m256i load(const unsigned char *p)
+AVX INLINE __m256i load_256(const unsigned char *p)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)p);
 }
-AVX INLINE void store(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
+AVX INLINE void store_256(unsigned char *p, __m256i v) { _mm256_storeu_si256((__m256i *)(void *)p, v); }
 
-/* pick - YES where MASK, else NO. */
-AVX INLINE __m256i pick(__m256i mask, __m256i yes, __m256i no)
+/* select - YES where MASK is set, else NO. */
+AVX INLINE __m256i select_lanes(__m256i mask, __m256i yes, __m256i no)
 {
     return _mm256_blendv_epi8(no, yes, mask);
 }
@@ -24,26 +24,27 @@ AVX static void f32_to_f16(const unsigned char *in, size_t n, unsigned char *out
 {
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m128i a = _mm256_cvtps_ph(_mm256_castsi256_ps(load(in + 4 * i)), _MM_FROUND_TO_NEAREST_INT);
-        __m128i b = _mm256_cvtps_ph(_mm256_castsi256_ps(load(in + 4 * i + 32)), _MM_FROUND_TO_NEAREST_INT);
-        store(out + 2 * i, _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
+        __m128i a = _mm256_cvtps_ph(_mm256_castsi256_ps(load_256(in + 4 * i)), _MM_FROUND_TO_NEAREST_INT);
+        __m128i b = _mm256_cvtps_ph(_mm256_castsi256_ps(load_256(in + 4 * i + 32)),
+                                    _MM_FROUND_TO_NEAREST_INT);
+        store_256(out + 2 * i, _mm256_inserti128_si256(_mm256_castsi128_si256(a), b, 1));
     }
     convert_scalar.f32_to_f16(in + 4 * i, n - i, out + 2 * i);
 }
 
-AVX INLINE __m256i brain(__m256i f)
+AVX INLINE __m256i bfloat16_lanes(__m256i f)
 {
     __m256i high = _mm256_srli_epi32(f, 16);
     __m256i up = _mm256_add_epi32(_mm256_and_si256(high, _mm256_set1_epi32(1)), _mm256_set1_epi32(0x7fff));
     return _mm256_srli_epi32(_mm256_add_epi32(f, up), 16);
 }
 
-/* brain_nan - brain, where NaN may be: it stays one. */
-AVX INLINE __m256i brain_nan(__m256i f)
+/* bfloat16_or_nan - like bfloat16, for input that may contain NaN, which stays NaN. */
+AVX INLINE __m256i bfloat16_or_nan(__m256i f)
 {
     __m256i nan = _mm256_cmpgt_epi32(_mm256_and_si256(f, _mm256_set1_epi32(ABS32)), _mm256_set1_epi32(INF32));
     __m256i quiet = _mm256_or_si256(_mm256_srli_epi32(f, 16), _mm256_set1_epi32(0x40));
-    return pick(nan, quiet, brain(f));
+    return select_lanes(nan, quiet, bfloat16_lanes(f));
 }
 
 AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char *out)
@@ -53,22 +54,22 @@ AVX static uint32_t f32_to_bf16(const unsigned char *in, size_t n, unsigned char
     uint32_t part[8];
     size_t i = 0;
     for (; i + 16 <= n; i += 16) {
-        __m256i x = load(in + 4 * i), y = load(in + 4 * i + 32);
+        __m256i x = load_256(in + 4 * i), y = load_256(in + 4 * i + 32);
         __m256i most = _mm256_max_epi32(_mm256_and_si256(x, abs), _mm256_and_si256(y, abs));
-        __m256i r = _mm256_packus_epi32(brain(x), brain(y));
+        __m256i r = _mm256_packus_epi32(bfloat16_lanes(x), bfloat16_lanes(y));
         top = _mm256_max_epi32(top, most);
         if (_mm256_movemask_epi8(_mm256_cmpgt_epi32(most, inf)))
-            r = _mm256_packus_epi32(brain_nan(x), brain_nan(y));
-        store(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
+            r = _mm256_packus_epi32(bfloat16_or_nan(x), bfloat16_or_nan(y));
+        store_256(out + 2 * i, _mm256_permute4x64_epi64(r, 0xd8));
     }
-    store((unsigned char *)part, top);
+    store_256((unsigned char *)part, top);
     uint32_t most = convert_scalar.f32_to_bf16(in + 4 * i, n - i, out + 2 * i);
     for (unsigned k = 0; k < 8; k++)
         most = part[k] > most ? part[k] : most;
     return most;
 }
 
-AVX INLINE __m256i byte_of(const struct narrow *to, __m256i f)
+AVX INLINE __m256i f8_lanes(const struct f8_format *to, __m256i f)
 {
     const __m256i zero = _mm256_setzero_si256(), minus = _mm256_set1_epi32(0x80);
     __m256i sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), minus);
@@ -80,26 +81,26 @@ AVX INLINE __m256i byte_of(const struct narrow *to, __m256i f)
     __m256i magic = _mm256_set1_epi32((int)to->magic);
     __m256 sum = _mm256_add_ps(_mm256_castsi256_ps(a), _mm256_castsi256_ps(magic));
     __m256i small = _mm256_sub_epi32(_mm256_castps_si256(sum), magic);
-    r = pick(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)to->min_normal), a), small, r);
+    r = select_lanes(_mm256_cmpgt_epi32(_mm256_set1_epi32((int)to->min_normal), a), small, r);
     if (to->no_minus_zero)
         sign = _mm256_andnot_si256(_mm256_cmpeq_epi32(r, zero), sign);
     r = _mm256_or_si256(r, sign);
     sign = _mm256_and_si256(_mm256_srli_epi32(f, 24), _mm256_set1_epi32((int)to->sign_mask));
-    __m256i over = _mm256_or_si256(sign, _mm256_set1_epi32((int)to->over));
+    __m256i over = _mm256_or_si256(sign, _mm256_set1_epi32((int)to->overflow_to));
     __m256i nan = _mm256_or_si256(sign, _mm256_set1_epi32((int)to->nan));
-    r = pick(_mm256_cmpgt_epi32(a, _mm256_set1_epi32((int)to->beyond - 1)), over, r);
-    return pick(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32)), nan, r);
+    r = select_lanes(_mm256_cmpgt_epi32(a, _mm256_set1_epi32((int)to->overflow_start - 1)), over, r);
+    return select_lanes(_mm256_cmpgt_epi32(a, _mm256_set1_epi32(INF32)), nan, r);
 }
 
-AVX static void f32_to_f8(const struct narrow *to, const unsigned char *in, size_t n, unsigned char *out)
+AVX static void f32_to_f8(const struct f8_format *to, const unsigned char *in, size_t n, unsigned char *out)
 {
     const __m256i order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
         const unsigned char *p = in + 4 * i;
-        __m256i a = _mm256_packus_epi32(byte_of(to, load(p)), byte_of(to, load(p + 32)));
-        __m256i b = _mm256_packus_epi32(byte_of(to, load(p + 64)), byte_of(to, load(p + 96)));
-        store(out + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
+        __m256i a = _mm256_packus_epi32(f8_lanes(to, load_256(p)), f8_lanes(to, load_256(p + 32)));
+        __m256i b = _mm256_packus_epi32(f8_lanes(to, load_256(p + 64)), f8_lanes(to, load_256(p + 96)));
+        store_256(out + i, _mm256_permutevar8x32_epi32(_mm256_packus_epi16(a, b), order));
     }
     convert_scalar.f32_to_f8(to, in + 4 * i, n - i, out + i);
 }
@@ -109,7 +110,7 @@ AVX static void f16_to_f32(const unsigned char *in, size_t n, unsigned char *out
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
-        store(out + 4 * i, _mm256_castps_si256(_mm256_cvtph_ps(h)));
+        store_256(out + 4 * i, _mm256_castps_si256(_mm256_cvtph_ps(h)));
     }
     convert_scalar.f16_to_f32(in + 2 * i, n - i, out + 4 * i);
 }
@@ -119,7 +120,7 @@ AVX static void bf16_to_f32(const unsigned char *in, size_t n, unsigned char *ou
     size_t i = 0;
     for (; i + 8 <= n; i += 8) {
         __m128i h = _mm_loadu_si128((const __m128i *)(const void *)(in + 2 * i));
-        store(out + 4 * i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
+        store_256(out + 4 * i, _mm256_slli_epi32(_mm256_cvtepu16_epi32(h), 16));
     }
     convert_scalar.bf16_to_f32(in + 2 * i, n - i, out + 4 * i);
 }
@@ -128,33 +129,33 @@ AVX static void f64_to_f32(const unsigned char *in, size_t n, unsigned char *out
 {
     size_t i = 0;
     for (; i + 4 <= n; i += 4) {
-        __m128 f = _mm256_cvtpd_ps(_mm256_castsi256_pd(load(in + 8 * i)));
+        __m128 f = _mm256_cvtpd_ps(_mm256_castsi256_pd(load_256(in + 8 * i)));
         _mm_storeu_si128((__m128i *)(void *)(out + 4 * i), _mm_castps_si128(f));
     }
     convert_scalar.f64_to_f32(in + 8 * i, n - i, out + 4 * i);
 }
 
-/* HIGH is at most Inf + 1, so that signed comparisons serve; N at most 2^32. */
-AVX static uint64_t count(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
+/* HIGH is at most Inf + 1, so signed comparisons work; N is at most 2^32. */
+AVX static uint64_t count_in_range(const unsigned char *in, size_t n, uint32_t low, uint32_t high)
 {
     const __m256i below = _mm256_set1_epi32((int)low - 1), end = _mm256_set1_epi32((int)high);
     __m256i sum = _mm256_setzero_si256();
     size_t i = 0;
     uint32_t part[8];
     for (; i + 8 <= n; i += 8) {
-        __m256i a = _mm256_and_si256(load(in + 4 * i), _mm256_set1_epi32(ABS32));
+        __m256i a = _mm256_and_si256(load_256(in + 4 * i), _mm256_set1_epi32(ABS32));
         __m256i hit = _mm256_and_si256(_mm256_cmpgt_epi32(a, below), _mm256_cmpgt_epi32(end, a));
         sum = _mm256_sub_epi32(sum, hit);
     }
-    store((unsigned char *)part, sum);
-    uint64_t found = convert_scalar.count(in + 4 * i, n - i, low, high);
+    store_256((unsigned char *)part, sum);
+    uint64_t found = convert_scalar.count_in_range(in + 4 * i, n - i, low, high);
     for (unsigned k = 0; k < 8; k++)
         found += part[k];
     return found;
 }
 
-static const struct convert_kernels avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8, f16_to_f32,
-                                            bf16_to_f32, f64_to_f32,  count};
+static const struct convert_kernels avx2 = {f32_to_f16,  f32_to_bf16, f32_to_f8,     f16_to_f32,
+                                            bf16_to_f32, f64_to_f32,  count_in_range};
 
 const struct convert_kernels *convert_simd(void) { return simd_avx() ? &avx2 : &convert_scalar; }
 

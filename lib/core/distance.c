@@ -1,5 +1,5 @@
-/* distance.c - see distance.h. Eight lanes make the sum the same whatever the width
- * of the CPU's registers. */
+/* distance.c - see distance.h. With eight lanes the sums do not depend on the width of the CPU's
+ * registers. */
 #include "core/distance.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-void distance_more(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t)
+void distance_add(struct distance *d, const double *a, const double *b, size_t n, const struct tolerance *t)
 {
     for (size_t i = 0; i < n; i++) {
         double apart = fabs(a[i] - b[i]), base = fabs(b[i]), rel = apart / base;
@@ -27,7 +27,7 @@ static double sum_lanes(const double *l)
 
 double distance_sum(const struct distance *d) { return sum_lanes(d->sum); }
 
-/* sum_products - of pair i in lane i % 8; the compiler may put lanes into registers side by side, which
+/* sum_products - sums pair i in lane i % 8. The compiler may put several lanes into one register; that
  * changes no sum. */
 static struct norms sum_products(const double *a, const double *b, size_t n)
 {
@@ -45,7 +45,7 @@ static struct norms sum_products(const double *a, const double *b, size_t n)
     return (struct norms){sum_lanes(aa), sum_lanes(bb), sum_lanes(ab), sum_lanes(dd)};
 }
 
-static bool finite_sums(const struct norms *s)
+static bool are_sums_finite(const struct norms *s)
 {
     return isfinite(s->aa) && isfinite(s->bb) && isfinite(s->ab) && isfinite(s->dd);
 }
@@ -53,7 +53,7 @@ static bool finite_sums(const struct norms *s)
 void norms_add(struct norms *to, double *a, double *b, size_t n)
 {
     struct norms s = sum_products(a, b, n);
-    if (!finite_sums(&s)) {
+    if (!are_sums_finite(&s)) {
         for (size_t i = 0; i < n; i++)
             if (!isfinite(a[i]) || !isfinite(b[i]))
                 a[i] = b[i] = 0;
@@ -76,14 +76,14 @@ double norms_distance(const struct norms *s)
 
 double norms_cosine(const struct norms *s)
 {
-    if (!finite_sums(s) || s->aa == 0 || s->bb == 0)
+    if (!are_sums_finite(s) || s->aa == 0 || s->bb == 0)
         return (double)NAN;
     double c = s->ab / (sqrt(s->aa) * sqrt(s->bb));
     return c > 1 ? 1 : c < -1 ? -1 : c;
 }
 
-static void plain_doubles(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
-                          struct distance *out)
+static void scalar_doubles(const unsigned char *a, const unsigned char *b, size_t n,
+                           const struct tolerance *t, struct distance *out)
 {
     double x[64], y[64];
     *out = (struct distance){0};
@@ -91,11 +91,11 @@ static void plain_doubles(const unsigned char *a, const unsigned char *b, size_t
         size_t k = n - i < 64 ? n - i : 64;
         memcpy(x, a, k * sizeof *x);
         memcpy(y, b, k * sizeof *y);
-        distance_more(out, x, y, k, t);
+        distance_add(out, x, y, k, t);
     }
 }
 
-const struct distance_kernels distance_plain = {.name = "plain", .doubles = plain_doubles};
+const struct distance_kernels distance_scalar = {.name = "plain", .doubles = scalar_doubles};
 
 distance_kernel *distance_direct(const struct distance_kernels *k, ckpt_dtype dt)
 {

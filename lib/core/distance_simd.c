@@ -1,5 +1,5 @@
-/* distance_simd.c - the kernels of distance.h in vector registers, each lane's
- * additions in the same order as in plain C. Halves on SSE2 are decoded before. */
+/* distance_simd.c - the kernels of distance.h in vector registers; each lane adds in the same order as
+ * the scalar code. SSE2 has no conversion from float16, which is decoded first. */
 #include <math.h>
 
 #include "core/distance.h"
@@ -8,14 +8,14 @@
 
 #if defined(__x86_64__)
 
-/* last_few - the N < 8 pairs that fill no register. */
-static void last_few(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
+/* add_tail - the last N < 8 pairs, which fill no register. */
+static void add_tail(ckpt_dtype dt, const unsigned char *a, const unsigned char *b, size_t n,
                      const struct tolerance *t, struct distance *out)
 {
     double x[8], y[8];
     number_decode(dt, a, n, x);
     number_decode(dt, b, n, y);
-    distance_more(out, x, y, n, t);
+    distance_add(out, x, y, n, t);
 }
 
 /* ---------------------------------------------------------------------- SSE2 */
@@ -32,7 +32,7 @@ INLINE struct sse sse_begin(const struct tolerance *t)
                         _mm_setzero_si128()};
 }
 
-/* Two pairs, of lanes 2 I and 2 I + 1. */
+/* sse_two - two pairs, in lanes 2 I and 2 I + 1. */
 INLINE void sse_two(struct sse *s, unsigned i, __m128d a, __m128d b)
 {
     const __m128d sign = _mm_set1_pd(-0.0);
@@ -40,7 +40,7 @@ INLINE void sse_two(struct sse *s, unsigned i, __m128d a, __m128d b)
     __m128d within = _mm_cmple_pd(apart, _mm_add_pd(s->abs, _mm_mul_pd(s->rel, base)));
     __m128d differs = _mm_andnot_pd(within, _mm_cmpneq_pd(a, b));
     s->sum[i] = _mm_add_pd(s->sum[i], apart);
-    s->max_abs = _mm_max_pd(apart, s->max_abs); /* the second where one is NaN */
+    s->max_abs = _mm_max_pd(apart, s->max_abs); /* if either is NaN, the result is the second operand */
     s->max_rel = _mm_max_pd(_mm_div_pd(apart, base), s->max_rel);
     s->differing = _mm_sub_epi64(s->differing, _mm_castpd_si128(differs));
 }
@@ -58,9 +58,9 @@ INLINE void sse_end(const struct sse *s, struct distance *out)
     for (unsigned i = 0; i < 4; i++)
         _mm_storeu_pd(out->sum + 2 * i, s->sum[i]);
     _mm_storeu_pd(x, s->max_abs);
-    out->max_abs = most(x, 2);
+    out->max_abs = max_of(x, 2);
     _mm_storeu_pd(x, s->max_rel);
-    out->max_rel = most(x, 2);
+    out->max_rel = max_of(x, 2);
     _mm_storeu_si128((__m128i *)(void *)n, s->differing);
     out->differing = n[0] + n[1];
 }
@@ -74,7 +74,7 @@ static void sse_f64(const unsigned char *a, const unsigned char *b, size_t n, co
             sse_two(&s, i, _mm_castsi128_pd(sse_load(a + (size_t)16 * i)),
                     _mm_castsi128_pd(sse_load(b + (size_t)16 * i)));
     sse_end(&s, out);
-    last_few(CKPT_DT_F64, a, b, n, t, out);
+    add_tail(CKPT_DT_F64, a, b, n, t, out);
 }
 
 static void sse_f32(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
@@ -86,7 +86,7 @@ static void sse_f32(const unsigned char *a, const unsigned char *b, size_t n, co
         sse_four(&s, 2, _mm_castsi128_ps(sse_load(a + 16)), _mm_castsi128_ps(sse_load(b + 16)));
     }
     sse_end(&s, out);
-    last_few(CKPT_DT_F32, a, b, n, t, out);
+    add_tail(CKPT_DT_F32, a, b, n, t, out);
 }
 
 static void sse_bf16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
@@ -101,7 +101,7 @@ static void sse_bf16(const unsigned char *a, const unsigned char *b, size_t n, c
                  _mm_castsi128_ps(_mm_unpackhi_epi16(zero, y)));
     }
     sse_end(&s, out);
-    last_few(CKPT_DT_BF16, a, b, n, t, out);
+    add_tail(CKPT_DT_BF16, a, b, n, t, out);
 }
 
 /* ---------------------------------------------------------------------- AVX2 */
@@ -118,7 +118,7 @@ AVX INLINE struct avx avx_begin(const struct tolerance *t)
                         _mm256_setzero_si256()};
 }
 
-/* Four pairs, of lanes 4 I to 4 I + 3. */
+/* avx_four - four pairs, in lanes 4 I to 4 I + 3. */
 AVX INLINE void avx_four(struct avx *s, unsigned i, __m256d a, __m256d b)
 {
     const __m256d sign = _mm256_set1_pd(-0.0);
@@ -146,9 +146,9 @@ AVX INLINE void avx_end(const struct avx *s, struct distance *out)
     for (unsigned i = 0; i < 2; i++)
         _mm256_storeu_pd(out->sum + 4 * i, s->sum[i]);
     _mm256_storeu_pd(x, s->max_abs);
-    out->max_abs = most(x, 4);
+    out->max_abs = max_of(x, 4);
     _mm256_storeu_pd(x, s->max_rel);
-    out->max_rel = most(x, 4);
+    out->max_rel = max_of(x, 4);
     _mm256_storeu_si256((void *)n, s->differing);
     out->differing = n[0] + n[1] + n[2] + n[3];
 }
@@ -164,7 +164,7 @@ AVX static void avx_f64(const unsigned char *a, const unsigned char *b, size_t n
             avx_four(&s, i, _mm256_castsi256_pd(avx_load(a + (size_t)32 * i)),
                      _mm256_castsi256_pd(avx_load(b + (size_t)32 * i)));
     avx_end(&s, out);
-    last_few(CKPT_DT_F64, a, b, n, t, out);
+    add_tail(CKPT_DT_F64, a, b, n, t, out);
 }
 
 AVX static void avx_f32(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
@@ -174,7 +174,7 @@ AVX static void avx_f32(const unsigned char *a, const unsigned char *b, size_t n
     for (; n >= 8; n -= 8, a += 32, b += 32)
         avx_eight(&s, _mm256_castsi256_ps(avx_load(a)), _mm256_castsi256_ps(avx_load(b)));
     avx_end(&s, out);
-    last_few(CKPT_DT_F32, a, b, n, t, out);
+    add_tail(CKPT_DT_F32, a, b, n, t, out);
 }
 
 AVX static void avx_f16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
@@ -184,7 +184,7 @@ AVX static void avx_f16(const unsigned char *a, const unsigned char *b, size_t n
     for (; n >= 8; n -= 8, a += 16, b += 16)
         avx_eight(&s, _mm256_cvtph_ps(sse_load(a)), _mm256_cvtph_ps(sse_load(b)));
     avx_end(&s, out);
-    last_few(CKPT_DT_F16, a, b, n, t, out);
+    add_tail(CKPT_DT_F16, a, b, n, t, out);
 }
 
 AVX static void avx_bf16(const unsigned char *a, const unsigned char *b, size_t n, const struct tolerance *t,
@@ -192,9 +192,9 @@ AVX static void avx_bf16(const unsigned char *a, const unsigned char *b, size_t 
 {
     struct avx s = avx_begin(t);
     for (; n >= 8; n -= 8, a += 16, b += 16)
-        avx_eight(&s, avx_brains(a), avx_brains(b));
+        avx_eight(&s, avx_load_bf16(a), avx_load_bf16(b));
     avx_end(&s, out);
-    last_few(CKPT_DT_BF16, a, b, n, t, out);
+    add_tail(CKPT_DT_BF16, a, b, n, t, out);
 }
 
 /* ------------------------------------------------------------------ choosing */
@@ -217,6 +217,6 @@ const struct distance_kernels *distance_simd(unsigned i)
     return NULL;
 }
 
-const struct distance_kernels *distance_best(void) { return &distance_plain; }
+const struct distance_kernels *distance_best(void) { return &distance_scalar; }
 
 #endif

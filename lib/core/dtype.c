@@ -1,9 +1,9 @@
-/* dtype.c - the element types of dtype.def under all the names they have. */
+/* dtype.c - looks up the element types of dtype.def by each of their names. */
 #include "core/dtype.h"
 
 #include "base/checked.h"
 
-static const struct dtype_info table[DTYPE_COUNT] = {
+static const struct dtype_info dtypes[DTYPE_COUNT] = {
     [CKPT_DT_NONE] = {"", NULL, NULL, 0, 0, 0, 0, 0, 0},
 #define DTYPE(id, torch, safetensors, storage, block_elems, block_bytes, swap, klass, st_last_mul, st_rank)  \
     [CKPT_DT_##                                                                                              \
@@ -12,7 +12,7 @@ static const struct dtype_info table[DTYPE_COUNT] = {
 #undef DTYPE
 };
 
-/* torch's other names of the same objects. */
+/* torch's aliases. */
 static const struct {
     const char *name;
     ckpt_dtype dtype;
@@ -25,16 +25,16 @@ static const struct {
 const struct dtype_info *dtype_info(ckpt_dtype dt)
 {
     size_t i = (size_t)dt;
-    return &table[i < DTYPE_COUNT ? i : CKPT_DT_NONE];
+    return &dtypes[i < DTYPE_COUNT ? i : CKPT_DT_NONE];
 }
 
-/* NP stands for many types, so no text names it. */
+/* CKPT_DT_NP stands for many numpy types, so no name means it. */
 ckpt_dtype dtype_by_name(ckpt_str name)
 {
     if (str_starts(name, STR_LIT("torch.")))
         name = str_skip(name, 6);
     for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
-        if (str_is(name, table[i].name))
+        if (str_is(name, dtypes[i].name))
             return (ckpt_dtype)i;
     for (size_t i = 0; i < sizeof aliases / sizeof *aliases; i++)
         if (str_is(name, aliases[i].name))
@@ -45,7 +45,7 @@ ckpt_dtype dtype_by_name(ckpt_str name)
 ckpt_dtype dtype_by_safetensors(ckpt_str name)
 {
     for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
-        if (table[i].safetensors && str_is(name, table[i].safetensors))
+        if (dtypes[i].safetensors && str_is(name, dtypes[i].safetensors))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }
@@ -57,7 +57,7 @@ ckpt_dtype dtype_by_storage(ckpt_str klass)
     if (klass.len == 0)
         return CKPT_DT_NONE;
     for (size_t i = CKPT_DT_NONE + 1; i < CKPT_DT_NP; i++)
-        if (table[i].storage && table[i].storage[0] == klass.ptr[0] && str_is(klass, table[i].storage))
+        if (dtypes[i].storage && dtypes[i].storage[0] == klass.ptr[0] && str_is(klass, dtypes[i].storage))
             return (ckpt_dtype)i;
     return CKPT_DT_NONE;
 }
@@ -67,7 +67,7 @@ bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out)
     const struct dtype_info *d = dtype_info(dt);
     if (d->block_bytes == 0)
         return false;
-    if (d->block_elems > 1) { /* few have: a division takes longer than all the rest */
+    if (d->block_elems > 1) { /* rarely true; a division would take longer than everything else here */
         if (elems % d->block_elems != 0)
             return false;
         elems /= d->block_elems;
@@ -86,7 +86,7 @@ ckpt_dtype ckpt_dtype_parse(ckpt_str name)
     size_t n = 0;
     for (size_t i = 0; i < name.len; i++) {
         char c = name.ptr[i] >= 'a' && name.ptr[i] <= 'z' ? (char)(name.ptr[i] - 'a' + 'A') : name.ptr[i];
-        if (i != 1 || c != 'P' || upper[0] != 'F') /* fp16: what many people call F16 */
+        if (i != 1 || c != 'P' || upper[0] != 'F') /* accept fp16 for F16 */
             upper[n++] = c;
     }
     return dtype_by_safetensors(str_of(upper, n));

@@ -1,4 +1,4 @@
-/* dtype.h - the element types, one line each in dtype.def. */
+/* dtype.h - the element types; dtype.def has one line for each. */
 #ifndef CORE_DTYPE_H
 #define CORE_DTYPE_H
 
@@ -10,21 +10,21 @@
 struct dtype_info {
     const char *name;        /* torch's, without "torch." */
     const char *safetensors; /* NULL: safetensors has none */
-    const char *storage;     /* torch storage class that implies it ("FloatStorage"), or NULL: v3, untyped */
+    const char *storage;     /* torch class that implies it ("FloatStorage"); NULL: there is none */
     uint8_t block_elems;     /* elements per block, as the shape counts them */
     uint8_t block_bytes;     /* bytes per block; 0: not fixed */
-    uint8_t swap_bytes;      /* width of what a byte order applies to: complex64 swaps per 4 */
+    uint8_t swap_bytes;      /* width of the unit that byte order applies to: complex64 swaps per 4 */
     char klass;              /* 'f' float 'i' int 'u' unsigned 'b' bool 'c' complex 'q' quant 'p' packed */
     uint8_t st_last_mul;     /* factor on the last dim when written to safetensors (float4: 2) */
-    uint8_t st_rank;         /* safetensors' order of writing, 0 first */
+    uint8_t st_rank;         /* position in the order in which safetensors writes dtypes, 0 first */
 };
 
 const struct dtype_info *dtype_info(ckpt_dtype dt); /* NONE and out of range: a row of zeros and "" */
 ckpt_dtype dtype_by_name(ckpt_str name);        /* torch's name or alias ("long"); optional "torch." */
 ckpt_dtype dtype_by_safetensors(ckpt_str name); /* exact */
 ckpt_dtype dtype_by_storage(ckpt_str klass);    /* "FloatStorage" …; "UntypedStorage": U8 */
-/* dtype_bytes - bytes of ELEMS elements; false on overflow, on a remainder of a
- * block, or when the size is not fixed. */
+/* dtype_bytes - the size of ELEMS elements in bytes. False: overflow, an incomplete block, or no fixed
+ * size. */
 bool dtype_bytes(ckpt_dtype dt, uint64_t elems, uint64_t *out);
 
 #endif

@@ -1,6 +1,5 @@
-/* elements.c - see elements.h. torch stores a view's bytes as they were before
- * conj() and its like, and beside them says what the view shows
- * (torch/_utils.py set_tensor_metadata). */
+/* elements.c - see elements.h. conj() and its like do not change a storage: torch stores its bytes
+ * unchanged and marks the view (torch/_utils.py set_tensor_metadata). */
 #include "core/elements.h"
 
 static void flip_signs(struct elements *e, const struct dtype_info *d, bool conj, bool neg)
@@ -36,7 +35,7 @@ ckpt_status elements_init(struct elements *e, ckpt_dtype dt, uint32_t width, uin
     return CKPT_OK;
 }
 
-/* swap_pairs - four at a time, in a register. */
+/* swap_pairs - swaps bytes pairwise, four pairs at a time in a register; returns the bytes done. */
 static size_t swap_pairs(unsigned char *p, size_t n)
 {
     const uint64_t low = UINT64_C(0x00FF00FF00FF00FF);
@@ -87,7 +86,7 @@ void swap_bytes(unsigned char *p, size_t n, size_t width)
     }
 }
 
-/* negate_ints - two's complement, little-endian, any width. */
+/* negate_ints - two's complement of little-endian integers of any width. */
 static void negate_ints(unsigned char *p, size_t n, size_t width)
 {
     for (; n; p += width, n -= width) {
@@ -111,7 +110,7 @@ void elements_apply(const struct elements *e, unsigned char *bytes, size_t n)
             bytes[i] ^= e->flip[i % sizeof e->flip];
         return;
     case NEGATE_INT: negate_ints(bytes, n, e->width); return;
-    case NEGATE_FNUZ: /* one zero only: the sign alone is NaN, whose negation is NaN */
+    case NEGATE_FNUZ: /* fnuz has no -0: the sign bit alone is NaN, whose negation is NaN */
         for (size_t i = 0; i < n; i++)
             bytes[i] ^= bytes[i] & 0x7F ? 0x80 : 0;
         return;

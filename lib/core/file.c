@@ -121,14 +121,14 @@ void file_budget(ckpt_file *f, uint64_t metadata_bytes)
 {
     uint64_t budget = metadata_bytes < f->limits.max_header ? metadata_bytes : f->limits.max_header;
     if (!f->limits.max_metadata && checked_mul(budget, 16, &budget) && checked_add(budget, 64 * MIB, &budget))
-        arena_raise(f->a, budget);
+        arena_raise_max(f->a, budget);
 }
 
 void file_notice(ckpt_file *f, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notices_vsay(&f->notices, fmt, ap);
+    notices_add_v(&f->notices, fmt, ap);
     va_end(ap);
 }
 
@@ -211,7 +211,7 @@ map *file_storage_keys(ckpt_file *f)
 {
     bool ok = true;
     if (!f->storage_keys)
-        f->storage_keys = map_index(f->table.nstorages, key_of, f);
+        f->storage_keys = map_new_index(f->table.nstorages, key_of, f);
     for (; f->storage_keys && ok && f->nkeyed < f->table.nstorages; f->nkeyed += ok) {
         const struct storage *s = &f->table.storages[f->nkeyed];
         ok = !s->keyed || map_put(f->storage_keys, s->s.key, (uint32_t)f->nkeyed, NULL);
@@ -265,7 +265,7 @@ bool file_index_names(ckpt_file *f)
 {
     if (f->names)
         return true;
-    f->names = map_index(f->table.nrows, name_of, f);
+    f->names = map_new_index(f->table.nrows, name_of, f);
     bool ok = f->names != NULL;
     for (uint32_t i = 0; ok && i < f->table.nrows; i++)
         ok = map_put(f->names, table_name(&f->table, i), i, NULL);

@@ -1,13 +1,11 @@
 /*
  * moments.c - see moments.h.
  *
- * A block of numbers is summed up as differences from its first: with x0 one of
- * the numbers, the sum of (x - x0)^2 is at most n + 1 times that of (x - mean)^2,
- * so the subtraction that leaves the latter loses no more than twelve bits, however
- * far from zero the numbers are. Blocks are joined by the formula of Chan, Golub
- * and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample
- * Variances", 1979. Eight lanes, always added up in the same order, make the
- * result the same whatever the width of the CPU's registers.
+ * A block of numbers is summed up as differences from its first: with x0 one of the numbers, the sum of
+ * (x - x0)^2 is at most n + 1 times that of (x - mean)^2, so the subtraction that gives the latter loses at
+ * most twelve bits, however far from zero the numbers are. Blocks are merged by the formula of Chan, Golub
+ * and LeVeque, "Updating Formulae and a Pairwise Algorithm for Computing Sample Variances", 1979. Eight
+ * lanes, always added up in the same order, make the result independent of the width of the CPU's registers.
  */
 #include "core/moments.h"
 
@@ -20,13 +18,13 @@
 #pragma STDC FP_CONTRACT OFF /* gcc does not fuse under -std=c11 */
 #endif
 
-#define HUGE_SCALE 0x1p-540 /* differences of any doubles can be squared and summed */
+#define HUGE_SCALE 0x1p-540 /* scaled by it, differences of any doubles can be squared and summed */
 #define HUGE_SHIFT 540
 
 /* ------------------------------------------------------------------ decoding */
 
-/* magnitude - without the library's hypot, whose last bit is not the same everywhere. */
-static double magnitude(double re, double im)
+/* magnitude_of - |re + i im|, not by the library's hypot, whose last bit differs between systems. */
+static double magnitude_of(double re, double im)
 {
     re = fabs(re);
     im = fabs(im);
@@ -41,7 +39,7 @@ static double magnitude(double re, double im)
     return sqrt(re * re + im * im) / scale;
 }
 
-static size_t magnitudes(ckpt_dtype dt, const unsigned char *p, size_t n, double *out)
+static size_t decode_magnitudes(ckpt_dtype dt, const unsigned char *p, size_t n, double *out)
 {
     double pair[128];
     size_t width = ckpt_dtype_bits(dt) / 8;
@@ -49,7 +47,7 @@ static size_t magnitudes(ckpt_dtype dt, const unsigned char *p, size_t n, double
         size_t k = n - i < 64 ? n - i : 64;
         number_decode(dt, p, k, pair);
         for (size_t j = 0; j < k; j++)
-            out[i + j] = magnitude(pair[2 * j], pair[2 * j + 1]);
+            out[i + j] = magnitude_of(pair[2 * j], pair[2 * j + 1]);
     }
     return n;
 }
@@ -57,14 +55,14 @@ static size_t magnitudes(ckpt_dtype dt, const unsigned char *p, size_t n, double
 size_t moments_decode(ckpt_dtype dt, const unsigned char *p, size_t n, double *out)
 {
     if (number_is_complex(dt))
-        return magnitudes(dt, p, n, out);
+        return decode_magnitudes(dt, p, n, out);
     number_decode(dt, p, n, out);
     return n * number_lanes(dt);
 }
 
-/* ---------------------------------------------------------------- plain sums */
+/* ---------------------------------------------------------------- scalar sums */
 
-void sums_more(struct sums *s, const double *x, size_t n, double shift)
+void moment_sums_add(struct moment_sums *s, const double *x, size_t n, double shift)
 {
     for (size_t i = 0; i < n; i++) {
         double d = x[i] - shift;
@@ -76,18 +74,18 @@ void sums_more(struct sums *s, const double *x, size_t n, double shift)
     }
 }
 
-static void plain_doubles(const unsigned char *p, size_t n, double shift, struct sums *out)
+static void scalar_doubles(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     double x[64];
-    *out = (struct sums){.min = (double)INFINITY, .max = -(double)INFINITY};
+    *out = (struct moment_sums){.min = (double)INFINITY, .max = -(double)INFINITY};
     for (size_t i = 0; i < n; i += 64, p += sizeof x) {
         size_t k = n - i < 64 ? n - i : 64;
         memcpy(x, p, k * sizeof *x);
-        sums_more(out, x, k, shift);
+        moment_sums_add(out, x, k, shift);
     }
 }
 
-const struct moments_kernels moments_plain = {.name = "plain", .doubles = plain_doubles};
+const struct moments_kernels moments_scalar = {.name = "plain", .doubles = scalar_doubles};
 
 static double add_lanes(const double *l)
 {
@@ -96,8 +94,8 @@ static double add_lanes(const double *l)
 
 /* -------------------------------------------------------------------- blocks */
 
-/* close_block - B gets mean, m2 and squares from sums of x - SHIFT. */
-static void close_block(struct moments *b, double sum, double square, double shift)
+/* finish_block - sets mean, m2 and squares of B from the sums of x - SHIFT. */
+static void finish_block(struct moments *b, double sum, double square, double shift)
 {
     double n = (double)b->finite, d = sum / n, m2 = square - sum * d;
     double squares = (square + 2 * shift * sum) + n * shift * shift, mean = shift + d;
@@ -106,8 +104,9 @@ static void close_block(struct moments *b, double sum, double square, double shi
     b->squares = isfinite(squares) ? squares : (double)INFINITY;
 }
 
-/* survey - counts and extremes of N numbers of any kind; *FIRST finite one. */
-static void survey(struct moments *b, const double *x, size_t n, double *first)
+/* count_block - sets the counts and extremes of B from any N numbers, and *FIRST to the first finite
+ * one. */
+static void count_block(struct moments *b, const double *x, size_t n, double *first)
 {
     b->min = (double)INFINITY;
     b->max = -(double)INFINITY;
@@ -125,8 +124,9 @@ static void survey(struct moments *b, const double *x, size_t n, double *first)
     }
 }
 
-/* scaled - the sums of the finite ones, times SCALE. */
-static double scaled(const double *x, size_t n, double shift, double scale, double *sum)
+/* sum_scaled - sums x - SHIFT over the finite numbers, times SCALE, to *SUM; returns the sum of the
+ * squares. */
+static double sum_scaled(const double *x, size_t n, double shift, double scale, double *sum)
 {
     double sums[8] = {0}, squares[8] = {0};
     for (size_t i = 0; i < n; i++) {
@@ -138,34 +138,36 @@ static double scaled(const double *x, size_t n, double shift, double scale, doub
     return add_lanes(squares);
 }
 
-/* careful - any numbers: infinities, NaN, and squares beyond the largest double. */
-static void careful(struct moments *b, const double *x, size_t n)
+/* add_block_slow - any numbers, including infinities, NaN, and squares above the largest double. */
+static void add_block_slow(struct moments *b, const double *x, size_t n)
 {
     double first = 0, sum;
-    survey(b, x, n, &first);
+    count_block(b, x, n, &first);
     if (!b->finite)
         return;
-    double square = scaled(x, n, first, 1, &sum);
+    double square = sum_scaled(x, n, first, 1, &sum);
     if (isfinite(square)) {
-        close_block(b, sum, square, first);
+        finish_block(b, sum, square, first);
         return;
     }
     struct moments small = {.finite = b->finite, .min = b->min * HUGE_SCALE, .max = b->max * HUGE_SCALE};
-    square = scaled(x, n, first, HUGE_SCALE, &sum);
-    close_block(&small, sum, square, first * HUGE_SCALE);
+    square = sum_scaled(x, n, first, HUGE_SCALE, &sum);
+    finish_block(&small, sum, square, first * HUGE_SCALE);
     b->mean = ldexp(small.mean, HUGE_SHIFT);
     b->m2 = ldexp(small.m2, 2 * HUGE_SHIFT);
     b->squares = ldexp(small.squares, 2 * HUGE_SHIFT);
 }
 
-/* quick - by KERNEL; false: they are not all finite, or too large. */
-static bool quick(struct moments *b, void (*kernel)(const unsigned char *, size_t, double, struct sums *),
-                  const unsigned char *p, size_t n, double first)
+/* add_block_fast - by KERNEL; false: a number is not finite, or too large. */
+static bool add_block_fast(struct moments *b,
+                           void (*moments_kernel)(const unsigned char *, size_t, double,
+                                                  struct moment_sums *),
+                           const unsigned char *p, size_t n, double first)
 {
-    struct sums s;
+    struct moment_sums s;
     if (!isfinite(first))
         return false;
-    kernel(p, n, first, &s);
+    moments_kernel(p, n, first, &s);
     double square = add_lanes(s.square);
     if (!isfinite(square))
         return false;
@@ -173,7 +175,7 @@ static bool quick(struct moments *b, void (*kernel)(const unsigned char *, size_
     b->zeros = s.zeros;
     b->min = s.min;
     b->max = s.max;
-    close_block(b, add_lanes(s.sum), square, first);
+    finish_block(b, add_lanes(s.sum), square, first);
     return true;
 }
 
@@ -207,9 +209,9 @@ void moments_merge(struct moments *m, const struct moments *b)
 
 /* ------------------------------------------------------------------- choosing */
 
-typedef void kernel(const unsigned char *p, size_t n, double shift, struct sums *out);
+typedef void moments_kernel(const unsigned char *p, size_t n, double shift, struct moment_sums *out);
 
-static kernel *direct(const struct moments_kernels *k, ckpt_dtype dt)
+static moments_kernel *kernel_for(const struct moments_kernels *k, ckpt_dtype dt)
 {
     switch (dt) {
     case CKPT_DT_F64: return k->f64;
@@ -224,7 +226,7 @@ void moments_add_by(const struct moments_kernels *k, struct moments *m, ckpt_dty
                     size_t n)
 {
     const struct dtype_info *d = dtype_info(dt);
-    kernel *run = direct(k, dt);
+    moments_kernel *run = kernel_for(k, dt);
     double x[MOMENTS_BLOCK];
     size_t lanes = number_is_complex(dt) ? 1 : number_lanes(dt), step = lanes ? MOMENTS_BLOCK / lanes : 0;
     for (size_t i = 0; step && i < n; i += step) {
@@ -232,10 +234,10 @@ void moments_add_by(const struct moments_kernels *k, struct moments *m, ckpt_dty
         const unsigned char *at = p + i / d->block_elems * d->block_bytes;
         struct moments b = {0};
         size_t got = run ? moments_decode(dt, at, 1, x) : moments_decode(dt, at, count, x);
-        bool done = run ? quick(&b, run, at, count, x[0])
-                        : quick(&b, k->doubles, (const unsigned char *)x, got, x[0]);
+        bool done = run ? add_block_fast(&b, run, at, count, x[0])
+                        : add_block_fast(&b, k->doubles, (const unsigned char *)x, got, x[0]);
         if (!done)
-            careful(&b, x, moments_decode(dt, at, count, x));
+            add_block_slow(&b, x, moments_decode(dt, at, count, x));
         moments_merge(m, &b);
     }
 }

@@ -1,7 +1,6 @@
-/* moments_simd.c - the sums of moments.h in vector registers. Eight lanes of
- * doubles are four registers of SSE2 and two of AVX2, each lane's additions in the
- * same order as in plain C; more lanes would not fit SSE2's sixteen registers, and
- * AVX-512 gains nothing where memory is the limit. */
+/* moments_simd.c - the sums of moments.h in vector registers. Eight lanes of doubles are four registers
+ * of SSE2 or two of AVX2, and each lane adds in the same order as the scalar code. More lanes would not
+ * fit the sixteen registers of SSE2, and AVX-512 gains nothing where memory is the limit. */
 #include <math.h>
 
 #include "core/moments.h"
@@ -10,12 +9,12 @@
 
 #if defined(__x86_64__)
 
-/* last_few - the N < 8 elements that fill no register. */
-static void last_few(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct sums *out)
+/* add_tail - the last N < 8 elements, which fill no register. */
+static void add_tail(ckpt_dtype dt, const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     double x[8];
     number_decode(dt, p, n, x);
-    sums_more(out, x, n, shift);
+    moment_sums_add(out, x, n, shift);
 }
 
 static double least(const double *x, unsigned n)
@@ -47,7 +46,7 @@ INLINE void sse_pair(struct sse *a, unsigned i, __m128d x)
     a->square[i] = _mm_add_pd(a->square[i], _mm_mul_pd(d, d));
 }
 
-INLINE void sse_end(const struct sse *a, __m128d min, __m128d max, struct sums *out)
+INLINE void sse_end(const struct sse *a, __m128d min, __m128d max, struct moment_sums *out)
 {
     double low[2], high[2];
     for (unsigned i = 0; i < 4; i++) {
@@ -57,12 +56,12 @@ INLINE void sse_end(const struct sse *a, __m128d min, __m128d max, struct sums *
     _mm_storeu_pd(low, min);
     _mm_storeu_pd(high, max);
     out->min = least(low, 2);
-    out->max = most(high, 2);
+    out->max = max_of(high, 2);
 }
 
 INLINE __m128d sse_load_pd(const unsigned char *p) { return _mm_castsi128_pd(sse_load(p)); }
 
-static void sse_f64(const unsigned char *p, size_t n, double shift, struct sums *out)
+static void sse_f64(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct sse a = sse_begin(shift);
     __m128d min = _mm_set1_pd((double)INFINITY), max = _mm_set1_pd(-(double)INFINITY);
@@ -81,7 +80,7 @@ static void sse_f64(const unsigned char *p, size_t n, double shift, struct sums 
     _mm_storeu_si128((__m128i *)(void *)z, zeros);
     out->zeros = z[0] + z[1];
     sse_end(&a, min, max, out);
-    last_few(CKPT_DT_F64, p, left, shift, out);
+    add_tail(CKPT_DT_F64, p, left, shift, out);
 }
 
 struct sse_floats {
@@ -96,7 +95,7 @@ INLINE struct sse_floats sse_floats_begin(double shift)
                                _mm_setzero_si128()};
 }
 
-/* Four floats, of lanes 2 I to 2 I + 3. */
+/* sse_four - four floats, in lanes 2 I to 2 I + 3. */
 INLINE void sse_four(struct sse_floats *f, unsigned i, __m128 x)
 {
     f->min = _mm_min_ps(f->min, x);
@@ -106,7 +105,7 @@ INLINE void sse_four(struct sse_floats *f, unsigned i, __m128 x)
     sse_pair(&f->a, i + 1, _mm_cvtps_pd(_mm_movehl_ps(x, x)));
 }
 
-INLINE void sse_floats_end(const struct sse_floats *f, struct sums *out)
+INLINE void sse_floats_end(const struct sse_floats *f, struct moment_sums *out)
 {
     uint32_t z[4];
     _mm_storeu_si128((__m128i *)(void *)z, f->zeros);
@@ -115,8 +114,8 @@ INLINE void sse_floats_end(const struct sse_floats *f, struct sums *out)
             _mm_cvtps_pd(_mm_max_ps(f->max, _mm_movehl_ps(f->max, f->max))), out);
 }
 
-/* Four halves, each in the low part of 32 bits, as floats. Rebiased they are right
- * but for those of exponent 0, which a subtraction mends, and 31. */
+/* sse_halves - four float16, each in the low 16 bits of a lane, as floats. Rebiasing the exponent is
+ * right except for exponent 0, which a subtraction corrects, and 31. */
 INLINE __m128 sse_halves(__m128i h)
 {
     const __m128i bias = _mm_set1_epi32(112 << 23), tiny = _mm_set1_epi32(113 << 23);
@@ -131,7 +130,7 @@ INLINE __m128 sse_halves(__m128i h)
     return _mm_castsi128_ps(_mm_or_si128(x, sign));
 }
 
-static void sse_f32(const unsigned char *p, size_t n, double shift, struct sums *out)
+static void sse_f32(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct sse_floats f = sse_floats_begin(shift);
     size_t left = n;
@@ -140,10 +139,10 @@ static void sse_f32(const unsigned char *p, size_t n, double shift, struct sums 
         sse_four(&f, 2, _mm_castsi128_ps(sse_load(p + 16)));
     }
     sse_floats_end(&f, out);
-    last_few(CKPT_DT_F32, p, left, shift, out);
+    add_tail(CKPT_DT_F32, p, left, shift, out);
 }
 
-static void sse_f16(const unsigned char *p, size_t n, double shift, struct sums *out)
+static void sse_f16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct sse_floats f = sse_floats_begin(shift);
     size_t left = n;
@@ -153,10 +152,10 @@ static void sse_f16(const unsigned char *p, size_t n, double shift, struct sums 
         sse_four(&f, 2, sse_halves(_mm_unpackhi_epi16(x, zero)));
     }
     sse_floats_end(&f, out);
-    last_few(CKPT_DT_F16, p, left, shift, out);
+    add_tail(CKPT_DT_F16, p, left, shift, out);
 }
 
-static void sse_bf16(const unsigned char *p, size_t n, double shift, struct sums *out)
+static void sse_bf16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct sse_floats f = sse_floats_begin(shift);
     size_t left = n;
@@ -166,7 +165,7 @@ static void sse_bf16(const unsigned char *p, size_t n, double shift, struct sums
         sse_four(&f, 2, _mm_castsi128_ps(_mm_unpackhi_epi16(zero, x)));
     }
     sse_floats_end(&f, out);
-    last_few(CKPT_DT_BF16, p, left, shift, out);
+    add_tail(CKPT_DT_BF16, p, left, shift, out);
 }
 
 /* ---------------------------------------------------------------------- AVX2 */
@@ -188,7 +187,7 @@ AVX INLINE void avx_four(struct avx *a, unsigned i, __m256d x)
     a->square[i] = _mm256_add_pd(a->square[i], _mm256_mul_pd(d, d));
 }
 
-AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct sums *out)
+AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct moment_sums *out)
 {
     double low[4], high[4];
     for (unsigned i = 0; i < 2; i++) {
@@ -198,10 +197,10 @@ AVX INLINE void avx_end(const struct avx *a, __m256d min, __m256d max, struct su
     _mm256_storeu_pd(low, min);
     _mm256_storeu_pd(high, max);
     out->min = least(low, 4);
-    out->max = most(high, 4);
+    out->max = max_of(high, 4);
 }
 
-AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct sums *out)
+AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct avx a = avx_begin(shift);
     __m256d min = _mm256_set1_pd((double)INFINITY), max = _mm256_set1_pd(-(double)INFINITY);
@@ -221,7 +220,7 @@ AVX static void avx_f64(const unsigned char *p, size_t n, double shift, struct s
     _mm256_storeu_si256((void *)z, zeros);
     out->zeros = z[0] + z[1] + z[2] + z[3];
     avx_end(&a, min, max, out);
-    last_few(CKPT_DT_F64, p, left, shift, out);
+    add_tail(CKPT_DT_F64, p, left, shift, out);
 }
 
 struct avx_floats {
@@ -236,7 +235,7 @@ AVX INLINE struct avx_floats avx_floats_begin(double shift)
                                _mm256_setzero_si256()};
 }
 
-/* Zero but for the sign, in integers: of converted halves clang 14 compares each for itself. */
+/* avx_eight - tests for zero (any sign) in integers: clang 14 would compare converted halves one by one. */
 AVX INLINE void avx_eight(struct avx_floats *f, __m256 x)
 {
     __m256i bits = _mm256_castps_si256(x), unsigned_bits = _mm256_add_epi32(bits, bits);
@@ -247,7 +246,7 @@ AVX INLINE void avx_eight(struct avx_floats *f, __m256 x)
     avx_four(&f->a, 1, _mm256_cvtps_pd(_mm256_extractf128_ps(x, 1)));
 }
 
-AVX INLINE void avx_floats_end(const struct avx_floats *f, struct sums *out)
+AVX INLINE void avx_floats_end(const struct avx_floats *f, struct moment_sums *out)
 {
     uint32_t z[8];
     __m128 min = _mm_min_ps(_mm256_castps256_ps128(f->min), _mm256_extractf128_ps(f->min, 1));
@@ -259,34 +258,34 @@ AVX INLINE void avx_floats_end(const struct avx_floats *f, struct sums *out)
     avx_end(&f->a, _mm256_cvtps_pd(min), _mm256_cvtps_pd(max), out);
 }
 
-AVX static void avx_f32(const unsigned char *p, size_t n, double shift, struct sums *out)
+AVX static void avx_f32(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 32)
         avx_eight(&f, _mm256_castsi256_ps(_mm256_loadu_si256((const void *)p)));
     avx_floats_end(&f, out);
-    last_few(CKPT_DT_F32, p, left, shift, out);
+    add_tail(CKPT_DT_F32, p, left, shift, out);
 }
 
-AVX static void avx_f16(const unsigned char *p, size_t n, double shift, struct sums *out)
+AVX static void avx_f16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 16)
         avx_eight(&f, _mm256_cvtph_ps(sse_load(p)));
     avx_floats_end(&f, out);
-    last_few(CKPT_DT_F16, p, left, shift, out);
+    add_tail(CKPT_DT_F16, p, left, shift, out);
 }
 
-AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct sums *out)
+AVX static void avx_bf16(const unsigned char *p, size_t n, double shift, struct moment_sums *out)
 {
     struct avx_floats f = avx_floats_begin(shift);
     size_t left = n;
     for (; left >= 8; left -= 8, p += 16)
-        avx_eight(&f, avx_brains(p));
+        avx_eight(&f, avx_load_bf16(p));
     avx_floats_end(&f, out);
-    last_few(CKPT_DT_BF16, p, left, shift, out);
+    add_tail(CKPT_DT_BF16, p, left, shift, out);
 }
 
 /* ------------------------------------------------------------------ choosing */
@@ -309,6 +308,6 @@ const struct moments_kernels *moments_simd(unsigned i)
     return NULL;
 }
 
-const struct moments_kernels *moments_best(void) { return &moments_plain; }
+const struct moments_kernels *moments_best(void) { return &moments_scalar; }
 
 #endif

@@ -1,4 +1,4 @@
-/* number.c - see number.h. Every dtype fits a double but 64-bit integers. */
+/* number.c - see number.h. A double holds every dtype exactly, except 64-bit integers. */
 #include "core/number.h"
 
 #include <math.h>
@@ -28,7 +28,7 @@ bool number_is_complex(ckpt_dtype dt)
 
 bool number_is_wide(ckpt_dtype dt) { return dt == CKPT_DT_I64 || dt == CKPT_DT_U64; }
 
-static double f64(const unsigned char *p)
+static double load_f64(const unsigned char *p)
 {
     uint64_t u = load_u64le(p);
     double d;
@@ -36,31 +36,30 @@ static double f64(const unsigned char *p)
     return d;
 }
 
-static double float_of(uint32_t bits)
+static double float_from_bits(uint32_t bits)
 {
     float f;
     memcpy(&f, &bits, sizeof f);
     return (double)f;
 }
 
-static double f32(const unsigned char *p) { return float_of(load_u32le(p)); }
-static double bf16(const unsigned char *p) { return float_of((uint32_t)load_u16le(p) << 16); }
+static double load_f32(const unsigned char *p) { return float_from_bits(load_u32le(p)); }
+static double load_bf16(const unsigned char *p) { return float_from_bits((uint32_t)load_u16le(p) << 16); }
 
-/* A half as a float: rebias the exponent; subnormals become normal by way of a
- * subtraction that is exact. */
-static double f16(const unsigned char *p)
+/* load_f16 - rebiases the exponent; a subnormal is its integer times 2^-24. */
+static double load_f16(const unsigned char *p)
 {
     uint32_t h = load_u16le(p), sign = (h & 0x8000u) << 16, rest = h & 0x7fffu;
     if (rest >= 0x7c00u)
-        return float_of(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
+        return float_from_bits(sign | 0x7f800000u | (rest & 0x3ffu) << 13);
     if (rest >= 0x0400u)
-        return float_of(sign | ((rest << 13) + (112u << 23)));
+        return float_from_bits(sign | ((rest << 13) + (112u << 23)));
     double small = (double)rest * 0x1p-24;
     return sign ? -small : small;
 }
 
-/* A small float without its special values: sign, EXP bits biased by BIAS, MAN bits. */
-static double tiny(unsigned bits, unsigned exp, unsigned man, int bias)
+/* decode_small_float - without the special values: a sign, EXP bits biased by BIAS, MAN bits. */
+static double decode_small_float(unsigned bits, unsigned exp, unsigned man, int bias)
 {
     unsigned mant = bits & ((1u << man) - 1), e = bits >> man & ((1u << exp) - 1);
     double v = e ? ldexp((double)(mant | 1u << man), (int)e - bias - (int)man)
@@ -68,43 +67,49 @@ static double tiny(unsigned bits, unsigned exp, unsigned man, int bias)
     return bits >> (exp + man) & 1 ? -v : v;
 }
 
-static double f8_e4m3fn(unsigned b) { return (b & 0x7f) == 0x7f ? (double)NAN : tiny(b, 4, 3, 7); }
-static double f8_e4m3fnuz(unsigned b) { return b == 0x80 ? (double)NAN : tiny(b, 4, 3, 8); }
-static double f8_e5m2fnuz(unsigned b) { return b == 0x80 ? (double)NAN : tiny(b, 5, 2, 16); }
-static double f8_e8m0(unsigned b) { return b == 0xff ? (double)NAN : ldexp(1.0, (int)b - 127); }
+static double decode_e4m3fn(unsigned b)
+{
+    return (b & 0x7f) == 0x7f ? (double)NAN : decode_small_float(b, 4, 3, 7);
+}
+static double decode_e4m3fnuz(unsigned b) { return b == 0x80 ? (double)NAN : decode_small_float(b, 4, 3, 8); }
+static double decode_e5m2fnuz(unsigned b)
+{
+    return b == 0x80 ? (double)NAN : decode_small_float(b, 5, 2, 16);
+}
+static double decode_e8m0(unsigned b) { return b == 0xff ? (double)NAN : ldexp(1.0, (int)b - 127); }
 
-static double f8_e5m2(unsigned b)
+static double decode_e5m2(unsigned b)
 {
     if ((b & 0x7f) == 0x7c)
         return b & 0x80 ? -(double)INFINITY : (double)INFINITY;
-    return (b & 0x7f) > 0x7c ? (double)NAN : tiny(b, 5, 2, 15);
+    return (b & 0x7f) > 0x7c ? (double)NAN : decode_small_float(b, 5, 2, 15);
 }
 
-static void decode_f8(double (*one)(unsigned), const unsigned char *in, size_t n, double *out)
+static void decode_f8(double (*decode_one)(unsigned), const unsigned char *in, size_t n, double *out)
 {
     double table[256];
     if (n < 256) {
         for (size_t i = 0; i < n; i++)
-            out[i] = one(in[i]);
+            out[i] = decode_one(in[i]);
         return;
     }
     for (unsigned b = 0; b < 256; b++)
-        table[b] = one(b);
+        table[b] = decode_one(b);
     for (size_t i = 0; i < n; i++)
         out[i] = table[in[i]];
 }
 
-/* Four values of six bits in three bytes, low bits first. */
+/* decode_f6 - four values of six bits in three bytes, low bits first. */
 static void decode_f6(unsigned exp, unsigned man, int bias, const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i + 4 <= n; i += 4, in += 3) {
         uint32_t block = (uint32_t)in[0] | (uint32_t)in[1] << 8 | (uint32_t)in[2] << 16;
         for (unsigned k = 0; k < 4; k++)
-            out[i + k] = tiny(block >> (6 * k) & 63u, exp, man, bias);
+            out[i + k] = decode_small_float(block >> (6 * k) & 63u, exp, man, bias);
     }
 }
 
-/* PER unsigned values in a byte, low bits first. */
+/* decode_packed - PER unsigned values in a byte, low bits first. */
 static void decode_packed(unsigned per, const unsigned char *in, size_t n, double *out)
 {
     unsigned bits = 8 / per, mask = (1u << bits) - 1;
@@ -115,8 +120,8 @@ static void decode_packed(unsigned per, const unsigned char *in, size_t n, doubl
 static void decode_f4(const unsigned char *in, size_t n, double *out)
 {
     for (size_t i = 0; i < n; i++) {
-        out[2 * i] = tiny(in[i] & 15u, 2, 1, 1);
-        out[2 * i + 1] = tiny(in[i] >> 4u, 2, 1, 1);
+        out[2 * i] = decode_small_float(in[i] & 15u, 2, 1, 1);
+        out[2 * i + 1] = decode_small_float(in[i] >> 4u, 2, 1, 1);
     }
 }
 
@@ -131,19 +136,19 @@ void number_decode(ckpt_dtype dt, const unsigned char *in, size_t elems, double 
 {
     size_t n = elems;
     switch (dt) {
-    case CKPT_DT_C128: n = elems * 2; EACH(8, f64(p));
-    case CKPT_DT_F64: EACH(8, f64(p));
-    case CKPT_DT_C64: n = elems * 2; EACH(4, f32(p));
-    case CKPT_DT_F32: EACH(4, f32(p));
-    case CKPT_DT_C32: n = elems * 2; EACH(2, f16(p));
-    case CKPT_DT_F16: EACH(2, f16(p));
-    case CKPT_DT_BC32: n = elems * 2; EACH(2, bf16(p));
-    case CKPT_DT_BF16: EACH(2, bf16(p));
-    case CKPT_DT_F8_E4M3: decode_f8(f8_e4m3fn, in, n, out); break;
-    case CKPT_DT_F8_E5M2: decode_f8(f8_e5m2, in, n, out); break;
-    case CKPT_DT_F8_E4M3FNUZ: decode_f8(f8_e4m3fnuz, in, n, out); break;
-    case CKPT_DT_F8_E5M2FNUZ: decode_f8(f8_e5m2fnuz, in, n, out); break;
-    case CKPT_DT_F8_E8M0: decode_f8(f8_e8m0, in, n, out); break;
+    case CKPT_DT_C128: n = elems * 2; EACH(8, load_f64(p));
+    case CKPT_DT_F64: EACH(8, load_f64(p));
+    case CKPT_DT_C64: n = elems * 2; EACH(4, load_f32(p));
+    case CKPT_DT_F32: EACH(4, load_f32(p));
+    case CKPT_DT_C32: n = elems * 2; EACH(2, load_f16(p));
+    case CKPT_DT_F16: EACH(2, load_f16(p));
+    case CKPT_DT_BC32: n = elems * 2; EACH(2, load_bf16(p));
+    case CKPT_DT_BF16: EACH(2, load_bf16(p));
+    case CKPT_DT_F8_E4M3: decode_f8(decode_e4m3fn, in, n, out); break;
+    case CKPT_DT_F8_E5M2: decode_f8(decode_e5m2, in, n, out); break;
+    case CKPT_DT_F8_E4M3FNUZ: decode_f8(decode_e4m3fnuz, in, n, out); break;
+    case CKPT_DT_F8_E5M2FNUZ: decode_f8(decode_e5m2fnuz, in, n, out); break;
+    case CKPT_DT_F8_E8M0: decode_f8(decode_e8m0, in, n, out); break;
     case CKPT_DT_F4: decode_f4(in, n, out); break;
     case CKPT_DT_F6_E2M3: decode_f6(2, 3, 1, in, n, out); break;
     case CKPT_DT_F6_E3M2: decode_f6(3, 2, 3, in, n, out); break;

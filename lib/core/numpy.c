@@ -21,21 +21,21 @@ bool numpy_dtype_of(const ckpt_value *v, struct numpy_dtype *out)
     if (code.len == 0)
         return false;
     d.kind = code.ptr[0];
-    /* Dates and objects have no size in their code. */
+    /* Dates and objects have no size in their type code. */
     bool sized = code.len <= 9 && str_uint(str_skip(code, 1), &size);
     d.bytes = sized ? (uint32_t)size : 8;
-    if (d.kind == 'U') /* counts characters of 4 bytes */
+    if (d.kind == 'U') /* the size counts characters of 4 bytes */
         d.bytes *= 4;
     const ckpt_value *state = value_state(v);
-    if (state && state->type != CKPT_V_TUPLE) /* numpy takes no other sequence */
+    if (state && state->type != CKPT_V_TUPLE) /* numpy accepts only a tuple */
         return false;
     d.big_endian = value_text(value_item(state, 1), &order) && str_is(order, ">");
     *out = d;
     return true;
 }
 
-/* from_numpy - function NAME of numpy's, in whichever module it has lived. */
-static bool from_numpy(const ckpt_value *global, const char *name)
+/* is_numpy_function - is GLOBAL numpy's function NAME, in any module that has had it? */
+static bool is_numpy_function(const ckpt_value *global, const char *name)
 {
     static const char *const modules[] = {"numpy.core.multiarray", "numpy._core.multiarray",
                                           "numpy.core.numeric", "numpy._core.numeric"};
@@ -57,13 +57,14 @@ bool numpy_array_of(const ckpt_value *v, struct numpy_array *out)
         return false;
     const ckpt_value *fn = v->u.call.callable, *state = value_state(v);
     ckpt_str order;
-    if (from_numpy(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE && value_count(state) >= 5)
+    if (is_numpy_function(fn, "_reconstruct") && state && state->type == CKPT_V_TUPLE &&
+        value_count(state) >= 5)
         *out = (struct numpy_array){value_item(state, 1), value_item(state, 2), value_item(state, 4),
                                     is_true(value_item(state, 3))};
-    else if (from_numpy(fn, "_frombuffer") && value_nargs(v) >= 4)
+    else if (is_numpy_function(fn, "_frombuffer") && value_nargs(v) >= 4)
         *out = (struct numpy_array){value_arg(v, 2), value_arg(v, 1), value_arg(v, 0),
                                     value_text(value_arg(v, 3), &order) && str_is(order, "F")};
-    else if (from_numpy(fn, "scalar") && value_nargs(v) >= 2)
+    else if (is_numpy_function(fn, "scalar") && value_nargs(v) >= 2)
         *out = (struct numpy_array){NULL, value_arg(v, 0), value_arg(v, 1), false};
     else
         return false;
@@ -82,7 +83,7 @@ static const struct {
     uint8_t bytes; /* 0: any */
     ckpt_dtype dtype;
     const char *name;
-} types[] = {
+} numpy_types[] = {
     {'f', 2, CKPT_DT_F16, "float16"},      {'f', 4, CKPT_DT_F32, "float32"},
     {'f', 8, CKPT_DT_F64, "float64"},      {'f', 0, CKPT_DT_NONE, "longdouble"},
     {'i', 1, CKPT_DT_I8, "int8"},          {'i', 2, CKPT_DT_I16, "int16"},
@@ -96,25 +97,25 @@ static const struct {
     {'M', 0, CKPT_DT_NONE, "datetime64"},  {'m', 0, CKPT_DT_NONE, "timedelta64"},
 };
 
-static size_t type_index(const struct numpy_dtype *d)
+static size_t find_type(const struct numpy_dtype *d)
 {
     size_t i = 0;
-    while (i < sizeof types / sizeof *types &&
-           (types[i].kind != d->kind || (types[i].bytes && types[i].bytes != d->bytes)))
+    while (i < sizeof numpy_types / sizeof *numpy_types &&
+           (numpy_types[i].kind != d->kind || (numpy_types[i].bytes && numpy_types[i].bytes != d->bytes)))
         i++;
     return i;
 }
 
 const char *numpy_name(const struct numpy_dtype *d)
 {
-    size_t i = type_index(d);
-    return i < sizeof types / sizeof *types ? types[i].name : "generic";
+    size_t i = find_type(d);
+    return i < sizeof numpy_types / sizeof *numpy_types ? numpy_types[i].name : "generic";
 }
 
 ckpt_dtype numpy_torch_dtype(const struct numpy_dtype *d)
 {
-    size_t i = type_index(d);
-    return i < sizeof types / sizeof *types ? types[i].dtype : CKPT_DT_NONE;
+    size_t i = find_type(d);
+    return i < sizeof numpy_types / sizeof *numpy_types ? numpy_types[i].dtype : CKPT_DT_NONE;
 }
 
 bool is_latin1(ckpt_str codec) { return str_is(codec, "latin1") || str_is(codec, "latin-1"); }

@@ -222,20 +222,20 @@ void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);
-    notices_vsay(&p->notices, fmt, ap);
+    notices_add_v(&p->notices, fmt, ap);
     va_end(ap);
 }
 
 struct stream_options plan_reading(ckpt_plan *p)
 {
     return (struct stream_options){
-        .ignore_crc = p->file->ignore_crc, .notice = notices_say, .user = &p->notices};
+        .ignore_crc = p->file->ignore_crc, .notice = notices_add, .user = &p->notices};
 }
 
 struct sink_options plan_writing(ckpt_plan *p, const ckpt_write_options *o)
 {
     return (struct sink_options){
-        .force = o->force, .no_sync = o->no_sync, .notice = notices_say, .user = &p->notices};
+        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &p->notices};
 }
 
 bool plan_root_is_module(const ckpt_plan *p)

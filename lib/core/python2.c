@@ -3,7 +3,7 @@
 
 static const struct {
     const char *module, *name, *to_module, *to_name;
-} names[] = {
+} renamed_names[] = {
 #define MODULE(old, new)
 #define NAME(module, name, to_module, to_name) {module, name, to_module, to_name},
 #include "core/python2.def"
@@ -13,7 +13,7 @@ static const struct {
 
 static const struct {
     const char *module, *to;
-} modules[] = {
+} renamed_modules[] = {
 #define MODULE(old, new) {old, new},
 #define NAME(module, name, to_module, to_name)
 #include "core/python2.def"
@@ -23,15 +23,15 @@ static const struct {
 
 bool python2_translate(ckpt_str *module, ckpt_str *name)
 {
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (str_is(*name, names[i].name) && str_is(*module, names[i].module)) {
-            *module = str_c(names[i].to_module);
-            *name = str_c(names[i].to_name);
+    for (size_t i = 0; i < sizeof renamed_names / sizeof *renamed_names; i++)
+        if (str_is(*name, renamed_names[i].name) && str_is(*module, renamed_names[i].module)) {
+            *module = str_c(renamed_names[i].to_module);
+            *name = str_c(renamed_names[i].to_name);
             return true;
         }
-    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
-        if (str_is(*module, modules[i].module)) {
-            *module = str_c(modules[i].to);
+    for (size_t i = 0; i < sizeof renamed_modules / sizeof *renamed_modules; i++)
+        if (str_is(*module, renamed_modules[i].module)) {
+            *module = str_c(renamed_modules[i].to);
             return true;
         }
     return false;

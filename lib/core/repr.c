@@ -1,20 +1,20 @@
-/* repr.c - numbers in decimal. Floats: the fewest digits that read back as the
- * same number, found by trying, laid out as Python's float.__repr__ does. */
+/* repr.c - see repr.h. Floats: the fewest digits that read back as the same number, found by trying,
+ * formatted as Python's float.__repr__ does. */
 #include "core/repr.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-struct decimal {
+struct repr_decimal {
     char digits[20];
     int ndigits;
-    int point; /* the decimal point stands behind this many digits */
+    int point; /* the decimal point is after this many digits */
 };
 
-/* A half is read back when the decimal is nearer to it than to its neighbours,
- * or between two and it is the even one. */
-static bool is_half(double y, double x)
+/* rounds_to_half - does Y round to X as float16: is it nearer to X than to X's neighbours, or half way
+ * and X is even? */
+static bool rounds_to_half(double y, double x)
 {
     int exponent;
     double part = frexp(fabs(x), &exponent);
@@ -30,31 +30,30 @@ static bool reads_back(const char *text, double x, enum repr_width width)
     if (width == REPR_SINGLE)
         return strtof(text, NULL) == (float)x;
     double y = strtod(text, NULL);
-    return width == REPR_HALF ? is_half(y, x) : y == x;
+    return width == REPR_HALF ? rounds_to_half(y, x) : y == x;
 }
 
-/* Adds one to the last digit of TEXT. After a 9 it does nothing: the sum ends
- * in 0 and was tried with one digit less. */
-static void bump(char *text)
+/* increment_last_digit - does nothing after a 9: that sum ends in 0 and was tried with one digit less. */
+static void increment_last_digit(char *text)
 {
     char *last = strchr(text, 'e') - 1;
     if (*last >= '0' && *last <= '8')
         ++*last;
 }
 
-/* X, which is finite and not negative. The locale may put any character for
- * the point: only digits and the exponent are looked at. */
-static struct decimal shortest(double x, enum repr_width width)
+/* find_shortest - for X finite and not negative. The locale may use any decimal point, so only digits
+ * and the exponent are read. */
+static struct repr_decimal find_shortest(double x, enum repr_width width)
 {
     char text[64];
-    struct decimal d = {{0}, 0, 0};
+    struct repr_decimal d = {{0}, 0, 0};
     for (int precision = 0; precision < 17; precision++) {
         snprintf(text, sizeof text, "%.*e", precision, x);
         if (reads_back(text, x, width))
             break;
         /* The gap above a power of two is twice the gap below: a decimal that is
          * not the nearest to it may still read back as it. */
-        bump(text);
+        increment_last_digit(text);
         if (reads_back(text, x, width))
             break;
     }
@@ -68,7 +67,7 @@ static struct decimal shortest(double x, enum repr_width width)
     return d;
 }
 
-static int put_fixed(const struct decimal *d, char *out, size_t cap)
+static int put_fixed(const struct repr_decimal *d, char *out, size_t cap)
 {
     static const char zeros[] = "0000000000000000";
     int n = d->ndigits, point = d->point;
@@ -89,22 +88,22 @@ size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT])
     size_t cap = REPR_FLOAT - (size_t)sign;
     if (isinf(x))
         return (size_t)(sign + snprintf(out + sign, cap, "inf"));
-    struct decimal d = shortest(fabs(x), width);
+    struct repr_decimal d = find_shortest(fabs(x), width);
     if (d.point > -4 && d.point <= 16)
         return (size_t)(sign + put_fixed(&d, out + sign, cap));
     return (size_t)(sign + snprintf(out + sign, cap, "%c%s%.*se%+03d", d.digits[0], d.ndigits > 1 ? "." : "",
                                     d.ndigits - 1, d.digits + 1, d.point - 1));
 }
 
-struct magnitude {
+struct repr_magnitude {
     uint32_t limbs[REPR_BIG_BYTES / 4]; /* least significant first */
     size_t n;
     bool negative;
 };
 
-static struct magnitude magnitude_of(ckpt_str le)
+static struct repr_magnitude load_magnitude(ckpt_str le)
 {
-    struct magnitude m = {{0}, (le.len + 3) / 4, le.len && (unsigned char)le.ptr[le.len - 1] & 0x80};
+    struct repr_magnitude m = {{0}, (le.len + 3) / 4, le.len && (unsigned char)le.ptr[le.len - 1] & 0x80};
     uint64_t carry = m.negative;
     for (size_t i = 0; i < m.n * 4; i++) {
         unsigned fill = m.negative ? 0xff : 0, byte = i < le.len ? (unsigned char)le.ptr[i] : fill;
@@ -121,7 +120,7 @@ size_t repr_big(ckpt_str le, char out[REPR_BIG])
 {
     if (le.len > REPR_BIG_BYTES)
         return 0;
-    struct magnitude m = magnitude_of(le);
+    struct repr_magnitude m = load_magnitude(le);
     char digits[REPR_BIG];
     size_t n = 0, len = 0;
     do {

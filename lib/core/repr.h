@@ -1,4 +1,4 @@
-/* repr.h - numbers as Python writes them, whatever the locale. */
+/* repr.h - numbers in decimal as Python writes them, in any locale. */
 #ifndef CORE_REPR_H
 #define CORE_REPR_H
 
@@ -6,14 +6,14 @@
 
 enum repr_width { REPR_DOUBLE, REPR_SINGLE, REPR_HALF };
 
-#define REPR_FLOAT     32   /* room that any float takes, terminated */
-#define REPR_BIG_BYTES 512  /* longest integer that is written out */
-#define REPR_BIG       1280 /* room that it takes, terminated */
+#define REPR_FLOAT     32   /* room for any float, with its NUL */
+#define REPR_BIG_BYTES 512  /* longest integer that is written out, in bytes */
+#define REPR_BIG       1280 /* room for it, with its NUL */
 
-/* repr_float - the shortest decimal that reads back as X in WIDTH. */
+/* repr_float - writes the shortest decimal that reads back as X in WIDTH. */
 size_t repr_float(double x, enum repr_width width, char out[REPR_FLOAT]);
-/* repr_big - LE, a little-endian two's complement integer, in decimal;
- * 0 when it is longer than REPR_BIG_BYTES. */
+/* repr_big - writes LE, a little-endian two's complement integer, in decimal. Returns 0 if it is longer
+ * than REPR_BIG_BYTES. */
 size_t repr_big(ckpt_str le, char out[REPR_BIG]);
 
 #endif

@@ -1,5 +1,5 @@
-/* simd.h - what kernels for x86-64 share; nothing elsewhere. SSE2 is on all of
- * them, AVX2 with conversions of halves on those that simd_avx knows. */
+/* simd.h - helpers of the x86-64 kernels; empty elsewhere. SSE2 is always there; AVX2 with float16
+ * conversions only where simd_avx() is true. */
 #ifndef CORE_SIMD_H
 #define CORE_SIMD_H
 
@@ -12,14 +12,14 @@
 
 INLINE __m128i sse_load(const unsigned char *p) { return _mm_loadu_si128((const __m128i *)(const void *)p); }
 
-/* avx_brains - eight bfloat16 as floats. */
-AVX INLINE __m256 avx_brains(const unsigned char *p)
+/* avx_load_bf16 - eight bfloat16 as floats. */
+AVX INLINE __m256 avx_load_bf16(const unsigned char *p)
 {
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(sse_load(p)), 16));
 }
 
-/* most - the largest of N numbers, none a NaN. */
-INLINE double most(const double *x, unsigned n)
+/* max_of - the largest of N numbers, none of them NaN. */
+INLINE double max_of(const double *x, unsigned n)
 {
     double most = x[0];
     for (unsigned i = 1; i < n; i++)
@@ -27,7 +27,7 @@ INLINE double most(const double *x, unsigned n)
     return most;
 }
 
-/* simd_avx - may AVX code run here? */
+/* simd_avx - does this CPU run code marked AVX? */
 bool simd_avx(void);
 #endif
 

@@ -289,7 +289,7 @@ static ckpt_status check_side(const struct sweep_item *x, const struct sweep_par
 {
     ckpt_file *f = side ? x->other : x->file;
     struct storage *st = &f->table.storages[f->table.rows[side ? x->other_row : x->row].t.storage];
-    struct stream_options o = tensor_reading(f);
+    struct stream_options o = tensor_stream_options(f);
     if (!st->has_crc || st->crc_checked)
         return CKPT_OK;
     ckpt_status status = storage_crc(st, sweep_crc(x, parts, n, side), &o, err);

@@ -3,9 +3,9 @@
 
 #include <stdlib.h>
 
-struct stream_options tensor_reading(ckpt_file *f)
+struct stream_options tensor_stream_options(ckpt_file *f)
 {
-    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = notices_say, .user = &f->notices};
+    return (struct stream_options){.ignore_crc = f->ignore_crc, .notice = notices_add, .user = &f->notices};
 }
 
 ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_error *err)
@@ -15,8 +15,8 @@ ckpt_status tensor_failed(const ckpt_file *f, uint32_t i, ckpt_status st, ckpt_e
     return st;
 }
 
-/* data_row - row I, if it has bytes of its own. */
-static ckpt_status data_row(ckpt_file *f, uint32_t i, ckpt_error *err)
+/* check_has_data - fails unless row I exists and has bytes of its own. */
+static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 {
     if (i >= f->table.nrows)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "row %u of %zu", i, f->table.nrows);
@@ -33,7 +33,7 @@ static ckpt_status data_row(ckpt_file *f, uint32_t i, ckpt_error *err)
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
                              ckpt_error *err)
 {
-    CKPT_TRY(data_row(f, i, err));
+    CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_settled(f, stream_read(&f->table, i, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
@@ -59,8 +59,8 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
                                void *user, ckpt_error *err)
 {
     stream *s = NULL;
-    struct stream_options o = tensor_reading(f);
-    CKPT_TRY(data_row(f, i, err));
+    struct stream_options o = tensor_stream_options(f);
+    CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = stream_open(&f->table, i, &o, &s, err);
     if (st == CKPT_OK)
         st = pass_chunks(s, f->table.rows[i].t.nbytes, take, user, err);
@@ -68,8 +68,9 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
 }
 
-ckpt_status tensor_part(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
-                        int (*take)(void *user, const void *bytes, size_t n), void *user, ckpt_error *err)
+ckpt_status tensor_read_part(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, uint32_t *crc,
+                             int (*take)(void *user, const void *bytes, size_t n), void *user,
+                             ckpt_error *err)
 {
     stream *s = NULL;
     ckpt_status st = stream_open_part(&f->table, i, first, count, &s, err);

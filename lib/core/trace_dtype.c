@@ -3,25 +3,25 @@
  *
  * numpy.dtype("f8", False, True) with a BUILD of (version, byte order, subdtype, names, fields, size,
  * alignment, flags[, metadata]), numpy/_core/src/multiarray/descriptor.c, arraydescr_setstate. numpy
- * believes the flags: bit 0 (references are counted), 1 (an array is pickled as a list) and 3 (memory is
- * cleared first) are set of a dtype that holds objects, and of no other; where they are not, the bytes of an
- * array become addresses of objects. States below version 3 have their flags computed anew, and any that are
- * not 0 make objects of everything.
+ * trusts the flags: bit 0 (references are counted), 1 (an array is pickled as a list) and 3 (memory is
+ * cleared first) are set for a dtype that contains objects, and for no other; where they are missing, the
+ * bytes of an array are used as addresses of objects. For states below version 3 numpy computes the flags,
+ * and any that are not 0 make every item an object.
  *
- * A structure is right when each field is, and its flags are those of its fields together: so dtypes are
- * looked at one by one, however deep they lie.
+ * A structure is correct if each field is and its flags are the union of theirs: so dtypes are checked one
+ * by one, from a list of those not checked yet, at any depth of nesting.
  */
 #include "core/trace_dtype.h"
 
 #include "base/checked.h"
 
 #define OBJECT_FLAGS 0x0bu
-#define NUMBER_FLAGS 0x07u /* that those of numbers have none of: bit 2 is an older one for objects */
-#define MOST         1024u /* dtypes in one */
+#define NUMBER_FLAGS 0x07u /* a dtype of numbers has none of these; bit 2 is an older flag for objects */
+#define MAX_WAITING  1024u /* dtypes waiting to be checked */
 
-/* One dtype, without a look at its fields. */
-struct shape_of {
-    char kind; /* numpy's letter; T: a type of numpy or ml_dtypes; 0: unknown */
+/* One dtype without its fields. */
+struct shallow_dtype {
+    char kind; /* numpy's letter; T: a named type of numpy or ml_dtypes; 0: unknown */
     uint64_t size;
     int64_t flags;
     const struct trace_node *fields; /* NULL: none */
@@ -29,13 +29,13 @@ struct shape_of {
     const char *odd;
 };
 
-struct look {
+struct dtype_check {
     const struct trace *t;
     arena *a;
     ckpt_error *err;
     ckpt_status status;
-    trace_ref left[MOST]; /* to be looked at */
-    size_t nleft, met;
+    trace_ref waiting[MAX_WAITING]; /* not checked yet */
+    size_t nwaiting, nchecked;
 };
 
 const struct trace_node *trace_calls(trace_ref r, const char *module, const char *name)
@@ -45,14 +45,14 @@ const struct trace_node *trace_calls(trace_ref r, const char *module, const char
     return g && g->literal && str_is(g->module, module) && str_is(g->name, name) ? n : NULL;
 }
 
-/* tuple_of - R as a tuple of which every item is kept; NULL. */
-static const struct trace_node *tuple_of(trace_ref r)
+/* as_tuple - the node of R if R is a tuple all of whose items are kept, or NULL. */
+static const struct trace_node *as_tuple(trace_ref r)
 {
     const struct trace_node *n = trace_node(r);
     return n && n->kind == TRACE_TUPLE && n->n == n->kept ? n : NULL;
 }
 
-static ckpt_value *constant(struct look *l, trace_ref r)
+static ckpt_value *read_constant(struct dtype_check *l, trace_ref r)
 {
     if (!r || trace_node(r) || l->status != CKPT_OK)
         return NULL;
@@ -62,20 +62,20 @@ static ckpt_value *constant(struct look *l, trace_ref r)
     return v;
 }
 
-static bool is_none(struct look *l, trace_ref r)
+static bool is_none(struct dtype_check *l, trace_ref r)
 {
-    ckpt_value *v = constant(l, r);
+    ckpt_value *v = read_constant(l, r);
     return v && v->type == CKPT_V_NONE;
 }
 
-static bool integer(struct look *l, trace_ref r, int64_t *out)
+static bool read_integer(struct dtype_check *l, trace_ref r, int64_t *out)
 {
-    ckpt_value *v = constant(l, r);
+    ckpt_value *v = read_constant(l, r);
     return v && v->type == CKPT_V_INT && value_integer(v, out);
 }
 
-/* spelled - "f8": a letter and a size. */
-static bool spelled(ckpt_str s, struct shape_of *out)
+/* parse_type_code - "f8": a letter and a size. */
+static bool parse_type_code(ckpt_str s, struct shallow_dtype *out)
 {
     if (!s.len || !s.ptr[0] || !strchr("biufcmMSUVO?", s.ptr[0]))
         return false;
@@ -92,26 +92,26 @@ static bool spelled(ckpt_str s, struct shape_of *out)
     return true;
 }
 
-/* made - what the arguments of numpy.dtype alone make. */
-static void made(struct look *l, trace_ref spelling, struct shape_of *out)
+/* read_spelling - what the first argument of numpy.dtype describes. */
+static void read_spelling(struct dtype_check *l, trace_ref spelling, struct shallow_dtype *out)
 {
-    ckpt_value *v = constant(l, spelling);
+    ckpt_value *v = read_constant(l, spelling);
     const struct trace_global *g = trace_global(spelling);
     ckpt_str text;
-    if (v && value_text(v, &text) && spelled(text, out))
+    if (v && value_text(v, &text) && parse_type_code(text, out))
         return;
-    *out = (struct shape_of){.size = UINT64_MAX};
+    *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (g && g->literal && (str_is(g->module, "numpy") || str_is(g->module, "ml_dtypes")))
         out->kind = 'T';
 }
 
-/* stated - OUT as the BUILD of STATE changes it. */
-static void stated(struct look *l, trace_ref state, struct shape_of *out)
+/* apply_state - changes OUT as BUILD with STATE does. */
+static void apply_state(struct dtype_check *l, trace_ref state, struct shallow_dtype *out)
 {
-    const struct trace_node *s = tuple_of(state), *sub;
+    const struct trace_node *s = as_tuple(state), *sub;
     int64_t version = 0, size = 0;
-    if (!s || s->n < 8 || s->n > 9 || !integer(l, s->items[0], &version) || !integer(l, s->items[5], &size) ||
-        !integer(l, s->items[7], &out->flags)) {
+    if (!s || s->n < 8 || s->n > 9 || !read_integer(l, s->items[0], &version) ||
+        !read_integer(l, s->items[5], &size) || !read_integer(l, s->items[7], &out->flags)) {
         out->odd = "its state is not that of a dtype, all of it numbers and texts of the file";
         return;
     }
@@ -133,55 +133,57 @@ static void stated(struct look *l, trace_ref state, struct shape_of *out)
             out->odd = "its items have less than no bytes";
     }
     if (!out->odd && out->sub) {
-        sub = tuple_of(out->sub);
+        sub = as_tuple(out->sub);
         out->sub = sub && sub->n == 2 ? sub->items[0] : 0;
         out->odd = out->sub ? NULL : "its subarray is not a dtype and a shape";
     }
 }
 
-/* shallow - the dtype R, without a look at its fields. */
-static void shallow(struct look *l, trace_ref r, trace_ref state, struct shape_of *out)
+/* read_dtype - the dtype R without its fields. */
+static void read_dtype(struct dtype_check *l, trace_ref r, trace_ref state, struct shallow_dtype *out)
 {
     const struct trace_node *d = trace_calls(r, "numpy", "dtype");
-    const struct trace_node *args = d ? tuple_of(d->items[1]) : NULL;
-    *out = (struct shape_of){.size = UINT64_MAX};
+    const struct trace_node *args = d ? as_tuple(d->items[1]) : NULL;
+    *out = (struct shallow_dtype){.size = UINT64_MAX};
     if (!args || !args->n)
         return;
-    made(l, args->items[0], out);
+    read_spelling(l, args->items[0], out);
     if (d->n > 4 || (d->n > 3 && state))
         out->odd = "it has two states";
     else if (d->n > 3 || state)
-        stated(l, state ? state : d->items[3], out);
+        apply_state(l, state ? state : d->items[3], out);
 }
 
-/* field - one of S, at OFFSET: its flags are added to *FLAGS. */
-static const char *field(struct look *l, const struct shape_of *s, trace_ref r, int64_t offset,
-                         int64_t *flags)
+/* check_field - checks the field R of S at OFFSET, adds its flags to *FLAGS and queues it. Returns the
+ * contradiction, or NULL. */
+static const char *check_field(struct dtype_check *l, const struct shallow_dtype *s, trace_ref r,
+                               int64_t offset, int64_t *flags)
 {
-    struct shape_of f;
+    struct shallow_dtype f;
     uint64_t end;
-    shallow(l, r, 0, &f);
+    read_dtype(l, r, 0, &f);
     *flags |= f.flags;
     if (f.kind == 0)
         return "a field of it is no plain dtype";
     if (offset < 0 ||
         (f.size != UINT64_MAX && (!checked_add((uint64_t)offset, f.size, &end) || end > s->size)))
         return "a field of it is outside of the item";
-    if (l->nleft == MOST || ++l->met > 4 * MOST)
+    if (l->nwaiting == MAX_WAITING || ++l->nchecked > 4 * MAX_WAITING)
         return "it has more fields than are looked at";
-    l->left[l->nleft++] = r;
+    l->waiting[l->nwaiting++] = r;
     return NULL;
 }
 
-/* fields_odd - the same of all of S. */
-static const char *fields_odd(struct look *l, const struct shape_of *s)
+/* check_fields - the same for all fields of S, and its own flags. */
+static const char *check_fields(struct dtype_check *l, const struct shallow_dtype *s)
 {
     int64_t flags = 0, offset;
-    const char *odd = s->sub ? field(l, s, s->sub, 0, &flags) : NULL;
+    const char *odd = s->sub ? check_field(l, s, s->sub, 0, &flags) : NULL;
     for (uint32_t i = 0; !odd && s->fields && i + 1 < s->fields->kept; i += 2) {
-        const struct trace_node *f = tuple_of(s->fields->items[i + 1]);
-        odd = f && f->n >= 2 && integer(l, f->items[1], &offset) ? field(l, s, f->items[0], offset, &flags)
-                                                                 : "its fields are not dtypes and offsets";
+        const struct trace_node *f = as_tuple(s->fields->items[i + 1]);
+        odd = f && f->n >= 2 && read_integer(l, f->items[1], &offset)
+                  ? check_field(l, s, f->items[0], offset, &flags)
+                  : "its fields are not dtypes and offsets";
     }
     bool objects = s->kind == 'O' || flags & 1;
     int64_t want = objects ? OBJECT_FLAGS : 0, mask = objects ? OBJECT_FLAGS : NUMBER_FLAGS;
@@ -194,23 +196,23 @@ static const char *fields_odd(struct look *l, const struct shape_of *s)
 ckpt_status trace_dtype(const struct trace *t, trace_ref r, trace_ref state, arena *a,
                         struct trace_dtype *out, ckpt_error *err)
 {
-    struct look *l = a ? arena_alloc(a, sizeof *l) : NULL;
-    struct shape_of first, s;
+    struct dtype_check *l = a ? arena_alloc(a, sizeof *l) : NULL;
+    struct shallow_dtype first, s;
     *out = (struct trace_dtype){.size = UINT64_MAX};
     if (!l)
         return fail_memory(err);
-    *l = (struct look){.t = t, .a = a, .err = err, .status = CKPT_OK};
-    shallow(l, r, state, &first);
+    *l = (struct dtype_check){.t = t, .a = a, .err = err, .status = CKPT_OK};
+    read_dtype(l, r, state, &first);
     out->odd = first.odd;
     if (!first.odd && first.kind) {
-        out->odd = fields_odd(l, &first);
+        out->odd = check_fields(l, &first);
         out->holds = first.flags & 1 ? HOLDS_OBJECTS : HOLDS_NUMBERS;
         out->size = first.size;
         out->subarray = first.sub != 0;
     }
-    while (!out->odd && l->status == CKPT_OK && l->nleft) {
-        shallow(l, l->left[--l->nleft], 0, &s);
-        out->odd = s.odd ? s.odd : fields_odd(l, &s);
+    while (!out->odd && l->status == CKPT_OK && l->nwaiting) {
+        read_dtype(l, l->waiting[--l->nwaiting], 0, &s);
+        out->odd = s.odd ? s.odd : check_fields(l, &s);
     }
     return l->status;
 }

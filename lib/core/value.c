@@ -1,6 +1,5 @@
-/* value.c - nodes of the value graph: making them and reading them. Every
- * reading function answers for every node, since in a hostile file anything
- * may stand anywhere. */
+/* value.c - creates and reads nodes of the value graph. Every reading function accepts every node, since
+ * a hostile file can put any node anywhere. */
 #include "core/value.h"
 
 #include "base/utf8.h"
@@ -92,8 +91,8 @@ ckpt_value *value_ordered_dict(arena *a)
     return klass && args ? value_call(a, CALL_REDUCE, klass, args, 0) : NULL;
 }
 
-/* An array of N elements with room for one more, or NULL. */
-static void *one_more(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
+/* grow_by_one - the array AT of N elements with room for one more. NULL: out of memory. */
+static void *grow_by_one(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size)
 {
     size_t room = *cap;
     if (n == UINT32_MAX)
@@ -103,14 +102,14 @@ static void *one_more(arena *a, void *at, uint32_t n, uint32_t *cap, size_t size
     return at;
 }
 
-static const struct value_call *call(const ckpt_value *v)
+static const struct value_call *as_call(const ckpt_value *v)
 {
     return v && v->type == CKPT_V_CALL ? &v->u.call : NULL;
 }
 
-static bool push(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt_value *item)
+static bool push_item(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt_value *item)
 {
-    ckpt_value **at = one_more(a, *items, *n, cap, sizeof *at);
+    ckpt_value **at = grow_by_one(a, *items, *n, cap, sizeof *at);
     if (!at)
         return false;
     at[(*n)++] = item;
@@ -121,14 +120,14 @@ static bool push(arena *a, ckpt_value ***items, uint32_t *n, uint32_t *cap, ckpt
 bool value_append(arena *a, ckpt_value *v, ckpt_value *item)
 {
     if (value_is_sequence(v))
-        return push(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
-    struct value_more *c = call(v) ? value_more(a, v) : NULL;
-    return c && push(a, &c->items, &c->nitems, &c->cap_items, item);
+        return push_item(a, &v->u.seq.items, &v->u.seq.n, &v->u.seq.cap, item);
+    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
+    return c && push_item(a, &c->items, &c->nitems, &c->cap_items, item);
 }
 
 static bool push_pair(arena *a, value_pair **pairs, uint32_t *n, uint32_t *cap, value_pair pair)
 {
-    value_pair *at = one_more(a, *pairs, *n, cap, sizeof *at);
+    value_pair *at = grow_by_one(a, *pairs, *n, cap, sizeof *at);
     if (!at)
         return false;
     at[(*n)++] = pair;
@@ -141,18 +140,18 @@ bool value_put(arena *a, ckpt_value *v, ckpt_value *key, ckpt_value *val)
     value_pair pair = {key, val};
     if (v->type == CKPT_V_DICT)
         return push_pair(a, &v->u.dict.pairs, &v->u.dict.n, &v->u.dict.cap, pair);
-    struct value_more *c = call(v) ? value_more(a, v) : NULL;
+    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
     return c && push_pair(a, &c->pairs, &c->npairs, &c->cap_pairs, pair);
 }
 
 bool value_build(arena *a, ckpt_value *v, ckpt_value *state)
 {
-    struct value_more *c = call(v) ? value_more(a, v) : NULL;
+    struct value_more *c = as_call(v) ? value_more(a, v) : NULL;
     if (!c)
         return false;
     if (c->nstates == 0)
         c->build_items = c->nitems > UINT32_MAX - c->npairs ? UINT32_MAX : c->nitems + c->npairs;
-    return push(a, &c->states, &c->nstates, &c->cap_states, state);
+    return push_item(a, &c->states, &c->nstates, &c->cap_states, state);
 }
 
 ckpt_str value_module(const ckpt_value *v)
@@ -172,7 +171,7 @@ bool value_is_global(const ckpt_value *v, const char *module, const char *name)
 
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs)
 {
-    const struct value_call *c = call(v);
+    const struct value_call *c = as_call(v);
     return c && value_is_global(c->callable, module, name) && value_nargs(v) >= nargs;
 }
 
@@ -182,13 +181,13 @@ uint32_t value_count(const ckpt_value *v)
     if (value_is_sequence(v))
         return v->u.seq.n;
     value_pairs(v, &n);
-    const struct value_call *c = call(v);
+    const struct value_call *c = as_call(v);
     return n == 0 && c ? value_more_of(v)->nitems : n;
 }
 
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n)
 {
-    const struct value_call *c = call(v);
+    const struct value_call *c = as_call(v);
     if (v && v->type == CKPT_V_DICT) {
         *n = v->u.dict.n;
         return v->u.dict.pairs;
@@ -219,7 +218,7 @@ const ckpt_value *value_source_class(const ckpt_value *pid)
 
 ckpt_value *value_state(const ckpt_value *v)
 {
-    const struct value_call *c = call(v);
+    const struct value_call *c = as_call(v);
     const struct value_more *more = c ? value_more_of(v) : &value_nothing;
     return more->nstates ? more->states[more->nstates - 1] : NULL;
 }

@@ -1,5 +1,5 @@
-/* value.h - the value graph: what a pickle builds, without building it.
- * Identity matters: a node may be reached by many ways, itself included. */
+/* value.h - the value graph: a description of the objects that a pickle would create, without creating
+ * them. Nodes have an identity: one may be reachable by several paths, and from itself. */
 #ifndef CORE_VALUE_H
 #define CORE_VALUE_H
 
@@ -10,20 +10,20 @@
 enum value_call_kind { CALL_REDUCE, CALL_NEWOBJ, CALL_NEWOBJ_EX, CALL_OBJ, CALL_INST };
 
 enum value_flag {
-    VALUE_SPAN = 1,   /* STR, STR8, BYTES, BYTEARRAY too large to copy: u.span */
-    VALUE_SHARED = 2, /* reached more than once: a rewrite must memoize it */
-    VALUE_BUILT = 4,  /* BUILD hit something that is no CALL, or ADDITEMS a CALL; cannot be rewritten */
-    VALUE_DOTTED = 8, /* GLOBAL of protocol >= 4 whose name is looked up dot by dot */
-    VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that Python 3 may import another (core/python2.h) */
-    VALUE_OPEN = 16,  /* on the way from the root to where torch/graph.c is walking */
-    VALUE_ROW = 32    /* TENSOR made for a plan: row is one of the plan's own file */
+    VALUE_SPAN = 1,     /* STR, STR8, BYTES or BYTEARRAY too large to copy: u.span */
+    VALUE_SHARED = 2,   /* reached more than once: a rewrite must memoize it */
+    VALUE_BUILT = 4,    /* BUILD of an object that is no CALL, or ADDITEMS to a CALL; cannot be rewritten */
+    VALUE_DOTTED = 8,   /* GLOBAL of protocol >= 4: its name is looked up at each dot */
+    VALUE_LITERAL = 16, /* GLOBAL of protocol >= 3: below that, Python 3 may map the name (core/python2.h) */
+    VALUE_OPEN = 16,    /* on the path from the root to the node that torch/graph.c is visiting */
+    VALUE_ROW = 32      /* TENSOR created for a plan: row is one of the plan's own file */
 };
 
 typedef struct {
     ckpt_value *key, *val;
 } value_pair;
 
-/* Text or bytes left where they are. */
+/* Text or bytes that were left in the file. */
 struct value_span {
     source *src;    /* not owned: lives as long as the file */
     uint64_t off;
@@ -31,7 +31,8 @@ struct value_span {
     uint64_t count; /* code points of STR, else nbytes */
 };
 
-/* What few calls have: most make a tensor or an empty dict, and that was that. */
+/* value_more - what only few calls have: most create a tensor or an empty dict and are not changed
+ * afterwards. */
 struct value_more {
     ckpt_value *kwargs;  /* NEWOBJ_EX, else NULL */
     ckpt_value **states; /* BUILD operands in order */
@@ -39,12 +40,12 @@ struct value_more {
     ckpt_value **items;  /* APPEND(S), ADDITEMS */
     uint32_t nstates, npairs, nitems;
     uint32_t cap_states, cap_pairs, cap_items;
-    uint32_t build_items; /* how many items and pairs there were at the first BUILD: order of a rewrite */
+    uint32_t build_items; /* number of items and pairs at the first BUILD: a rewrite keeps that order */
 };
 
 struct value_call {
-    ckpt_value *callable; /* GLOBAL, mostly; any node in a hostile file */
-    ckpt_value *args;     /* TUPLE, mostly */
+    ckpt_value *callable; /* usually a GLOBAL; any node in a hostile file */
+    ckpt_value *args;     /* usually a TUPLE */
 };
 
 struct ckpt_value {
@@ -52,7 +53,7 @@ struct ckpt_value {
     uint8_t call; /* enum value_call_kind */
     uint16_t flags;
     uint32_t row;    /* tensor row, or CKPT_NO_TENSOR */
-    uint64_t offset; /* of the opcode that made it, in its own stream */
+    uint64_t offset; /* of the opcode that created it, in its own stream */
     union {
         bool b;
         int64_t i;
@@ -67,10 +68,10 @@ struct ckpt_value {
     } u;
 };
 
-/* Every CALL is one. */
+/* value_object - the memory of a CALL. */
 struct value_object {
     ckpt_value head;
-    const struct value_more *more; /* never NULL; value_more is the way to change it */
+    const struct value_more *more; /* never NULL; value_more() returns a writable one */
 };
 
 static inline const struct value_more *value_more_of(const ckpt_value *call)
@@ -78,28 +79,28 @@ static inline const struct value_more *value_more_of(const ckpt_value *call)
     return ((const struct value_object *)(const void *)call)->more;
 }
 
-/* value_new - a zeroed node of TYPE, no CALL, with no row; NULL: no memory. */
+/* value_new - a zeroed node of TYPE, which is not CALL, without a row. NULL: out of memory. */
 ckpt_value *value_new(arena *a, ckpt_value_type type, uint64_t offset);
-/* value_str - STR over S as it is, not copied; STR8 where S is no UTF-8, as names
- * made by Python 2 may be. */
+/* value_str - a STR that refers to the bytes of S; a STR8 if S is not UTF-8, as names written by Python
+ * 2 may be. */
 ckpt_value *value_str(arena *a, ckpt_str s);
 ckpt_value *value_int(arena *a, int64_t i);
 ckpt_value *value_global(arena *a, ckpt_str module, ckpt_str name, uint64_t offset);
 ckpt_value *value_tuple(arena *a, uint32_t n, ckpt_value *const *items);
 ckpt_value *value_call(arena *a, enum value_call_kind kind, ckpt_value *callable, ckpt_value *args,
                        uint64_t offset);
-/* value_nothing - what the calls that have no more share. */
+/* value_nothing - shared by all calls without a value_more of their own. */
 extern const struct value_more value_nothing;
-/* value_more - CALL's own, made on first use; NULL: no memory. */
+/* value_more - the value_more of CALL, allocated on first use. NULL: out of memory. */
 struct value_more *value_more(arena *a, ckpt_value *call);
-/* value_ordered_dict - the node of an empty collections.OrderedDict. */
+/* value_ordered_dict - an empty collections.OrderedDict. */
 ckpt_value *value_ordered_dict(arena *a);
 bool value_append(arena *a, ckpt_value *seq_or_call, ckpt_value *item);
 bool value_put(arena *a, ckpt_value *dict_or_call, ckpt_value *key, ckpt_value *val);
 bool value_build(arena *a, ckpt_value *call, ckpt_value *state);
 
-/* Reading. Each of these answers for any node. */
-/* LIST, TUPLE, SET, FROZENSET */
+/* Reading: each of these functions accepts any node. */
+/* value_is_sequence - is V a LIST, TUPLE, SET or FROZENSET? */
 static inline bool value_is_sequence(const ckpt_value *v)
 {
     return v && (v->type == CKPT_V_LIST || v->type == CKPT_V_TUPLE || v->type == CKPT_V_SET ||
@@ -110,14 +111,14 @@ ckpt_str value_name(const ckpt_value *v);
 bool value_is_global(const ckpt_value *v, const char *module, const char *name);
 /* value_calls - is V a CALL of GLOBAL MODULE NAME with at least NARGS arguments? */
 bool value_calls(const ckpt_value *v, const char *module, const char *name, uint32_t nargs);
-/* value_item - of LIST, TUPLE …; NULL past the end */
+/* value_item - item I of a sequence or CALL; NULL past the end. */
 static inline ckpt_value *value_item(const ckpt_value *v, uint32_t i)
 {
     if (value_is_sequence(v))
         return i < v->u.seq.n ? v->u.seq.items[i] : NULL;
     return v && v->type == CKPT_V_CALL && i < value_more_of(v)->nitems ? value_more_of(v)->items[i] : NULL;
 }
-/* value_arg - of a CALL; NULL past the end */
+/* value_arg - argument I of a CALL; NULL past the end. */
 static inline ckpt_value *value_arg(const ckpt_value *v, uint32_t i)
 {
     return v && v->type == CKPT_V_CALL ? value_item(v->u.call.args, i) : NULL;
@@ -127,11 +128,12 @@ static inline uint32_t value_nargs(const ckpt_value *v)
     return v && v->type == CKPT_V_CALL && value_is_sequence(v->u.call.args) ? v->u.call.args->u.seq.n : 0;
 }
 uint32_t value_count(const ckpt_value *v);               /* items of a sequence, pairs of a mapping */
-/* value_pairs - pairs of a DICT, or those set on a CALL (OrderedDict); *N 0 and NULL else. */
+/* value_pairs - the pairs of a DICT, or those set on a CALL (OrderedDict); NULL and *N 0 for other
+ * nodes. */
 const value_pair *value_pairs(const ckpt_value *v, uint32_t *n);
-/* value_get - last value under the text key NAME (STR or STR8); NULL: none. */
+/* value_get - the last value under the text key NAME (STR or STR8), or NULL. */
 ckpt_value *value_get(const ckpt_value *mapping, const char *name);
-/* value_text - text of a STR or STR8 held in memory; false else. */
+/* value_text - the text of a STR or STR8 in memory; false for other nodes. */
 static inline bool value_text(const ckpt_value *v, ckpt_str *out)
 {
     if (!v || (v->type != CKPT_V_STR && v->type != CKPT_V_STR8) || v->flags & VALUE_SPAN)
@@ -139,7 +141,7 @@ static inline bool value_text(const ckpt_value *v, ckpt_str *out)
     *out = v->u.str;
     return true;
 }
-/* value_integer - INT, BOOL */
+/* value_integer - the value of an INT or BOOL; false for other nodes. */
 static inline bool value_integer(const ckpt_value *v, int64_t *out)
 {
     if (!v || (v->type != CKPT_V_INT && v->type != CKPT_V_BOOL))

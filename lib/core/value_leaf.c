@@ -36,8 +36,8 @@ static void put_float(struct text_sink *out, double x, enum repr_width width)
     text_put(out, text, repr_float(x, width, text));
 }
 
-/* Python leaves ".0" out of the halves of a complex number. */
-static void put_half(struct text_sink *out, double x, enum repr_width width, bool sign)
+/* put_complex_part - Python omits ".0" in both parts of a complex number. */
+static void put_complex_part(struct text_sink *out, double x, enum repr_width width, bool sign)
 {
     char text[REPR_FLOAT];
     ckpt_str s = str_of(text, repr_float(x, width, text));
@@ -53,9 +53,9 @@ static void put_complex(struct text_sink *out, double re, double im, enum repr_w
     bool both = re != 0 || signbit(re);
     if (both) {
         text_word(out, "(");
-        put_half(out, re, width, false);
+        put_complex_part(out, re, width, false);
     }
-    put_half(out, im, width, both);
+    put_complex_part(out, im, width, both);
     text_word(out, both ? "j)" : "j");
 }
 
@@ -72,7 +72,7 @@ static void put_quoted(struct text_sink *out, ckpt_str s, enum text_style style)
     text_word(out, cut ? "'" ELLIPSIS : "'");
 }
 
-static void put_left_in_file(struct text_sink *out, ckpt_value_type type, uint64_t count)
+static void put_span(struct text_sink *out, ckpt_value_type type, uint64_t count)
 {
     bool text = type == CKPT_V_STR;
     text_word(out, text ? "<str, " : type == CKPT_V_BYTEARRAY ? "<bytearray, " : "<bytes, ");
@@ -93,8 +93,8 @@ static void put_big(struct text_sink *out, ckpt_str le)
     text_word(out, " bytes>");
 }
 
-/* Python 3 reads these names of Python 2 as its own (_compat_pickle.py). */
-static ckpt_str today(const ckpt_value *global)
+/* python3_name - the name of GLOBAL; Python 3 maps this Python 2 name (_compat_pickle.py). */
+static ckpt_str python3_name(const ckpt_value *global)
 {
     return value_is_global(global, "__builtin__", "xrange") ? STR_LIT("range") : value_name(global);
 }
@@ -106,7 +106,7 @@ void leaf_global(struct text_sink *out, const ckpt_value *global)
         text_escaped(out, module, TEXT_NAME);
         text_word(out, ".");
     }
-    text_escaped(out, today(global), TEXT_NAME);
+    text_escaped(out, python3_name(global), TEXT_NAME);
 }
 
 void leaf_class(struct text_sink *out, const ckpt_value *v)
@@ -115,16 +115,16 @@ void leaf_class(struct text_sink *out, const ckpt_value *v)
     ckpt_str inner;
     if (k && k->type == CKPT_V_CALL && is_builtin(k->u.call.callable, "getattr") &&
         value_text(value_arg(k, 1), &inner))
-        text_escaped(out, str_last(inner, '.'), TEXT_NAME);
+        text_escaped(out, str_after_last(inner, '.'), TEXT_NAME);
     else if (value_is_global(k, "torch", "Size"))
         text_word(out, "torch.Size");
     else if (value_name(k).len)
-        text_escaped(out, str_last(today(k), '.'), TEXT_NAME);
+        text_escaped(out, str_after_last(python3_name(k), '.'), TEXT_NAME);
     else
         text_word(out, "object");
 }
 
-/* Text of 4-byte characters, or bytes; NULs at the end are padding. */
+/* put_numpy_text - text of 4-byte characters, or bytes, without the NULs that pad the end. */
 static void put_numpy_text(struct text_sink *out, const struct numpy_dtype *d, unsigned char *bytes)
 {
     char text[SCALAR_MAX];
@@ -222,8 +222,8 @@ static bool put_device(struct text_sink *out, const ckpt_value *v)
     return true;
 }
 
-/* getattr(CLASS, 'NAME'): a member of an enum; of module torch itself, a
- * memory format. */
+/* put_member - getattr(CLASS, 'NAME'): a member of an enum, or a memory format if CLASS is the torch
+ * module. */
 static bool put_member(struct text_sink *out, const ckpt_value *v)
 {
     ckpt_str name;
@@ -231,7 +231,7 @@ static bool put_member(struct text_sink *out, const ckpt_value *v)
     if (!is_builtin(v->u.call.callable, "getattr") || value_nargs(v) != 2 || value_name(of).len == 0 ||
         !value_text(value_arg(v, 1), &name))
         return false;
-    text_escaped(out, str_last(value_name(of), '.'), TEXT_NAME);
+    text_escaped(out, str_after_last(value_name(of), '.'), TEXT_NAME);
     text_word(out, ".");
     text_escaped(out, name, TEXT_NAME);
     return true;
@@ -244,7 +244,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
     if (latin1_of(v, &text))
         return put_latin1(out, text);
     if (latin1_text(v)) {
-        put_left_in_file(out, CKPT_V_BYTES, latin1_text(v)->u.span->count);
+        put_span(out, CKPT_V_BYTES, latin1_text(v)->u.span->count);
         return true;
     }
     if (is_builtin(maker, "bytes") && value_nargs(v) == 0) {
@@ -265,7 +265,7 @@ static bool put_known_call(struct text_sink *out, const ckpt_value *v)
 static bool put_text(struct text_sink *out, const ckpt_value *v)
 {
     if (v->flags & VALUE_SPAN) {
-        put_left_in_file(out, (ckpt_value_type)v->type, v->u.span->count);
+        put_span(out, (ckpt_value_type)v->type, v->u.span->count);
         return true;
     }
     if (v->type == CKPT_V_BYTEARRAY)

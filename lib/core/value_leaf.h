@@ -1,4 +1,4 @@
-/* value_leaf.h - for value_text.c and value_type.c: nodes shown as one word. */
+/* value_leaf.h - shows single values as text, for value_text.c and value_type.c. */
 #ifndef CORE_VALUE_LEAF_H
 #define CORE_VALUE_LEAF_H
 
@@ -7,11 +7,11 @@
 
 #define ELLIPSIS "\xe2\x80\xa6"
 
-/* leaf_text - V, unless it is shown by way of its children: false. */
+/* leaf_text - writes V as text. False: V is shown by its children. */
 bool leaf_text(struct text_sink *out, const ckpt_value *v);
-/* leaf_global - "module.name" of a GLOBAL, without the module of built-in names. */
+/* leaf_global - writes "module.name" of a GLOBAL, without the module of a builtin name. */
 void leaf_global(struct text_sink *out, const ckpt_value *global);
-/* leaf_class - the last part of the name of the class that CALL V makes. */
+/* leaf_class - writes the last component of the name of the class that the CALL V creates. */
 void leaf_class(struct text_sink *out, const ckpt_value *v);
 
 #endif

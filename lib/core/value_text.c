@@ -1,36 +1,35 @@
-/* value_text.c - a node as one short line that looks like Python. Walks with a
- * stack of its own: depth, number of nodes and length of each text are capped,
- * and a container that is being shown already is not entered again. */
+/* value_text.c - a node as one short line that looks like Python. Uses its own stack: depth, number of
+ * nodes and length of each text are limited, and a container that is being shown is not entered again. */
 #include "core/value_leaf.h"
 #include "core/view.h"
 
 #define MAX_DEPTH 48
-#define MAX_NODES 100000 /* a graph of shared nodes can be endless as a tree */
+#define MAX_NODES 100000 /* as a tree, a graph of shared nodes can be exponentially large */
 
-struct frame {
+struct text_frame {
     const ckpt_value *node;
     struct view view;
     const char *close;
     size_t i;
-    bool at_value; /* the key of child I is written */
+    bool at_value; /* the key of child I has been written */
 };
 
-struct writer {
+struct text_writer {
     struct text_sink out;
-    size_t left; /* nodes that may still be shown */
-    size_t cut;  /* children of the outermost container, if some were left out */
+    size_t nodes_left;   /* nodes that may still be shown */
+    size_t omitted_from; /* children of the outermost container, if some are left out */
     size_t depth;
-    struct frame stack[MAX_DEPTH];
+    struct text_frame stack[MAX_DEPTH];
 };
 
-static struct view shown(const ckpt_value *v)
+static struct view view_to_show(const ckpt_value *v)
 {
     struct view view = view_of(v);
     return view.kind == VIEW_LEAF ? view_arguments(v) : view;
 }
 
-/* Writes what stands in front of the children; returns what stands behind. */
-static const char *open_plain(struct writer *w, const ckpt_value *v, size_t n)
+/* open_builtin - writes what comes before the children; returns what comes after them. */
+static const char *open_builtin(struct text_writer *w, const ckpt_value *v, size_t n)
 {
     switch ((ckpt_value_type)v->type) {
     case CKPT_V_LIST: text_word(&w->out, "["); return "]";
@@ -41,7 +40,7 @@ static const char *open_plain(struct writer *w, const ckpt_value *v, size_t n)
     }
 }
 
-static const char *open_call(struct writer *w, const ckpt_value *v, const struct view *view)
+static const char *open_call(struct text_writer *w, const ckpt_value *v, const struct view *view)
 {
     if (is_builtin(view_class(v), "set") && view->n) {
         text_word(&w->out, "{");
@@ -57,7 +56,7 @@ static const char *open_call(struct writer *w, const ckpt_value *v, const struct
     return brackets ? "])" : "})";
 }
 
-static bool on_stack(const struct writer *w, const ckpt_value *v)
+static bool is_on_stack(const struct text_writer *w, const ckpt_value *v)
 {
     for (size_t i = 0; i < w->depth; i++)
         if (w->stack[i].node == v)
@@ -65,29 +64,29 @@ static bool on_stack(const struct writer *w, const ckpt_value *v)
     return false;
 }
 
-static void show(struct writer *w, const ckpt_value *v)
+static void show_node(struct text_writer *w, const ckpt_value *v)
 {
-    if (w->left == 0) {
+    if (w->nodes_left == 0) {
         text_word(&w->out, ELLIPSIS);
         return;
     }
-    w->left--;
+    w->nodes_left--;
     if (leaf_text(&w->out, v))
         return;
-    struct view view = shown(v);
-    const char *close = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_plain(w, v, view.n);
+    struct view view = view_to_show(v);
+    const char *close = v->type == CKPT_V_CALL ? open_call(w, v, &view) : open_builtin(w, v, view.n);
     if (view.n == 0) {
         text_word(&w->out, close);
-    } else if (w->depth == MAX_DEPTH || on_stack(w, v)) {
+    } else if (w->depth == MAX_DEPTH || is_on_stack(w, v)) {
         text_word(&w->out, ELLIPSIS);
         text_word(&w->out, close);
     } else {
-        w->stack[w->depth++] = (struct frame){v, view, close, 0, false};
+        w->stack[w->depth++] = (struct text_frame){v, view, close, 0, false};
     }
 }
 
-/* Is S a name that can stand in front of `=`? */
-static bool identifier(ckpt_str s)
+/* is_identifier - can S be written before `=`? */
+static bool is_identifier(ckpt_str s)
 {
     for (size_t i = 0; i < s.len; i++) {
         char c = s.ptr[i];
@@ -98,36 +97,36 @@ static bool identifier(ckpt_str s)
     return s.len > 0 && s.len <= 200;
 }
 
-static void show_key(struct writer *w, const struct frame *f, const ckpt_value *key)
+static void show_key(struct text_writer *w, const struct text_frame *f, const ckpt_value *key)
 {
     ckpt_str name;
-    if (f->view.kind == VIEW_ATTRS && value_text(key, &name) && identifier(name))
+    if (f->view.kind == VIEW_ATTRS && value_text(key, &name) && is_identifier(name))
         text_put(&w->out, name.ptr, name.len);
     else
-        show(w, key);
+        show_node(w, key);
 }
 
-static void step(struct writer *w)
+static void show_next(struct text_writer *w)
 {
-    struct frame *f = &w->stack[w->depth - 1];
+    struct text_frame *f = &w->stack[w->depth - 1];
     const ckpt_value *key = NULL, *val = NULL;
     bool there = view_item(&f->view, f->i, &key, &val);
     if (f->at_value) {
         f->at_value = false;
         f->i++;
         text_word(&w->out, f->view.kind == VIEW_ATTRS ? "=" : ": ");
-        show(w, val);
+        show_node(w, val);
         return;
     }
     if (there && f->i)
         text_word(&w->out, ", ");
-    if (there && w->left) {
+    if (there && w->nodes_left) {
         f->at_value = key != NULL;
         f->i += key == NULL;
         if (key)
             show_key(w, f, key);
         else
-            show(w, val);
+            show_node(w, val);
         return;
     }
     if (there)
@@ -135,21 +134,21 @@ static void step(struct writer *w)
     text_word(&w->out, f->close);
     w->depth--;
     if (there && w->depth == 0)
-        w->cut = f->view.n;
+        w->omitted_from = f->view.n;
 }
 
 size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
 {
-    struct writer w = {.out = {buf, cap, 0, 0}, .left = nodes < MAX_NODES ? nodes : MAX_NODES};
-    w.left += w.left == 0;
-    show(&w, v);
+    struct text_writer w = {.out = {buf, cap, 0, 0}, .nodes_left = nodes < MAX_NODES ? nodes : MAX_NODES};
+    w.nodes_left += w.nodes_left == 0;
+    show_node(&w, v);
     while (w.depth)
-        step(&w);
-    if (w.cut) {
+        show_next(&w);
+    if (w.omitted_from) {
         char digits[24];
         size_t at = sizeof digits;
-        for (; w.cut; w.cut /= 10)
-            digits[--at] = (char)('0' + w.cut % 10);
+        for (; w.omitted_from; w.omitted_from /= 10)
+            digits[--at] = (char)('0' + w.omitted_from % 10);
         text_word(&w.out, " ");
         text_put(&w.out, digits + at, sizeof digits - at);
         text_word(&w.out, " items");

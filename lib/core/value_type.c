@@ -1,10 +1,10 @@
-/* value_type.c - the type of a node in Python's words. */
+/* value_type.c - the type of a node as Python names it. */
 #include "core/dtype.h"
 #include "core/numpy.h"
 #include "core/value_leaf.h"
 #include "core/view.h"
 
-static const char *const plain[] = {
+static const char *const builtin_types[] = {
     [CKPT_V_NONE] = "NoneType", [CKPT_V_BOOL] = "bool",           [CKPT_V_INT] = "int",
     [CKPT_V_BIGINT] = "int",    [CKPT_V_FLOAT] = "float",         [CKPT_V_STR] = "str",
     [CKPT_V_STR8] = "str",      [CKPT_V_BYTES] = "bytes",         [CKPT_V_BYTEARRAY] = "bytearray",
@@ -12,10 +12,10 @@ static const char *const plain[] = {
     [CKPT_V_SET] = "set",       [CKPT_V_FROZENSET] = "frozenset", [CKPT_V_TENSOR] = "tensor",
 };
 
-/* Functions whose result is an object of a class that they do not name. */
+/* Functions that return an object of another class than their name. */
 static const struct {
     const char *module, *name, *type;
-} makers[] = {
+} known_functions[] = {
     {"_codecs", "encode", "bytes"},
     {"numpy.core.multiarray", "_reconstruct", "numpy.ndarray"},
     {"numpy._core.multiarray", "_reconstruct", "numpy.ndarray"},
@@ -36,7 +36,7 @@ static bool is_dtype(ckpt_str name)
     return narrow || dtype_by_name(name) != CKPT_DT_NONE;
 }
 
-/* A name as a value: what kind of thing Python keeps under it. */
+/* put_reference - the kind of object that Python has under the name of the global G. */
 static void put_reference(struct text_sink *out, const ckpt_value *g)
 {
     bool torch = str_is(value_module(g), "torch");
@@ -52,8 +52,8 @@ static void put_reference(struct text_sink *out, const ckpt_value *g)
     }
 }
 
-/* getattr(CLASS, 'NAME') is a member of an enum mostly, or a class inside a
- * class when an object is made of it. */
+/* put_class - the class K. getattr(CLASS, 'NAME') is a class nested in CLASS when it is called, else
+ * usually an enum member. */
 static void put_class(struct text_sink *out, const ckpt_value *k)
 {
     ckpt_str inner;
@@ -70,11 +70,11 @@ static void put_class(struct text_sink *out, const ckpt_value *k)
     }
 }
 
-static bool put_made(struct text_sink *out, const ckpt_value *v, const ckpt_value *maker)
+static bool put_result_type(struct text_sink *out, const ckpt_value *v, const ckpt_value *maker)
 {
-    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
-        if (value_is_global(maker, makers[i].module, makers[i].name)) {
-            text_word(out, makers[i].type);
+    for (size_t i = 0; i < sizeof known_functions / sizeof *known_functions; i++) {
+        if (value_is_global(maker, known_functions[i].module, known_functions[i].name)) {
+            text_word(out, known_functions[i].type);
             return true;
         }
     }
@@ -105,7 +105,7 @@ static void put_call(struct text_sink *out, const ckpt_value *v)
         text_word(out, numpy_name(&d));
         return;
     }
-    if (!put_made(out, v, v->u.call.callable))
+    if (!put_result_type(out, v, v->u.call.callable))
         put_class(out, view_class(v));
 }
 
@@ -126,7 +126,7 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
         else
             text_word(&out, "persistent id");
     } else {
-        text_word(&out, plain[type]);
+        text_word(&out, builtin_types[type]);
     }
     text_end(&out);
     return buf;

@@ -23,7 +23,7 @@ bool is_reconstructor(const ckpt_value *v)
     return value_calls(v, "copy_reg", "_reconstructor", 3) || value_calls(v, "copyreg", "_reconstructor", 3);
 }
 
-/* copyreg.__newobj__(cls, *args) is NEWOBJ for picklers without that opcode. */
+/* copyreg.__newobj__(cls, *args) replaces NEWOBJ in protocols without that opcode. */
 static bool calls_newobj(const ckpt_value *v)
 {
     return value_calls(v, "copy_reg", "__newobj__", 1) || value_calls(v, "copyreg", "__newobj__", 1);
@@ -42,7 +42,7 @@ const ckpt_value *view_pairs_given(const ckpt_value *v)
     return arg && (arg->type == CKPT_V_LIST || arg->type == CKPT_V_TUPLE) ? arg : NULL;
 }
 
-static void add(struct view *view, struct view_part part)
+static void add_part(struct view *view, struct view_part part)
 {
     if (part.n == 0)
         return;
@@ -52,15 +52,15 @@ static void add(struct view *view, struct view_part part)
 
 static void add_items(struct view *view, ckpt_value *const *items, uint32_t n, bool of_pairs)
 {
-    add(view, (struct view_part){NULL, items, of_pairs, n});
+    add_part(view, (struct view_part){NULL, items, of_pairs, n});
 }
 
 static void add_pairs(struct view *view, const value_pair *pairs, uint32_t n)
 {
-    add(view, (struct view_part){pairs, NULL, false, n});
+    add_part(view, (struct view_part){pairs, NULL, false, n});
 }
 
-static struct view sequence(const ckpt_value *v, bool of_pairs)
+static struct view view_sequence(const ckpt_value *v, bool of_pairs)
 {
     struct view view = {of_pairs ? VIEW_PAIRS : VIEW_ITEMS, false, {{0}}, 0};
     if (value_is_sequence(v))
@@ -68,7 +68,7 @@ static struct view sequence(const ckpt_value *v, bool of_pairs)
     return view;
 }
 
-static struct view mapping(const ckpt_value *v, enum view_kind kind)
+static struct view view_mapping(const ckpt_value *v, enum view_kind kind)
 {
     struct view view = {kind, false, {{0}}, 0};
     if (v && v->type == CKPT_V_DICT)
@@ -76,9 +76,8 @@ static struct view mapping(const ckpt_value *v, enum view_kind kind)
     return view;
 }
 
-/* What the class' own constructor was given, when it is one that we know to
- * copy its argument; LEAF else. */
-static struct view given(const ckpt_value *v)
+/* view_constructor_argument - the argument of a constructor that is known to copy it; LEAF for others. */
+static struct view view_constructor_argument(const ckpt_value *v)
 {
     const ckpt_value *k = view_class(v), *arg = value_arg(v, is_reconstructor(v) ? 2 : 0);
     bool pairs = value_is_global(k, "collections", "OrderedDict") ||
@@ -92,22 +91,23 @@ static struct view given(const ckpt_value *v)
         items = value_is_sequence(arg);
     }
     if (pairs)
-        return value_is_sequence(arg) ? sequence(arg, true) : mapping(arg, VIEW_PAIRS);
+        return value_is_sequence(arg) ? view_sequence(arg, true) : view_mapping(arg, VIEW_PAIRS);
     if (items)
-        return sequence(arg, false);
+        return view_sequence(arg, false);
     return (struct view){VIEW_LEAF, false, {{0}}, 0};
 }
 
-/* The last BUILD counts: those before it are what it was laid over. */
-static struct view attributes(const ckpt_value *state)
+/* view_attributes - the attributes in STATE, the operand of the last BUILD: earlier ones are
+ * overwritten. */
+static struct view view_attributes(const ckpt_value *state)
 {
     if (!state || state->type != CKPT_V_TUPLE || state->u.seq.n != 2)
-        return mapping(state, state && state->type == CKPT_V_DICT ? VIEW_ATTRS : VIEW_LEAF);
+        return view_mapping(state, state && state->type == CKPT_V_DICT ? VIEW_ATTRS : VIEW_LEAF);
     const ckpt_value *dict = state->u.seq.items[0], *slots = state->u.seq.items[1];
     if ((dict->type != CKPT_V_DICT && dict->type != CKPT_V_NONE) ||
         (slots->type != CKPT_V_DICT && slots->type != CKPT_V_NONE))
         return (struct view){VIEW_LEAF, false, {{0}}, 0};
-    struct view view = mapping(dict, VIEW_ATTRS);
+    struct view view = view_mapping(dict, VIEW_ATTRS);
     if (slots->type == CKPT_V_DICT)
         add_pairs(&view, slots->u.dict.pairs, slots->u.dict.n);
     return view;
@@ -122,10 +122,10 @@ struct view view_arguments(const ckpt_value *v)
     return view;
 }
 
-static struct view of_call(const ckpt_value *v)
+static struct view view_call(const ckpt_value *v)
 {
     const struct value_more *more = value_more_of(v);
-    struct view view = given(v);
+    struct view view = view_constructor_argument(v);
     if (more->npairs) {
         if (view.kind != VIEW_PAIRS)
             view = (struct view){VIEW_PAIRS, false, {{0}}, 0};
@@ -135,7 +135,7 @@ static struct view of_call(const ckpt_value *v)
         add_items(&view, more->items, more->nitems, false);
     }
     if (view.kind == VIEW_LEAF)
-        view = attributes(value_state(v));
+        view = view_attributes(value_state(v));
     if (view.kind == VIEW_LEAF && !is_reconstructor(v) && (v->call != CALL_REDUCE || calls_newobj(v))) {
         struct view args = view_arguments(v);
         if (args.n)
@@ -153,9 +153,9 @@ struct view view_of(const ckpt_value *v)
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
-    case CKPT_V_FROZENSET: return sequence(v, false);
-    case CKPT_V_DICT: return mapping(v, VIEW_PAIRS);
-    case CKPT_V_CALL: return of_call(v);
+    case CKPT_V_FROZENSET: return view_sequence(v, false);
+    case CKPT_V_DICT: return view_mapping(v, VIEW_PAIRS);
+    case CKPT_V_CALL: return view_call(v);
     default: return leaf;
     }
 }

@@ -1,5 +1,5 @@
-/* view.h - a node as the Python object that it would become: what class, and
- * whether it behaves like a list, a mapping or a thing with attributes. */
+/* view.h - a node as the Python object that it would become: its class, and whether it is like a list, a
+ * mapping or an object with attributes. */
 #ifndef CORE_VIEW_H
 #define CORE_VIEW_H
 
@@ -12,7 +12,7 @@ enum view_kind {
     VIEW_ATTRS  /* an object's attributes */
 };
 
-/* One run of children: pairs, or items, or items that are [key, value] each. */
+/* view_part - one array of children: pairs, items, or items that are [key, value] sequences. */
 struct view_part {
     const value_pair *pairs;
     ckpt_value *const *items;
@@ -22,28 +22,28 @@ struct view_part {
 
 struct view {
     enum view_kind kind;
-    bool arguments; /* ITEMS: what the class was called with */
+    bool arguments; /* ITEMS are the arguments of the constructor */
     struct view_part parts[2];
     size_t n; /* children */
 };
 
-/* view_of - costs the same for every node, whatever its size. */
+/* view_of - the view of V, in constant time. */
 struct view view_of(const ckpt_value *v);
-/* view_item - child I; KEY is NULL in a sequence. false past the end. */
+/* view_item - child I; *KEY is NULL in a sequence. False: past the end. */
 bool view_item(const struct view *view, size_t i, const ckpt_value **key, const ckpt_value **val);
 /* view_arguments - the arguments of a CALL as a sequence. */
 struct view view_arguments(const ckpt_value *v);
 
-/* view_pairs_given - the sequence of [key, value] that OrderedDict was called with, as Python 2
- * pickles one (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
+/* view_pairs_given - the sequence of [key, value] that OrderedDict is called with, as Python 2 pickles
+ * it (CPython 2.7, Lib/collections.py, OrderedDict.__reduce__), or NULL. */
 const ckpt_value *view_pairs_given(const ckpt_value *v);
-/* view_class - the node that names the class of the object which CALL V makes:
- * a GLOBAL mostly. NULL when V is no CALL. */
+/* view_class - the node that names the class of the object that the CALL V creates, usually a GLOBAL.
+ * NULL: V is not a CALL. */
 const ckpt_value *view_class(const ckpt_value *v);
-/* is_builtin - NAME of module builtins, in Python 2 __builtin__. */
+/* is_builtin - is V the global NAME of module builtins, in Python 2 __builtin__? */
 bool is_builtin(const ckpt_value *v, const char *name);
-/* is_reconstructor - a call of copyreg._reconstructor(class, base, state of base),
- * which makes the instances of protocols 0 and 1. */
+/* is_reconstructor - is V a call of copyreg._reconstructor(class, base, state of base), which creates
+ * the instances in protocols 0 and 1? */
 bool is_reconstructor(const ckpt_value *v);
 
 #endif

@@ -105,7 +105,7 @@ static ckpt_status check_names(struct doctor *d, ckpt_error *err)
 /* --------------------------------------------------- offsets that torch computes */
 
 /* storage_key - the number that RECORD is called by in data/; false: it is none of those. */
-static bool storage_key(const struct record *r, uint64_t *key)
+static bool storage_key(const struct check_record *r, uint64_t *key)
 {
     size_t at = str_find(r->name, STR_LIT("/data/"), 0);
     return at != SIZE_MAX && str_uint(str_skip(r->name, at + 6), key); /* bounded: found there */
@@ -148,18 +148,19 @@ static ckpt_status check_offsets(struct doctor *d, ckpt_error *err)
     if (!stated || !align || align > 1u << 20)
         return CKPT_OK;
     for (size_t i = 0; i < c->nrecords; i++) {
-        const struct record *r = &c->records[i];
+        const struct check_record *r = &c->records[i];
         if (!storage_key(r, &key))
             continue;
-        if (key != next++ || r->at == CKPT_NO_OFFSET || r->src->size == 0)
+        if (key != next++ || r->file_offset == CKPT_NO_OFFSET || r->src->size == 0)
             return CKPT_OK; /* torch does not compute these */
-        uint64_t want = end ? computed(end, r->name.len, align) : r->at;
-        if (want && want != r->at)
+        uint64_t want = end ? computed(end, r->name.len, align) : r->file_offset;
+        if (want && want != r->file_offset)
             return doctor_tell(d, &v, err,
                                "repacked, but .format_version is still there: torch may look for %.*s at "
                                "byte %llu, it is at %llu",
-                               STR_ARG(r->name), (unsigned long long)want, (unsigned long long)r->at);
-        end = r->at + r->src->size; /* bounded: inside the file */
+                               STR_ARG(r->name), (unsigned long long)want,
+                               (unsigned long long)r->file_offset);
+        end = r->file_offset + r->src->size; /* bounded: inside the file */
     }
     return CKPT_OK;
 }

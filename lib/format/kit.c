@@ -153,7 +153,7 @@ static ckpt_status find_storage(const struct kit *k, const struct kit_tensor *x,
     ckpt_status st = add_storage(k, x, index);
     if (st != CKPT_OK)
         fail_where(k->err, "%.*s", STR_ARG(x->name));
-    return file_fault(k->f, st, k->err);
+    return file_report_fault(k->f, st, k->err);
 }
 
 /* ----------------------------------------------------------------------------- rows */
@@ -168,7 +168,7 @@ static ckpt_status take_name(struct kit *k, ckpt_str name, uint64_t entry, bool 
     if (*new)
         return CKPT_OK;
     (void)fail(k->err, CKPT_EFORMAT, entry, "\"%.*s\" is there {twice}, {=once} is allowed", STR_ARG(name));
-    return file_fault_as(k->f, CHECK_DUPLICATE, CKPT_EFORMAT, k->err);
+    return file_report_fault_as(k->f, CHECK_DUPLICATE, CKPT_EFORMAT, k->err);
 }
 
 static ckpt_status put(struct kit *k, ckpt_str name, ckpt_value *v)
@@ -236,6 +236,6 @@ ckpt_status kit_add_tensor(struct kit *k, const struct kit_tensor *x)
     CKPT_TRY(v ? describe(k, x, v, &row) : fail_memory(k->err));
     CKPT_TRY(find_storage(k, x, &row.t.storage));
     row.t.has_data = row.t.storage != CKPT_NO_STORAGE && k->f->table.storages[row.t.storage].src;
-    CKPT_TRY(file_row(k->f, &row, &v->row, k->err));
+    CKPT_TRY(file_add_row(k->f, &row, &v->row, k->err));
     return put(k, x->name, v);
 }

@@ -60,7 +60,7 @@ static ckpt_status add_name(ckpt_file *f, ckpt_str name, ckpt_error *err)
                             .file_offset = CKPT_NO_OFFSET,
                             .alias_of = CKPT_NO_TENSOR,
                             .part_of = CKPT_NO_TENSOR}};
-    return file_row(f, &row, NULL, err);
+    return file_add_row(f, &row, NULL, err);
 }
 
 static ckpt_status read_names(ckpt_file *f, ckpt_error *err)

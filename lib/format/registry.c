@@ -44,7 +44,7 @@ const struct format *format_by_name(const char *name)
 static bool has_suffix(const char *path, const char *suffixes)
 {
     ckpt_str rest = str_c(suffixes ? suffixes : "");
-    for (ckpt_str one = str_word(&rest); one.len; one = str_word(&rest))
+    for (ckpt_str one = str_take_word(&rest); one.len; one = str_take_word(&rest))
         if (str_ends_any_case(str_c(path), one))
             return true;
     return false;
@@ -221,7 +221,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     *out = NULL;
     source *again = c ? src : NULL;
     uint64_t before = c ? c->result->findings : 0;
-    ckpt_status st = again ? check_watch(c, source_ref(again), err) : CKPT_OK;
+    ckpt_status st = again ? check_watch_source(c, source_ref(again), err) : CKPT_OK;
     if (st != CKPT_OK) {
         source_unref(src);
         return st;
@@ -230,7 +230,7 @@ ckpt_status format_check(const char *path, source *src, const ckpt_limits *limit
     if (c && (check_is_fault(st) || (c->result->findings && is_verdict(st)))) {
         fail_file(err, path);
         told = *err;
-        st = check_fault(c, path, &told, err);
+        st = check_report_fault(c, path, &told, err);
     }
     if (again && st == CKPT_OK)
         st = verify_records(path, again, before, c, err);

@@ -55,7 +55,7 @@ static ckpt_status add_tie(ckpt_file *f, ckpt_value *key, ckpt_str name, uint32_
         if (!value_put(f->a, f->root, key, &x->val))
             return fail_memory(err);
     }
-    CKPT_TRY(file_row(f, &row, &at, err));
+    CKPT_TRY(file_add_row(f, &row, &at, err));
     x->val.row = at;
     f->table.rows[at].t.alias_of = of;
     f->nties++; /* bounded: by rows */

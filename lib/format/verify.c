@@ -16,7 +16,7 @@ static ckpt_status told(struct check *c, const char *path, ckpt_status st, ckpt_
     if (!check_is_fault(st))
         return st;
     e = *err;
-    return check_fault(c, path, &e, err);
+    return check_report_fault(c, path, &e, err);
 }
 
 /* around - bytes in front of the archive and behind it. */
@@ -27,14 +27,14 @@ static ckpt_status around(const zip *z, const char *path, struct check *c, ckpt_
         (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, 0),
                    "{%llu bytes} in front of {=the archive} belong to nothing", (unsigned long long)z->shift);
         fail_hint(&e, "torch.load refuses the file like that");
-        CKPT_TRY(check_tell(c, CHECK_STRAY, path, &e, err));
+        CKPT_TRY(check_report(c, CHECK_STRAY, path, &e, err));
     }
     if (z->end == z->src->size)
         return CKPT_OK;
     (void)fail(&e, CKPT_EFORMAT, source_pos(z->src, z->end),
                "{%llu unreferenced bytes} after {=the archive}",
                (unsigned long long)(z->src->size - z->end));
-    return check_tell(c, CHECK_STRAY, path, &e, err);
+    return check_report(c, CHECK_STRAY, path, &e, err);
 }
 
 static ckpt_status duplicates(const zip *z, const char *path, struct check *c, ckpt_error *err)
@@ -49,7 +49,7 @@ static ckpt_status duplicates(const zip *z, const char *path, struct check *c, c
             "{a second record} of this name, {=the first} is at %llu; readers disagree on which counts",
             (unsigned long long)z->entries[zip_find(z, x->name)].header);
         fail_where(&e, "%.*s", STR_ARG(x->name));
-        CKPT_TRY(check_tell(c, CHECK_DUPLICATE, path, &e, err));
+        CKPT_TRY(check_report(c, CHECK_DUPLICATE, path, &e, err));
     }
     return CKPT_OK;
 }
@@ -81,7 +81,7 @@ static ckpt_status entry(zip *z, size_t i, const map *crcs, const char *path, st
                          ckpt_error *err)
 {
     const struct zip_entry *x = &z->entries[i];
-    struct record r = {.name = x->name, .path = path, .crc = x->crc};
+    struct check_record r = {.name = x->name, .path = path, .crc = x->crc};
     ckpt_status st = zip_data(z, i, err);
     if (st == CKPT_OK)
         st = zip_member(z, i, &r.src, err);
@@ -91,8 +91,8 @@ static ckpt_status entry(zip *z, size_t i, const map *crcs, const char *path, st
         source_unref(r.src);
         return CKPT_OK;
     }
-    r.at = source_pos(r.src, 0);
-    return check_record(c, &r, err);
+    r.file_offset = source_pos(r.src, 0);
+    return check_add_record(c, &r, err);
 }
 
 /* What an audit tells goes through here. */
@@ -118,7 +118,7 @@ static void flaw(void *user, const struct zip_flaw *f)
                    (unsigned long long)f->value, (unsigned long long)f->other_value,
                    (unsigned long long)f->other);
     fail_where(&e, "%.*s", STR_ARG(f->name));
-    t->status = check_tell(t->c, CHECK_MALFORMED, t->path, &e, t->err);
+    t->status = check_report(t->c, CHECK_MALFORMED, t->path, &e, t->err);
 }
 
 /* audit - what no reading needs and yet is said twice: descriptors, times, flags, members
@@ -149,7 +149,7 @@ ckpt_status verify_records(const char *path, source *src, uint64_t before, struc
     if (st != CKPT_OK)
         return st == CKPT_ENOMEM ? st : CKPT_OK;
     c->drop = drop_zip;
-    CKPT_TRY(check_keep(c, z, err));
+    CKPT_TRY(check_keep_object(c, z, err));
     if (!kept)
         return fail_memory(err);
     zip_locate(z);

@@ -52,7 +52,7 @@ static ckpt_status check_target(ckpt_dtype dtype, ckpt_error *err)
 /* is_counter - the number of an optimizer's steps, which some keep as a float. */
 static bool is_counter(const struct plan_entry *e, const ckpt_tensor *t)
 {
-    return t->has_shape && t->ndim == 0 && str_is(str_last(e->name, '.'), "step");
+    return t->has_shape && t->ndim == 0 && str_is(str_after_last(e->name, '.'), "step");
 }
 
 /* What a cast of many passes over. */

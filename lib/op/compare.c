@@ -53,7 +53,7 @@ static ckpt_status side_open(struct side *s, ckpt_file *file, uint32_t row, cons
                              ckpt_error *err)
 {
     const struct dtype_info *info = dtype_info((ckpt_dtype)file->table.rows[row].t.dtype);
-    struct stream_options o = tensor_reading(file);
+    struct stream_options o = tensor_stream_options(file);
     s->file = file;
     s->row = row;
     s->dtype = (ckpt_dtype)file->table.rows[row].t.dtype;

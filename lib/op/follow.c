@@ -16,7 +16,7 @@ struct moves {
     size_t n, cap;
 };
 
-static ckpt_str leaf(ckpt_str s) { return str_last(s, '.'); }
+static ckpt_str leaf(ckpt_str s) { return str_after_last(s, '.'); }
 
 static ckpt_str parent(ckpt_str s)
 {

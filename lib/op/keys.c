@@ -346,7 +346,7 @@ static ckpt_str then_of(const void *slots, uint32_t i) { return ((const struct s
 static ckpt_status check_domain(const struct group *g, const struct slot *slots, size_t n, size_t *at,
                                 ckpt_error *err)
 {
-    map *names = map_index(0, then_of, slots);
+    map *names = map_new_index(0, then_of, slots);
     ckpt_status st = CKPT_OK;
     uint32_t old, domain = slots[*at].domain;
     for (; st == CKPT_OK && *at < n && slots[*at].domain == domain; ++*at) {

@@ -254,7 +254,7 @@ static ckpt_status found(struct manifest *m, enum check_rule rule, ckpt_str name
     if (m->below.name.len && rule == CHECK_MANIFEST_MISSING)
         fail_hint(&e, "if the manifest is of the weights alone: --root %s",
                   shell_word(m->below.name, "", "PATH", word));
-    return check_tell(m->c, rule, m->f->path, &e, m->err);
+    return check_report(m->c, rule, m->f->path, &e, m->err);
 }
 
 /* head_of - as much of a digest as a person compares; "-" is shorter. */

@@ -12,7 +12,7 @@
 #include "core/number.h"
 #include "core/numpy.h"
 #include "core/view.h"
-#include "core/reach.h"
+#include "core/graph_visit.h"
 #include "op/weights_only.h"
 
 #define MAX_INT_BYTES  255u  /* LONG1; torch does not know LONG4 */
@@ -177,7 +177,7 @@ static bool judge(struct plain *p, const ckpt_value **bad_one)
     top->open = true;
     if (v->type == CKPT_V_PERSID || holds_storage(p->file, v)) /* written from the table */
         return met(p, v);
-    return met(p, v) && reach_children(v, push, p);
+    return met(p, v) && graph_visit_children(v, push, p);
 }
 
 ckpt_status plain_all(struct plain *p, const ckpt_value *v, const ckpt_value **bad, ckpt_error *err)

@@ -203,7 +203,7 @@ ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *cons
         return CKPT_ENOTFOUND;
     }
     if (automatic && x.root.name.len)
-        notices_say(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root.name));
+        notices_add(&file->notices, "weights taken from \"%.*s\"", STR_ARG(x.root.name));
     map_free(file->names);
     file->names = NULL;
     file->narrowed = true;

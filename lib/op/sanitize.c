@@ -27,7 +27,7 @@
 #include "core/numpy.h"
 #include "core/view.h"
 #include "op/plain.h"
-#include "core/reach.h"
+#include "core/graph_visit.h"
 #include "op/weights_only.h"
 
 struct frame {
@@ -610,7 +610,7 @@ static ckpt_status whole_root(struct sanitize *s)
 
 /* ------------------------------------------------------------ unused calls */
 
-static ckpt_status unused_of(struct sanitize *s, const struct reach *r, const ckpt_file *f)
+static ckpt_status unused_of(struct sanitize *s, const struct graph_visit *r, const ckpt_file *f)
 {
     for (size_t i = 0; i < f->npickles; i++)
         for (size_t k = 0; k < f->pickles[i]->ncalls; k++) {
@@ -626,16 +626,16 @@ static ckpt_status unused_of(struct sanitize *s, const struct reach *r, const ck
 static ckpt_status unused_calls(struct sanitize *s)
 {
     const ckpt_file *f = s->p->file;
-    struct reach r = {.seen = map_new(0)};
-    bool ok = r.seen && reach_add(&r, f->root);
+    struct graph_visit r = {.seen = map_new(0)};
+    bool ok = r.seen && graph_visit_add(&r, f->root);
     for (size_t i = 0; ok && i < f->nparts; i++)
-        ok = reach_add(&r, f->parts[i]->root);
+        ok = graph_visit_add(&r, f->parts[i]->root);
     for (const ckpt_value *v = f->root; ok && v;)
-        v = reach_next(&r, &ok);
+        v = graph_visit_next(&r, &ok);
     ckpt_status st = ok ? unused_of(s, &r, f) : fail_memory(s->err);
     for (size_t i = 0; st == CKPT_OK && i < f->nparts; i++)
         st = unused_of(s, &r, f->parts[i]);
-    reach_free(&r);
+    graph_visit_free(&r);
     return st;
 }
 

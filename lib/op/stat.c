@@ -15,7 +15,7 @@
 
 #include "base/cursor.h"
 #include "base/sized.h"
-#include "core/census.h"
+#include "core/byte_histogram.h"
 #include "core/number.h"
 #include "core/sweep.h"
 #include "core/tensor.h"
@@ -30,7 +30,7 @@ struct tally {
     uint64_t cut;       /* elements of a part of a row, whether it is read in parts or not */
     uint64_t stretch;   /* elements that one of the sample stands for */
     struct moments m, done; /* of this part, of those before */
-    struct census c;
+    struct byte_histogram bytes;
     uint64_t low, high; /* of 64-bit integers; of signed ones the top bit is turned */
     unsigned char *rest; /* bytes that do not make a unit yet */
     size_t held;
@@ -98,7 +98,7 @@ static void take_whole(struct tally *t, const unsigned char *p, size_t n)
     const struct dtype_info *d = dtype_info(t->dtype);
     size_t elements = n / d->block_bytes * d->block_elems;
     if (t->small) {
-        census_add(&t->c, t->dtype, p, elements);
+        byte_histogram_add(&t->bytes, t->dtype, p, elements);
         return;
     }
     while (elements) {
@@ -150,7 +150,7 @@ static size_t bin_of(const void *user, double x)
 static void fill_bins(const struct tally *t, ckpt_stats *s)
 {
     if (t->small)
-        census_bins(&t->c, t->dtype, s->histogram, bin_of, s);
+        byte_histogram_fill_bins(&t->bytes, t->dtype, s->histogram, bin_of, s);
     for (size_t i = 0; i < t->nsample; i++)
         if (isfinite(t->sample[i]))
             s->histogram[bin_of(s, t->sample[i])]++;
@@ -160,7 +160,7 @@ static void fill_bins(const struct tally *t, ckpt_stats *s)
 
 static void sum_up(const struct tally *t, ckpt_stats *s)
 {
-    struct moments m = t->small ? census_moments(&t->c, t->dtype) : t->done;
+    struct moments m = t->small ? byte_histogram_moments(&t->bytes, t->dtype) : t->done;
     double none = (double)NAN;
     *s = (ckpt_stats){.numeric = true, .nan = m.nan, .inf = m.inf, .zeros = m.zeros, .finite = m.finite};
     s->min = m.finite ? m.min : none;
@@ -189,7 +189,7 @@ static ckpt_status begin(struct tally **out, const ckpt_tensor *x, uint64_t firs
                          struct sweep_run *run, ckpt_error *err)
 {
     const struct dtype_info *d = dtype_info((ckpt_dtype)x->dtype);
-    bool small = census_takes((ckpt_dtype)x->dtype);
+    bool small = byte_histogram_supports((ckpt_dtype)x->dtype);
     uint64_t stretch = x->elements / SAMPLE + (x->elements % SAMPLE != 0);
     stretch = stretch ? stretch : 1;
     size_t most = small ? 0 : (size_t)(count / stretch) + 2; /* at most SAMPLE + 2 */
@@ -248,7 +248,7 @@ static ckpt_status stat_part(void *user, size_t i, struct sweep_part *p, struct 
     ckpt_status st = begin(&t, &x->file->table.rows[x->row].t, p->first, p->count, run, err);
     p->out = t;
     if (st == CKPT_OK)
-        st = tensor_part(x->file, x->row, p->first, p->count, &p->crc[0], take, t, err);
+        st = tensor_read_part(x->file, x->row, p->first, p->count, &p->crc[0], take, t, err);
     if (st == CKPT_OK) {
         finish(t);
     } else if (t) {
@@ -262,7 +262,7 @@ static ckpt_status stat_part(void *user, size_t i, struct sweep_part *p, struct 
 static void add(struct tally *t, const struct tally *part)
 {
     moments_merge(&t->done, &part->done);
-    census_merge(&t->c, &part->c);
+    byte_histogram_merge(&t->bytes, &part->bytes);
     t->low = part->low < t->low ? part->low : t->low;
     t->high = part->high > t->high ? part->high : t->high;
     for (size_t i = 0; i < part->nsample; i++)

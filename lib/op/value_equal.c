@@ -133,7 +133,7 @@ static ckpt_status read_stored(const ckpt_value *v, uint64_t off, void *out, siz
 static size_t decode_latin1(struct octet_reader *r, size_t n)
 {
     size_t pos = 0;
-    ckpt_str text = str_of(r->buf, r->off + n == r->size ? n : utf8_whole(r->buf, n));
+    ckpt_str text = str_of(r->buf, r->off + n == r->size ? n : utf8_complete_length(r->buf, n));
     for (r->n = 0; pos < text.len && !r->malformed; r->n++) {
         uint32_t cp = utf8_next(text, &pos, false);
         r->malformed = cp > 0xff;

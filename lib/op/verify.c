@@ -61,7 +61,7 @@ static void note_crc(void *user, const char *fmt, ...)
 static ckpt_status take(struct job *j, struct seen *s, struct hash *h, ckpt_dtype dt, stream *in,
                         struct sweep_run *run, ckpt_error *err)
 {
-    bool look = j->c->opts->finite && finite_has(dt);
+    bool look = j->c->opts->finite && finite_applies_to(dt);
     unsigned char *chunk = malloc(STREAM_CHUNK);
     ckpt_status st = chunk ? CKPT_OK : fail_memory(err);
     for (size_t got = 1; st == CKPT_OK && got;) {
@@ -133,7 +133,7 @@ static ckpt_status not_finite(struct job *j, const ckpt_tensor *t, const struct 
     ckpt_finding f = {.error = &e, .nan = x->nan, .inf = x->inf, .elements = t->elements};
     buf at;
     buf_init(&at, 4096);
-    first_index(t, x->first, &at);
+    first_index(t, x->first_index, &at);
     (void)fail(&e, CKPT_EFORMAT, t->file_offset,
                "%llu NaN and %llu Inf among %llu elements of %s; the first at [%s]",
                (unsigned long long)x->nan, (unsigned long long)x->inf, (unsigned long long)t->elements,
@@ -141,7 +141,7 @@ static ckpt_status not_finite(struct job *j, const ckpt_tensor *t, const struct 
     buf_free(&at);
     fail_where(&e, "%.*s", STR_ARG(t->name));
     fail_file(&e, j->f->path);
-    return check_finding(j->c, CHECK_NOT_FINITE, &f, j->err);
+    return check_report_finding(j->c, CHECK_NOT_FINITE, &f, j->err);
 }
 
 static int done(void *user, size_t i)
@@ -150,7 +150,7 @@ static int done(void *user, size_t i)
     struct seen *s = &j->seen[i];
     const ckpt_tensor *t = &j->f->table.rows[j->items[i].row].t;
     if (s->fault)
-        j->status = check_fault(j->c, j->f->path, s->fault, j->err);
+        j->status = check_report_fault(j->c, j->f->path, s->fault, j->err);
     else if (s->finite.nan || s->finite.inf)
         j->status = not_finite(j, t, &s->finite);
     j->c->result->read += t->nbytes; /* bounded: added up before */
@@ -169,7 +169,7 @@ static ckpt_status list_rows(struct job *j)
     for (uint32_t i = 0; i < t->nrows; i++) {
         const ckpt_tensor *r = &t->rows[i].t;
         if (!r->has_data || r->alias_of != CKPT_NO_TENSOR ||
-            (!j->digests && !(j->c->opts->finite && finite_has((ckpt_dtype)r->dtype))))
+            (!j->digests && !(j->c->opts->finite && finite_applies_to((ckpt_dtype)r->dtype))))
             continue;
         j->items[j->n++] = (struct sweep_item){.file = j->f, .row = i};
         if (!checked_add(j->before, r->nbytes, &j->before))
@@ -265,7 +265,7 @@ static ckpt_status checked_places(const struct job *j, map *places, ckpt_error *
 }
 
 /* unread - of the records of C, those no tensor has covered; *N of them at *OUT. */
-static ckpt_status unread(const struct job *j, struct record **out, size_t *n, ckpt_error *err)
+static ckpt_status unread(const struct job *j, struct check_record **out, size_t *n, ckpt_error *err)
 {
     struct check *c = j->c;
     map *places = map_new(0);
@@ -277,11 +277,11 @@ static ckpt_status unread(const struct job *j, struct record **out, size_t *n, c
     if (st == CKPT_OK && j->f && j->f->narrowed)
         st = unwanted_places(j, places, err);
     for (size_t i = 0; st == CKPT_OK && i < c->nrecords; i++) {
-        const struct record *r = &c->records[i];
-        ckpt_str key = place(c->a, str_of("", 0), str_c(r->path), r->at);
+        const struct check_record *r = &c->records[i];
+        ckpt_str key = place(c->a, str_of("", 0), str_c(r->path), r->file_offset);
         if (!key.ptr)
             st = fail_memory(err);
-        else if (r->at == CKPT_NO_OFFSET || map_get(places, key) == MAP_NONE)
+        else if (r->file_offset == CKPT_NO_OFFSET || map_get(places, key) == MAP_NONE)
             (*out)[(*n)++] = *r;
     }
     map_free(places);
@@ -290,7 +290,7 @@ static ckpt_status unread(const struct job *j, struct record **out, size_t *n, c
 
 struct reading {
     struct job *j;
-    const struct record *records;
+    const struct check_record *records;
     uint32_t *crcs;
     ckpt_error **faults;
     _Atomic uint64_t moved;
@@ -338,7 +338,8 @@ static ckpt_status record_task(void *user, struct pool *p, size_t i, unsigned wo
     return CKPT_OK;
 }
 
-static ckpt_status tell_record(struct job *j, const struct record *r, uint32_t crc, const ckpt_error *fault)
+static ckpt_status tell_record(struct job *j, const struct check_record *r, uint32_t crc,
+                               const ckpt_error *fault)
 {
     ckpt_error e = {0};
     j->c->result->read += r->src->size; /* bounded: added up before */
@@ -347,15 +348,15 @@ static ckpt_status tell_record(struct job *j, const struct record *r, uint32_t c
     if (fault) {
         e = *fault;
     } else {
-        (void)fail(&e, CKPT_ECHECKSUM, r->at, "its CRC-32 is {%08x}, the directory says {=%08x}", crc,
-                   r->crc);
+        (void)fail(&e, CKPT_ECHECKSUM, r->file_offset, "its CRC-32 is {%08x}, the directory says {=%08x}",
+                   crc, r->crc);
         fail_hint(&e, "the bytes are not those that were saved: get the file again");
     }
     fail_where(&e, "%.*s", STR_ARG(r->name));
-    return check_fault(j->c, r->path, &e, j->err);
+    return check_report_fault(j->c, r->path, &e, j->err);
 }
 
-static ckpt_status run_records(struct job *j, const struct record *records, size_t n, struct reading *r)
+static ckpt_status run_records(struct job *j, const struct check_record *records, size_t n, struct reading *r)
 {
     struct pool_job p = {.n = n, .task = record_task, .idle = show, .user = r};
     uint64_t *weights = calloc(n + 1, sizeof *weights), bytes = 0;
@@ -380,7 +381,7 @@ static ckpt_status run_records(struct job *j, const struct record *records, size
 
 static ckpt_status read_records(struct job *j)
 {
-    struct record *records = NULL;
+    struct check_record *records = NULL;
     size_t n = 0;
     ckpt_status st = unread(j, &records, &n, j->err);
     struct reading r = {.j = j, .records = records};

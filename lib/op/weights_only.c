@@ -13,7 +13,7 @@
 #include <stdio.h>
 
 #include "base/utf8.h"
-#include "core/reach.h"
+#include "core/graph_visit.h"
 
 enum makes { REFUSED, OTHER, TYPE, ORDERED_DICT, COUNTER, TENSOR, PARAMETER };
 
@@ -242,12 +242,12 @@ static void check_persids(const struct pickle_facts *p, struct breach *b)
 static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts *p, struct breach *b,
                                ckpt_error *err)
 {
-    struct reach r = {.seen = map_new(0)};
+    struct graph_visit r = {.seen = map_new(0)};
     const ckpt_value *v = NULL;
-    bool ok = r.seen && reach_add(&r, root);
+    bool ok = r.seen && graph_visit_add(&r, root);
     for (size_t i = 0; ok && i < p->ncalls; i++) /* reach what the root does not */
-        ok = reach_add(&r, p->calls[i]);
-    while (ok && (v = reach_next(&r, &ok)) != NULL) {
+        ok = graph_visit_add(&r, p->calls[i]);
+    while (ok && (v = graph_visit_next(&r, &ok)) != NULL) {
         ckpt_str s;
         if (v->type == CKPT_V_STR8 && value_text(v, &s) && !utf8_check(s, false, NULL))
             object_to(b, v->offset,
@@ -255,7 +255,7 @@ static ckpt_status check_texts(const ckpt_value *root, const struct pickle_facts
                       " is not UTF-8 (encoding=\"latin1\" needs weights_only=False)",
                       v->offset);
     }
-    reach_free(&r);
+    graph_visit_free(&r);
     return ok ? CKPT_OK : fail_memory(err);
 }
 

@@ -332,7 +332,7 @@ ckpt_status scan_bytes(struct scanner *x, source *src, ckpt_str where, enum scan
 {
     uint64_t off;
     size_t opened = x->nopened;
-    bool outer = x->promised, unpacked = str_is(str_last(where, '!'), "contents");
+    bool outer = x->promised, unpacked = str_is(str_after_last(where, '!'), "contents");
     if (role != SCAN_FILE && !(role == SCAN_MEMBER && unpacked)) /* which is called as what held it */
         x->promised = role == SCAN_MEMBER && scan_promised(where);
     ckpt_status st = by_content(x, src, where, role, known, err);

@@ -16,7 +16,7 @@ static bool ends(ckpt_str path, const char *suffix)
 static bool within(const char *format, const char *list)
 {
     ckpt_str rest = str_c(list);
-    for (ckpt_str one = str_word(&rest); one.len; one = str_word(&rest))
+    for (ckpt_str one = str_take_word(&rest); one.len; one = str_take_word(&rest))
         if (str_is(one, format))
             return true;
     return false;

@@ -93,7 +93,7 @@ static ckpt_status member(struct scanner *x, source *src, ckpt_str outer, const 
     source *part = NULL;
     uint64_t known = 0;
     ckpt_status st;
-    ckpt_str where = scan_join(x, outer, e->name), name = str_last(e->name, '/');
+    ckpt_str where = scan_join(x, outer, e->name), name = str_after_last(e->name, '/');
     if (!where.ptr)
         return fail_memory(err);
     if (e->type == '1' || e->type == '2')
@@ -149,7 +149,7 @@ static ckpt_status filled(struct scanner *x, source *src, ckpt_str where, uint64
 static bool has(const struct tar_entry *list, size_t n, const char *name)
 {
     for (size_t i = 0; i < n; i++)
-        if (str_is(str_last(list[i].name, '/'), name))
+        if (str_is(str_after_last(list[i].name, '/'), name))
             return true;
     return false;
 }

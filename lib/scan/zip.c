@@ -59,7 +59,7 @@ static bool by_torch(const struct zip_audit *z)
     static const char *const marks[] = {"version", "data.pkl", "model.json", "archive_format"};
     for (size_t i = 0; i < z->n; i++)
         for (size_t m = 0; m < sizeof marks / sizeof *marks; m++)
-            if (str_is(str_last(z->views[i].name, '/'), marks[m]))
+            if (str_is(str_after_last(z->views[i].name, '/'), marks[m]))
                 return true;
     return false;
 }
@@ -354,7 +354,7 @@ static bool has_code(struct archive *r, const char *suffixes, const char *what)
     for (size_t i = 0; i < r->z.n; i++) {
         ckpt_str rest = str_c(suffixes);
         bool ends = false;
-        for (ckpt_str one = str_word(&rest); one.len && !ends; one = str_word(&rest))
+        for (ckpt_str one = str_take_word(&rest); one.len && !ends; one = str_take_word(&rest))
             ends = str_ends(r->z.views[i].name, one);
         if (ends && n++ == 0)
             first = r->z.views[i].name;

@@ -21,7 +21,7 @@ for at in $(calls "$library" $(find lib -name '*.[ch]')); do
     # Where a pipe is spooled is the user's to say, and TMPDIR is how users say it. libarchive, by names of ours, is
     # loaded when it is needed: linked, it would slow the start of every command.
     case $at in
-    lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, wanted\[i\].name)' ;;
+    lib/codec/unpack_archive.c:*) allowed='dlopen(names\[i\]\|dlsym(lib, function_table\[i\].name)' ;;
     *) allowed='getenv("TMPDIR")' ;;
     esac
     sed -n "${at##*:}p" "${at%:*}" | grep -q "$allowed" || echo "$at: the library may not do this"

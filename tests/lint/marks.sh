@@ -19,7 +19,7 @@ for file in $(find lib -name '*.[ch]'); do
     function tell(what) { print file ":" begun ": " what }
     BEGIN {
         state = "code"
-        split("fail fail_v bad machine_bad tracer_stop graph_fail json_fail scan_found", list, " ")
+        split("fail fail_v bad tar_fail fail_op machine_fail tracer_fail graph_fail json_fail scan_found", list, " ")
         for (i in list) reads[list[i]] = 1
     }
     {

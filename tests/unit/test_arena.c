@@ -36,9 +36,9 @@ static void stops_at_the_ceiling(void)
         n++;
     CU_ASSERT(n >= 60 && n <= 100);
     CU_ASSERT(arena_used(a) <= 1000);
-    arena_raise(a, 500); /* lower: changes nothing */
+    arena_raise_max(a, 500); /* lower: changes nothing */
     CU_ASSERT_PTR_NULL(arena_alloc(a, 100));
-    arena_raise(a, 2000);
+    arena_raise_max(a, 2000);
     CU_ASSERT_PTR_NOT_NULL(arena_alloc(a, 900));
     CU_ASSERT(arena_used(a) <= 2000);
     arena_free(a);

@@ -79,13 +79,13 @@ static void room_is_filled_by_its_owner(void)
     buf b;
     buf_init(&b, 300);
     buf_text(&b, "ab");
-    unsigned char *at = buf_room(&b, 3);
+    unsigned char *at = buf_extend(&b, 3);
     CU_ASSERT_PTR_NOT_NULL_FATAL(at);
     memcpy(at, "cde", 3);
     buf_byte(&b, 'f');
     CU_ASSERT(str_is(buf_view(&b), "abcdef"));
-    CU_ASSERT_PTR_NOT_NULL(buf_room(&b, 0));
-    CU_ASSERT_PTR_NULL(buf_room(&b, 295));
+    CU_ASSERT_PTR_NOT_NULL(buf_extend(&b, 0));
+    CU_ASSERT_PTR_NULL(buf_extend(&b, 295));
     CU_ASSERT(!buf_ok(&b) && b.len == 6);
     buf_free(&b);
 }

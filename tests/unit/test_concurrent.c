@@ -182,10 +182,10 @@ static void verify_sees_edits(void)
     CU_ASSERT_EQUAL_FATAL(check_init(&c, &o, &r, NULL), CKPT_OK);
     c.tell = nothing_told;
     CU_ASSERT_EQUAL_FATAL(journal_open(path, NULL, &s, NULL), CKPT_OK);
-    CU_ASSERT_EQUAL(check_watch(&c, s, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(check_watch_source(&c, s, NULL), CKPT_OK);
     usleep(20000);
     put_file(path, changed, SIZE);
-    CU_ASSERT_EQUAL(check_tell(&c, CHECK_CHECKSUM, path, &fault, &err), CKPT_ECHANGED);
+    CU_ASSERT_EQUAL(check_report(&c, CHECK_CHECKSUM, path, &fault, &err), CKPT_ECHANGED);
     CU_ASSERT_EQUAL(r.findings, 0);
     check_free(&c);
     end();

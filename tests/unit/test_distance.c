@@ -27,7 +27,7 @@ static bool same_as_plain(const struct distance_kernels *k, ckpt_dtype dt, const
     distance_kernel *kernel = distance_direct(k, dt);
     number_decode(dt, a, n, x);
     number_decode(dt, b, n, y);
-    distance_plain.doubles((const void *)x, (const void *)y, n, tolerance, &want);
+    distance_scalar.doubles((const void *)x, (const void *)y, n, tolerance, &want);
     k->doubles((const void *)x, (const void *)y, n, tolerance, &got);
     bool good = same(&want, &got);
     if (kernel) {
@@ -120,7 +120,7 @@ static void is_right(void)
         rel = fmax(rel, fabs(a[i] - b[i]) / fabs(b[i]));
         differing += fabs(a[i] - b[i]) > t.abs + t.rel * fabs(b[i]);
     }
-    distance_plain.doubles((const void *)a, (const void *)b, MOST, &t, &d);
+    distance_scalar.doubles((const void *)a, (const void *)b, MOST, &t, &d);
     CU_ASSERT(fabsl(distance_sum(&d) - sum) < 1e-12L * sum);
     CU_ASSERT_EQUAL(d.max_abs, most);
     CU_ASSERT_EQUAL(d.max_rel, rel);
@@ -133,7 +133,7 @@ static void tells_what_is_not_finite(void)
 {
     const double bad[][2] = {{INFINITY, 1}, {1, -INFINITY}, {INFINITY, INFINITY}, {NAN, 1},
                              {1, NAN},      {NAN, NAN},     {0x1p1023, -0x1p1023}};
-    const struct distance_kernels *k[3] = {&distance_plain, distance_best(), distance_simd(0)};
+    const struct distance_kernels *k[3] = {&distance_scalar, distance_best(), distance_simd(0)};
     double a[21] = {0}, b[21] = {0};
     for (size_t which = 0; which < 3; which++)
         for (size_t j = 0; k[which] && j < sizeof bad / sizeof *bad; j++)

@@ -70,7 +70,7 @@ static void marks_found_and_allowed(void)
     CU_ASSERT_STRING_EQUAL(e.what, "5 bytes, 50");
     CU_ASSERT_STRING_EQUAL(e.found, "50");
     CU_ASSERT_STRING_EQUAL(e.allowed, "5");
-    fail_begin(&e, "TUPLE1");
+    fail_prefix(&e, "TUPLE1");
     CU_ASSERT_STRING_EQUAL(e.what, "TUPLE1 5 bytes, 50");
     fail(&e, CKPT_EFORMAT, 3, "%s", "{1} {=2}");
     CU_ASSERT_STRING_EQUAL(e.what, "{1} {=2}");
@@ -83,7 +83,7 @@ static void marks_found_and_allowed(void)
     CU_ASSERT(strlen(e.found) > 60 && strlen(e.found) < sizeof e.found && !strchr(e.found, 0x1b));
     CU_ASSERT_STRING_EQUAL(e.allowed, "");
     CU_ASSERT_EQUAL(fail(NULL, CKPT_EFORMAT, 3, "{%d}", 1), CKPT_EFORMAT);
-    fail_begin(NULL, "x");
+    fail_prefix(NULL, "x");
 }
 
 static void nobody_need_listen(void)

@@ -62,7 +62,7 @@ static void finds_texts_by_their_numbers(void)
 {
     static char words[5000][8];
     uint32_t old;
-    map *m = map_index(10, word_of, words);
+    map *m = map_new_index(10, word_of, words);
     CU_ASSERT_EQUAL(map_get(m, STR_LIT("0")), MAP_NONE);
     for (uint32_t i = 0; i < 5000; i++) {
         (void)snprintf(words[i], sizeof words[i], "%u", i);

@@ -531,16 +531,17 @@ static void integers_of_any_size(void)
     unsigned char out[4400];
     struct graph g;
     buf b;
-    CU_ASSERT_EQUAL(text_bigint(STR_LIT("340282366920938463463374607431768211456"), out), 17); /* 2^128 */
+    CU_ASSERT_EQUAL(pickle_text_bigint(STR_LIT("340282366920938463463374607431768211456"), out),
+                    17); /* 2^128 */
     CU_ASSERT(out[16] == 1 && out[15] == 0 && out[0] == 0);
-    CU_ASSERT_EQUAL(text_bigint(STR_LIT("-0x80000000000000000000"), out), 10);
+    CU_ASSERT_EQUAL(pickle_text_bigint(STR_LIT("-0x80000000000000000000"), out), 10);
     CU_ASSERT(out[9] == 0x80 && out[8] == 0);
-    CU_ASSERT_EQUAL(text_bigint(STR_LIT("0o7777777777777777777777777"), out), 10);
+    CU_ASSERT_EQUAL(pickle_text_bigint(STR_LIT("0o7777777777777777777777777"), out), 10);
     CU_ASSERT(out[9] == 7 && out[8] == 0xff && out[0] == 0xff);
     char digits[4302];
     memset(digits, '9', sizeof digits);
-    CU_ASSERT_EQUAL(text_bigint(str_of(digits, 4300), out), 1786);
-    CU_ASSERT_EQUAL(text_bigint(str_of(digits, 4301), out), TEXT_BAD);
+    CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4300), out), 1786);
+    CU_ASSERT_EQUAL(pickle_text_bigint(str_of(digits, 4301), out), PICKLE_TEXT_BAD);
     buf_init(&b, SIZE_MAX); /* LONG4 beyond a window */
     buf_text(&b, "\x8b");
     buf_u32le(&b, 100001);

@@ -437,7 +437,7 @@ static void without(const struct original *whole, const ckpt_file *part, uint64_
     ckpt_error err;
     ckpt_file *f = NULL;
     bool all = true, exact = true;
-    ckpt_str name = str_last(str_c(part->path), '/');
+    ckpt_str name = str_after_last(str_c(part->path), '/');
     snprintf(path, sizeof path, "%s/%s", folder, name.ptr);
     CU_ASSERT_EQUAL(unlink(path), 0);
     if (!missing)

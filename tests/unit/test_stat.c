@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "core/census.h"
+#include "core/byte_histogram.h"
 #include "flat.h"
 #include "unit.h"
 
@@ -63,15 +63,15 @@ static void the_sample_sees_all_columns(void)
 }
 
 /* Blocks of three bytes, which no chunk of 256 KiB holds a whole number of. */
-static void sixes(void)
+static void float6(void)
 {
     size_t bytes = 3 * 100001;
     unsigned char *p = malloc(bytes);
-    struct census c = {{0}};
+    struct byte_histogram h = {{0}};
     for (size_t i = 0; i < bytes; i++)
         p[i] = (unsigned char)(i * 151 + i / 256);
-    census_add(&c, CKPT_DT_F6_E3M2, p, bytes / 3 * 4);
-    struct moments m = census_moments(&c, CKPT_DT_F6_E3M2);
+    byte_histogram_add(&h, CKPT_DT_F6_E3M2, p, bytes / 3 * 4);
+    struct moments m = byte_histogram_moments(&h, CKPT_DT_F6_E3M2);
     ckpt_stats s = stat_of("F6_E3M2", bytes / 3 * 4, p, bytes);
     CU_ASSERT(s.finite == bytes / 3 * 4 && s.mean == m.mean && s.norm == sqrt(m.squares));
     CU_ASSERT(s.zeros == m.zeros && s.sampled == s.finite);
@@ -161,7 +161,7 @@ void suite_stat(void)
 {
     UNIT(a_large_tensor);
     UNIT(the_sample_sees_all_columns);
-    UNIT(sixes);
+    UNIT(float6);
     UNIT(whole_numbers_are_exact);
     UNIT(few_numbers);
     UNIT(a_wide_histogram);

@@ -2,14 +2,14 @@
 #include "base/str.h"
 #include "unit.h"
 
-static bool last_is(const char *s, const char *want) { return str_is(str_last(str_c(s), '.'), want); }
+static bool last_is(const char *s, const char *want) { return str_is(str_after_last(str_c(s), '.'), want); }
 
 static void last_is_behind_the_last(void)
 {
     CU_ASSERT(last_is("a.b.c", "c") && last_is("a.", "") && last_is(".", "") && last_is(".a", "a"));
     CU_ASSERT(last_is("abc", "abc") && last_is("", ""));
     unsigned char *at = unit_guard("no dot", 6);
-    CU_ASSERT(str_last(str_of((const char *)at, 6), '.').len == 6);
+    CU_ASSERT(str_after_last(str_of((const char *)at, 6), '.').len == 6);
     unit_guard_free(at, 6);
 }
 
@@ -39,10 +39,10 @@ static void finds_text(void)
 static void words_come_off_one_by_one(void)
 {
     ckpt_str list = STR_LIT("one two");
-    CU_ASSERT(str_is(str_word(&list), "one"));
-    CU_ASSERT(str_is(str_word(&list), "two"));
-    CU_ASSERT_EQUAL(str_word(&list).len, 0);
-    CU_ASSERT_EQUAL(str_word(&list).len, 0);
+    CU_ASSERT(str_is(str_take_word(&list), "one"));
+    CU_ASSERT(str_is(str_take_word(&list), "two"));
+    CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
+    CU_ASSERT_EQUAL(str_take_word(&list).len, 0);
 }
 
 static void suffixes_in_capitals(void)

@@ -19,7 +19,7 @@ static const ckpt_dtype floats[] = {CKPT_DT_F64,     CKPT_DT_F32,     CKPT_DT_F1
 /* by_hand - one element after the other, by what number_decode makes of it. */
 static struct finite by_hand(ckpt_dtype dt, const unsigned char *p, size_t elements)
 {
-    struct finite f = {.at = elements, .first = UINT64_MAX};
+    struct finite f = {.seen = elements, .first_index = UINT64_MAX};
     unsigned width = ckpt_dtype_bits(dt) / 8;
     for (size_t i = 0; i < elements; i++) {
         double x[2] = {0, 0};
@@ -27,8 +27,8 @@ static struct finite by_hand(ckpt_dtype dt, const unsigned char *p, size_t eleme
         bool nan = isnan(x[0]) || isnan(x[1]), inf = !nan && (isinf(x[0]) || isinf(x[1]));
         f.nan += nan;
         f.inf += inf;
-        if ((nan || inf) && f.first == UINT64_MAX)
-            f.first = i;
+        if ((nan || inf) && f.first_index == UINT64_MAX)
+            f.first_index = i;
     }
     return f;
 }
@@ -39,10 +39,10 @@ static void agrees(ckpt_dtype dt, const unsigned char *p, size_t bytes)
     struct finite want = by_hand(dt, p, bytes / width), got = {0};
     finite_add(&got, dt, p, cut);
     finite_add(&got, dt, p + cut, bytes - cut);
-    CU_ASSERT_EQUAL(got.at, want.at);
+    CU_ASSERT_EQUAL(got.seen, want.seen);
     CU_ASSERT_EQUAL(got.nan, want.nan);
     CU_ASSERT_EQUAL(got.inf, want.inf);
-    CU_ASSERT_EQUAL(got.first, want.first);
+    CU_ASSERT_EQUAL(got.first_index, want.first_index);
 }
 
 static void counts_what_is_not_finite(void)
@@ -50,7 +50,7 @@ static void counts_what_is_not_finite(void)
     static unsigned char b[65536 * 2];
     uint32_t x = 1;
     for (size_t k = 0; k < sizeof floats / sizeof *floats; k++) {
-        CU_ASSERT(finite_has(floats[k]));
+        CU_ASSERT(finite_applies_to(floats[k]));
         for (size_t i = 0; i < sizeof b; i++) { /* many exponents of all ones, and of all ones but one */
             x = x * 1664525 + 1013904223;
             b[i] = x >> 30 ? (unsigned char)(x >> 16) : (unsigned char)(0x7f | x >> 8);
@@ -67,9 +67,9 @@ static void counts_what_is_not_finite(void)
     }
     agrees(CKPT_DT_F16, b, sizeof b);
     agrees(CKPT_DT_BF16, b, sizeof b);
-    CU_ASSERT(!finite_has(CKPT_DT_I32));
-    CU_ASSERT(!finite_has(CKPT_DT_QI8));
-    CU_ASSERT(!finite_has(CKPT_DT_F4));
+    CU_ASSERT(!finite_applies_to(CKPT_DT_I32));
+    CU_ASSERT(!finite_applies_to(CKPT_DT_QI8));
+    CU_ASSERT(!finite_applies_to(CKPT_DT_F4));
 }
 
 /* -------------------------------------------------------------------- files */

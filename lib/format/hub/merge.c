@@ -145,7 +145,7 @@ static ckpt_status told_missing(struct index *x, const struct shard *s)
     fail_where(x->err, "%.*s", STR_ARG(s->name));
     fail_hint(x->err,
               "put all shards into the folder of the index; `ckpt salvage` writes what the others hold");
-    return file_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
+    return file_report_fault_as(x->f, CHECK_MISSING_SHARD, CKPT_ETRUNCATED, x->err);
 }
 
 static ckpt_status check_present(struct index *x)
@@ -432,7 +432,7 @@ static ckpt_status take_weight(struct index *x, const struct weight *w)
                STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves, or a shard is not the one it is called");
     x->lost = true;
-    return file_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
+    return file_report_fault_as(x->f, CHECK_MISSING_TENSOR, CKPT_EFORMAT, x->err);
 }
 
 /* told_extra - KEY is in S, but not in the index, when the set is being checked. */
@@ -443,7 +443,7 @@ static ckpt_status told_extra(const struct index *x, const struct shard *s, ckpt
     (void)fail(x->err, CKPT_EFORMAT, s->at, "{\"%.*s\"} is in %.*s, but not in {=the index}",
                STR_ARG(key), STR_ARG(s->name));
     fail_hint(x->err, "index and shards are from different saves");
-    return file_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
+    return file_report_fault_as(x->f, CHECK_EXTRA_TENSOR, CKPT_EFORMAT, x->err);
 }
 
 /* One pair that the index does not list: it joins the list, so that a second
@@ -460,7 +460,7 @@ static ckpt_status take_extra(struct index *x, struct shard *s, uint32_t k, ckpt
                    "\"%.*s\" is in {two shards}, %.*s and %.*s, {=one} is allowed", STR_ARG(key),
                    STR_ARG(x->shards[grown[before].shard].name), STR_ARG(s->name));
         x->lost = true;
-        return file_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
+        return file_report_fault_as(x->f, CHECK_DUPLICATE, CKPT_EFORMAT, x->err);
     }
     CKPT_TRY(told_extra(x, s, key));
     grown[x->n++] = (struct weight){key, CKPT_NO_OFFSET, (uint32_t)(s - x->shards)};
@@ -529,7 +529,7 @@ static ckpt_status check_total(const struct index *x)
     (void)fail(x->err, CKPT_EFORMAT, x->total_at,
                "the index says total_size {%llu}, its tensors have {=%llu} bytes",
                (unsigned long long)x->total_size, (unsigned long long)tensors);
-    return file_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
+    return file_report_fault_as(x->f, CHECK_TOTAL_SIZE, CKPT_EFORMAT, x->err);
 }
 
 static ckpt_status take_facts(struct index *x, const struct shard *s)

@@ -92,8 +92,8 @@ static ckpt_status become(ckpt_file *f, const char *name, ckpt_error *err)
     *f = *one;
     *one = swap;
     f->probe = one->probe;
-    map_index_of(f->storage_keys, f);
-    map_index_of(f->names, f);
+    map_set_user(f->storage_keys, f);
+    map_set_user(f->names, f);
     file_free(one);
     return CKPT_OK;
 }
@@ -288,7 +288,7 @@ static ckpt_status read_whole(struct index *x, source *src)
         return shards_merge(x);
     if (x->f->salvage)
         fail_hint(x->err, "without its index a set has no names: salvage each shard by itself");
-    fail_near(x->err, 0, STR_LIT("index"));
+    fail_default_place(x->err, 0, STR_LIT("index"));
     return st;
 }
 

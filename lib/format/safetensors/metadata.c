@@ -198,7 +198,7 @@ static ckpt_status write_copy(ckpt_file *f, const buf *header, const char *path,
                               ckpt_error *err)
 {
     const struct sink_options so = {
-        .force = o->force, .no_sync = o->no_sync, .notice = notices_say, .user = &f->notices};
+        .force = o->force, .no_sync = o->no_sync, .notice = notices_add, .user = &f->notices};
     sink *out;
     if (o->dry_run)
         return CKPT_OK;

@@ -192,9 +192,9 @@ static ckpt_str name_of(const void *user, uint32_t i)
 /* resync - in a check, reports the fault ST and leaves the entry that began at DEPTH. */
 static ckpt_status resync(struct header *h, struct header_entry *x, unsigned depth, ckpt_status st)
 {
-    if (st == CKPT_OK || !h->f->check || !json_forgive(&h->j))
+    if (st == CKPT_OK || !h->f->check || !json_resync(&h->j))
         return st;
-    CKPT_TRY(file_fault(h->f, st, h->err));
+    CKPT_TRY(file_report_fault(h->f, st, h->err));
     x->bad = h->has_bad = true;
     while (h->j.depth > depth)
         if (json_next(&h->j) == JSON_ERROR)
@@ -225,7 +225,7 @@ static ckpt_status report_duplicate(struct header *h, const struct header_entry 
     (void)fail(h->err, CKPT_EFORMAT, x->pos,
                "the header lists \"%.*s\" {again}, {=once} is allowed; readers disagree on which counts",
                STR_ARG(x->name));
-    return file_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
+    return file_report_fault_as(h->f, CHECK_DUPLICATE, CKPT_EFORMAT, h->err);
 }
 
 static ckpt_status read_tensor(struct header *h)
@@ -416,14 +416,14 @@ static ckpt_status check_entry(const struct header *h, struct header_entry *x, c
 {
     ckpt_file *f = h->f;
     ckpt_status st = x->end < x->begin ? CKPT_OK : check_begin(h, x, *prev, *start);
-    CKPT_TRY(file_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
+    CKPT_TRY(file_report_fault_as(f, x->begin > *start ? CHECK_STRAY : CHECK_MALFORMED, st, h->err));
     st = check_end(h, x);
     x->bad = st != CKPT_OK;
-    CKPT_TRY(file_fault(f, st, h->err));
+    CKPT_TRY(file_report_fault(f, st, h->err));
     if (x->end >= x->begin) {
         st = check_size(h, x);
         x->bad |= st != CKPT_OK;
-        CKPT_TRY(file_fault(f, st, h->err));
+        CKPT_TRY(file_report_fault(f, st, h->err));
     }
     if (x->end >= *start) {
         *prev = x->name;
@@ -445,7 +445,7 @@ static ckpt_status check_entries(struct header *h)
     uint64_t at = h->f->check ? source_pos(h->f->src, h->f->data_offset + end) : CKPT_NO_OFFSET;
     (void)fail(h->err, CKPT_EFORMAT, at, "{%llu unreferenced bytes} after {=the last tensor}",
                LL(h->data_size - end));
-    return file_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
+    return file_report_fault_as(h->f, CHECK_STRAY, CKPT_EFORMAT, h->err);
 }
 
 /* What the metadata tell about the file as a whole. */
@@ -488,7 +488,7 @@ static ckpt_status header_length(const ckpt_file *f, uint64_t *n, ckpt_error *er
 {
     ckpt_status st = read_length(f, n, err);
     if (st != CKPT_OK)
-        fail_near(err, 0, STR_LIT("header"));
+        fail_default_place(err, 0, STR_LIT("header"));
     return st;
 }
 
@@ -499,7 +499,7 @@ static ckpt_status read_entries(struct header *h, const char *text, size_t n)
     json_init(&h->j, str_of(text, n), source_pos(h->f->src, 8), h->f->a, h->err);
     h->temp = arena_new(UINT64_MAX); /* bounded: by the header's length */
     h->entries = h->temp ? arena_grow(h->temp, NULL, 0, &h->cap_entries, likely, sizeof *h->entries) : NULL;
-    h->names = map_index(likely, name_of, h);
+    h->names = map_new_index(likely, name_of, h);
     ckpt_status st = h->entries && h->names ? read_header(h) : fail_memory(h->err);
     map_free(h->names);
     CKPT_TRY(st);
@@ -526,7 +526,7 @@ static ckpt_status read_file(ckpt_file *f, ckpt_error *err)
         st = ties_read(f, err);
     arena_free(h.temp);
     if (st != CKPT_OK)
-        fail_near(err, source_pos(f->src, 8), STR_LIT("header"));
+        fail_default_place(err, source_pos(f->src, 8), STR_LIT("header"));
     return st == CKPT_OK ? describe(f, err) : st;
 }
 

@@ -72,7 +72,7 @@ static ckpt_status add_row(ckpt_file *f, const struct header_entry *x, struct ro
         CKPT_TRY(halve_last(x, err));
     CKPT_TRY(add_storage(f, x, &row.t.storage, err));
     row.t.has_data = f->table.storages[row.t.storage].src != NULL;
-    return file_row(f, &row, &to->val.row, err);
+    return file_add_row(f, &row, &to->val.row, err);
 }
 
 /* The arrays have their final size at once: growing would leave copies of them in the arena. */

@@ -259,7 +259,7 @@ static ckpt_status run_pickle(struct torch_archive *ta, const struct zip_entry *
     ckpt_status st = check_crc(ta->z, e, s, err);
     if (st == CKPT_ECHECKSUM)
         fail_where(err, "%.*s", STR_ARG(e->name));
-    CKPT_TRY(file_fault(ta->f, st, err));
+    CKPT_TRY(file_report_fault(ta->f, st, err));
     CKPT_TRY(pickle_read(ta->f->a, s, 0, s->size, facts, root, &next, err));
     if (next < s->size)
         file_notice(ta->f, "%.*s: %llu bytes after the end of the pickle are ignored", STR_ARG(e->name),
@@ -310,7 +310,7 @@ void torch_archive_in(const struct torch_archive *ta, size_t i, ckpt_error *err)
 {
     const struct zip_entry *e = &ta->z->entries[i];
     fail_where(err, "%.*s", STR_ARG(e->name));
-    fail_near(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
+    fail_default_place(err, source_pos(ta->z->src, e->data_known ? e->data : e->header), e->name);
 }
 
 /* ----------------------------------------------------------------- storages */
@@ -343,7 +343,7 @@ static ckpt_status no_record(struct torch_archive *ta, const struct torch_pid *p
                "{=the record of a storage of %llu elements} is {missing}", (unsigned long long)pid->numel);
     fail_where(err, "%.*s", STR_ARG(buf_view(&ta->name)));
     fail_hint(err, "the archive was cut or packed again without it; `unzip -l` shows what it has");
-    return file_fault(ta->f, CKPT_ETRUNCATED, err);
+    return file_report_fault(ta->f, CKPT_ETRUNCATED, err);
 }
 
 /* from_record - storage S out of entry I, which may be longer than stated. */

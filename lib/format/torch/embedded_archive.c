@@ -64,7 +64,7 @@ static ckpt_status take_row(const struct graft *g, size_t i)
     if (r.t.part_of != CKPT_NO_TENSOR)
         r.t.part_of += g->row0;
     uint32_t at;
-    CKPT_TRY(file_row(g->f, &r, &at, g->err));
+    CKPT_TRY(file_add_row(g->f, &r, &at, g->err));
     if (own)
         v->row = at;
     return CKPT_OK;

@@ -240,7 +240,7 @@ static ckpt_status add_row(struct walk *w, const struct pending *p, struct meani
     if (p->depth == 1 && !w->path[0].is_int)
         r->t.name = w->path[0].str; /* text of a pickle has a NUL behind it */
     r->t.part_of = p->part_of;
-    CKPT_TRY(file_row(w->g.f, r, index, w->g.err));
+    CKPT_TRY(file_add_row(w->g.f, r, index, w->g.err));
     ckpt_value *v = (ckpt_value *)(uintptr_t)p->v;
     if (v->row == CKPT_NO_TENSOR)
         v->row = *index;
@@ -601,8 +601,8 @@ static ckpt_status run(struct walk *w)
         if (st != CKPT_OK) {
             if (!w->g.err->where[0])
                 where(w, &p);
-            fail_near(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
-            CKPT_TRY(file_fault(w->g.f, st, w->g.err));
+            fail_default_place(w->g.err, graph_at(&w->g, p.v), w->g.st->part);
+            CKPT_TRY(file_report_fault(w->g.f, st, w->g.err));
             w->n = w->first;
         }
     }

@@ -146,7 +146,7 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
         ckpt_status st = place_storage(l, value_item(keys, i), &pos);
         if (st == CKPT_ETRUNCATED && l->f->salvage)
             return CKPT_OK; /* nothing follows; who asks for it is told */
-        CKPT_TRY(file_fault(l->f, st, l->err));
+        CKPT_TRY(file_report_fault(l->f, st, l->err));
         if (st != CKPT_OK) /* nothing behind it can be found */
             return CKPT_OK;
     }
@@ -155,7 +155,7 @@ static ckpt_status place_storages(struct legacy *l, const ckpt_value *keys, uint
     (void)fail(l->err, CKPT_EFORMAT, source_pos(l->src, pos),
                "{%llu unreferenced bytes} after {=the last storage}",
                (unsigned long long)(l->src->size - pos));
-    return file_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
+    return file_report_fault_as(l->f, CHECK_STRAY, CKPT_EFORMAT, l->err);
 }
 
 /* ------------------------------------------------------------------ stream */
@@ -201,7 +201,7 @@ static ckpt_status read_stream(struct legacy *l)
     CKPT_TRY(collect_pids(l));
     ckpt_status st = place_storages(l, keys, pos);
     if (st != CKPT_OK)
-        fail_near(l->err, source_pos(l->src, pos), STR_LIT("storages"));
+        fail_default_place(l->err, source_pos(l->src, pos), STR_LIT("storages"));
     return st;
 }
 

@@ -107,7 +107,7 @@ static bool parse_text(ckpt_str s, struct torch_pid *out)
         !quoted(s, &at, &out->key) || !quoted(s, &at, &out->location) ||
         !decimal(str_skip(s, at), &out->numel))
         return false;
-    out->klass = str_last(klass, '.');
+    out->klass = str_after_last(klass, '.');
     return true;
 }
 
@@ -171,9 +171,9 @@ static ckpt_status find_storage(struct graph *g, const ckpt_value *v, const stru
     s.pid = v;
     ckpt_status st = g->st->find(g->st->user, pid, &s, g->err);
     if (st != CKPT_OK)
-        fail_near(g->err, graph_at(g, v), str_of("", 0));
+        fail_default_place(g->err, graph_at(g, v), str_of("", 0));
     if (st == CKPT_OK)
-        st = file_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
+        st = file_report_fault(g->f, enough(g, v, &s, pid->dtype, pid->numel), g->err);
     if (st != CKPT_OK && g->f->salvage && st != CKPT_ENOMEM)
         st = table_lost(&g->f->table, &s, g->err, g->err);
     if (st == CKPT_OK && g->st->big_endian && !str_is(pid->klass, "UntypedStorage") &&
@@ -192,7 +192,7 @@ static ckpt_status storage_by_key(struct graph *g, const ckpt_value *v, const st
     ckpt_file *f = g->f;
     CKPT_TRY(file_storage_find(f, pid->key, index, g->err));
     if (*index != CKPT_NO_STORAGE)
-        return file_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
+        return file_report_fault(f, enough(g, v, &f->table.storages[*index], pid->dtype, pid->numel), g->err);
     return find_storage(g, v, pid, index);
 }
 

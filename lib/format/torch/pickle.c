@@ -89,7 +89,7 @@ static ckpt_status read(ckpt_file *f, ckpt_error *err)
     if (status != CKPT_ENOMEM && status != CKPT_EIO && by_joblib(facts))
         return recognize_refuse(recognize_joblib(), err);
     if (status != CKPT_OK)
-        fail_near(err, 0, st.part);
+        fail_default_place(err, 0, st.part);
     CKPT_TRY(status);
     if (next != f->src->size && !may_hold(f->root))
         return not_alone(f, next, err);

@@ -371,7 +371,7 @@ static ckpt_status not_module(const struct script *s, const ckpt_value *root)
     (void)fail(s->err, CKPT_EFORMAT, place_of(s, root),
                "the root of a TorchScript archive must be {=a module}, this is {a %s}",
                ckpt_value_type_name(root, type, sizeof type));
-    fail_near(s->err, st.packed_at, st.part);
+    fail_default_place(s->err, st.packed_at, st.part);
     return CKPT_EFORMAT;
 }
 

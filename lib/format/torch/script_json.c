@@ -69,7 +69,7 @@ static ckpt_status told(struct model *m, ckpt_status st)
 {
     if (m->ta->f->check && check_is_fault(st))
         torch_archive_in(m->ta, m->at, m->err);
-    return file_fault(m->ta->f, st, m->err);
+    return file_report_fault(m->ta->f, st, m->err);
 }
 
 /* read_int - the integer that event E is: a number, or text as protobuf's JSON writes 64 bits. */
@@ -288,7 +288,7 @@ static ckpt_status read_tensor(struct model *m)
     if (!x.record.ptr || x.t.dtype == CKPT_DT_NONE || (x.nstride && x.nstride != x.ndim)) {
         CKPT_TRY(told(m, json_fail(&m->j, "tensor %zu {lacks} {=its data, its type or some of its strides}",
                                    m->ntensors)));
-        (void)json_forgive(&m->j); /* the text is whole */
+        (void)json_resync(&m->j);  /* the text is whole */
         x.record.ptr = NULL;       /* the others keep their numbers */
     }
     if (!x.nstride)

@@ -50,7 +50,7 @@ struct tar_file {
 static ckpt_status told(struct tar_file *t, ckpt_status st)
 {
     t->lost |= (t->f->check || t->f->salvage) && check_is_fault(st);
-    return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_fault(t->f, st, t->err);
+    return t->f->salvage && check_is_fault(st) ? CKPT_OK : file_report_fault(t->f, st, t->err);
 }
 
 static const struct tar_entry *member(const struct tar_entry *list, size_t n, const char *name)
@@ -395,7 +395,7 @@ static ckpt_status with_member(struct tar_file *t, const struct tar_entry *e, co
     ckpt_status st = go(t, s);
     if (st != CKPT_OK) {
         fail_where(t->err, "%s", name);
-        fail_near(t->err, e->data, str_of("", 0));
+        fail_default_place(t->err, e->data, str_of("", 0));
     }
     source_unref(s);
     return st;

@@ -9,7 +9,7 @@
  */
 #include <stdlib.h>
 
-#include "core/reach.h"
+#include "core/graph_visit.h"
 #include "format/torch/internal.h"
 
 struct edge {
@@ -88,7 +88,7 @@ static ckpt_status mark(struct search *x)
     bool ok = note(x, x->f->root);
     for (size_t i = 0; ok && i < x->n; i++) {
         x->parent = (uint32_t)i;
-        ok = reach_children(x->nodes[i].v, note, x);
+        ok = graph_visit_children(x->nodes[i].v, note, x);
     }
     waiting = ok ? arena_array(x->a, x->n, sizeof *waiting) : NULL;
     if (!waiting)

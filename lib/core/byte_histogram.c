@@ -1,5 +1,5 @@
-/* census.c - see census.h. */
-#include "core/census.h"
+/* byte_histogram.c - see byte_histogram.h. */
+#include "core/byte_histogram.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,12 +12,13 @@
 
 static bool is_f6(ckpt_dtype dt) { return dt == CKPT_DT_F6_E2M3 || dt == CKPT_DT_F6_E3M2; }
 
-bool census_takes(ckpt_dtype dt)
+bool byte_histogram_supports(ckpt_dtype dt)
 {
     return is_f6(dt) || (number_lanes(dt) && dtype_info(dt)->block_bytes == 1);
 }
 
-/* Four tables: the same byte twice in a row does not wait for itself. */
+/* count_bytes - counts in four tables, so that equal bytes in a row do not wait for each other's
+ * increment. */
 static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
 {
     uint32_t part[4][256] = {{0}};
@@ -34,7 +35,7 @@ static void count_bytes(uint64_t *count, const unsigned char *p, size_t n)
         count[b] += (uint64_t)part[0][b] + part[1][b] + part[2][b] + part[3][b];
 }
 
-static void count_sixes(uint64_t *count, const unsigned char *p, size_t n)
+static void count_float6(uint64_t *count, const unsigned char *p, size_t n)
 {
     for (size_t i = 0; i + 3 <= n; i += 3, p += 3) {
         uint32_t block = (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16;
@@ -43,78 +44,82 @@ static void count_sixes(uint64_t *count, const unsigned char *p, size_t n)
     }
 }
 
-void census_add(struct census *c, ckpt_dtype dt, const unsigned char *p, size_t n)
+void byte_histogram_add(struct byte_histogram *h, ckpt_dtype dt, const unsigned char *p, size_t n)
 {
     const struct dtype_info *d = dtype_info(dt);
     for (size_t left = n / d->block_elems * d->block_bytes; left;) {
-        size_t some = left < 3u << 28 ? left : 3u << 28; /* counts of 32 bits, whole blocks */
+        size_t some =
+            left < 3u << 28
+                ? left
+                : 3u << 28; /* keeps the 32-bit counts from overflowing; a multiple of every block */
         if (is_f6(dt))
-            count_sixes(c->count, p, some);
+            count_float6(h->count, p, some);
         else
-            count_bytes(c->count, p, some);
+            count_bytes(h->count, p, some);
         p += some;
         left -= some;
     }
 }
 
-void census_merge(struct census *c, const struct census *more)
+void byte_histogram_merge(struct byte_histogram *h, const struct byte_histogram *more)
 {
     for (size_t i = 0; i < 256; i++)
-        c->count[i] += more->count[i];
+        h->count[i] += more->count[i];
 }
 
-/* values - the numbers that pattern B stands for; returns how many. */
-static size_t values(ckpt_dtype dt, unsigned b, double out[4])
+/* decode_pattern - decodes the bit pattern B to OUT; returns the number of values in it. */
+static size_t decode_pattern(ckpt_dtype dt, unsigned b, double out[4])
 {
     unsigned char block[3] = {(unsigned char)b};
     number_decode(dt, block, dtype_info(dt)->block_elems, out);
     return is_f6(dt) ? 1 : dtype_info(dt)->block_elems * number_lanes(dt);
 }
 
-struct each {
+struct histogram_iterator {
     unsigned b;
     size_t k, n;
     double x[4];
 };
 
-/* next - the next value of a finite number that occurs, and how often. */
-static uint64_t next(struct each *e, const struct census *c, ckpt_dtype dt, double *x)
+/* next_finite - *X: the next finite number that occurs. Returns how often; 0: there are no more. */
+static uint64_t next_finite(struct histogram_iterator *e, const struct byte_histogram *h, ckpt_dtype dt,
+                            double *x)
 {
     for (;; e->b++, e->k = e->n = 0) {
         if (e->b == 256)
             return 0;
-        if (!c->count[e->b])
+        if (!h->count[e->b])
             continue;
         if (!e->n)
-            e->n = values(dt, e->b, e->x);
+            e->n = decode_pattern(dt, e->b, e->x);
         for (; e->k < e->n; e->k++) {
             if (!isfinite(e->x[e->k]))
                 continue;
             *x = e->x[e->k++];
-            return c->count[e->b];
+            return h->count[e->b];
         }
     }
 }
 
-static void count_others(struct moments *m, const struct census *c, ckpt_dtype dt)
+static void count_nonfinite(struct moments *m, const struct byte_histogram *h, ckpt_dtype dt)
 {
     double x[4];
     for (unsigned b = 0; b < 256; b++) {
-        size_t n = c->count[b] ? values(dt, b, x) : 0;
+        size_t n = h->count[b] ? decode_pattern(dt, b, x) : 0;
         for (size_t k = 0; k < n; k++) {
-            m->nan += isnan(x[k]) ? c->count[b] : 0;
-            m->inf += isinf(x[k]) ? c->count[b] : 0;
+            m->nan += isnan(x[k]) ? h->count[b] : 0;
+            m->inf += isinf(x[k]) ? h->count[b] : 0;
         }
     }
 }
 
-struct moments census_moments(const struct census *c, ckpt_dtype dt)
+struct moments byte_histogram_moments(const struct byte_histogram *h, ckpt_dtype dt)
 {
     struct moments m = {.min = (double)INFINITY, .max = -(double)INFINITY};
     double x, sum = 0;
     uint64_t n;
-    count_others(&m, c, dt);
-    for (struct each e = {0}; (n = next(&e, c, dt, &x));) {
+    count_nonfinite(&m, h, dt);
+    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));) {
         m.finite += n;
         m.zeros += x == 0 ? n : 0;
         m.min = x < m.min ? x : m.min;
@@ -126,19 +131,19 @@ struct moments census_moments(const struct census *c, ckpt_dtype dt)
         m.min = m.max = 0;
         return m;
     }
-    m.min += 0.0; /* minus zero is zero */
+    m.min += 0.0; /* -0.0 becomes 0.0 */
     m.max += 0.0;
     m.mean = sum / (double)m.finite + 0.0;
-    for (struct each e = {0}; (n = next(&e, c, dt, &x));)
+    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));)
         m.m2 += (double)n * ((x - m.mean) * (x - m.mean));
     return m;
 }
 
-void census_bins(const struct census *c, ckpt_dtype dt, uint64_t *bins,
-                 size_t (*bin_of)(const void *user, double x), const void *user)
+void byte_histogram_fill_bins(const struct byte_histogram *h, ckpt_dtype dt, uint64_t *bins,
+                              size_t (*bin_of)(const void *user, double x), const void *user)
 {
     double x;
     uint64_t n;
-    for (struct each e = {0}; (n = next(&e, c, dt, &x));)
+    for (struct histogram_iterator e = {0}; (n = next_finite(&e, h, dt, &x));)
         bins[bin_of(user, x)] += n;
 }

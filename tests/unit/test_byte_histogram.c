@@ -1,8 +1,8 @@
-/* A census of small types says what adding them up one by one says. */
+/* The statistics of a byte histogram equal those of adding up the elements one by one. */
 #include <math.h>
 #include <stdlib.h>
 
-#include "core/census.h"
+#include "core/byte_histogram.h"
 #include "core/dtype.h"
 #include "core/number.h"
 #include "unit.h"
@@ -17,22 +17,22 @@ static bool close_to(double a, double b, double scale) { return fabs(a - b) <= 1
 
 static void same(ckpt_dtype dt, const unsigned char *p, size_t n)
 {
-    struct census c = {{0}};
+    struct byte_histogram h = {{0}};
     struct moments want = {0};
     const struct dtype_info *d = dtype_info(dt);
     size_t half = n / 8 * 4, bytes = half / d->block_elems * d->block_bytes, bin = 3;
     uint64_t bins[4] = {0};
-    census_add(&c, dt, p, half);
-    census_add(&c, dt, p + bytes, n - half);
+    byte_histogram_add(&h, dt, p, half);
+    byte_histogram_add(&h, dt, p + bytes, n - half);
     moments_add(&want, dt, p, n);
-    struct moments m = census_moments(&c, dt);
+    struct moments m = byte_histogram_moments(&h, dt);
     CU_ASSERT(m.finite == want.finite && m.nan == want.nan && m.inf == want.inf && m.zeros == want.zeros);
     CU_ASSERT(m.min == want.min && m.max == want.max && signbit(m.min) == signbit(want.min));
     double mean_square = want.finite ? want.squares / (double)want.finite : 0;
     CU_ASSERT(close_to(m.mean, want.mean, sqrt(mean_square)));
     CU_ASSERT(close_to(m.squares, want.squares, want.squares));
     CU_ASSERT(close_to(m.m2, want.m2, want.squares));
-    census_bins(&c, dt, bins, only, &bin);
+    byte_histogram_fill_bins(&h, dt, bins, only, &bin);
     CU_ASSERT(bins[3] == m.finite && bins[0] == 0);
 }
 
@@ -40,7 +40,7 @@ static void every_small_type(void)
 {
     unsigned taken = 0;
     for (ckpt_dtype dt = CKPT_DT_NONE; dt < DTYPE_COUNT; dt++) {
-        if (!census_takes(dt))
+        if (!byte_histogram_supports(dt))
             continue;
         taken++;
         unsigned char all[768];
@@ -55,20 +55,21 @@ static void every_small_type(void)
     }
     /* fp8, f4 and f6: 8; int8, uint8, bool, three quantised bytes, two packed, four of bits */
     CU_ASSERT_EQUAL(taken, 8 + 3 + 2 + 2 + 4);
-    CU_ASSERT(!census_takes(CKPT_DT_F16) && !census_takes(CKPT_DT_NP) && !census_takes(CKPT_DT_QI32));
+    CU_ASSERT(!byte_histogram_supports(CKPT_DT_F16) && !byte_histogram_supports(CKPT_DT_NP) &&
+              !byte_histogram_supports(CKPT_DT_QI32));
 }
 
 static void of_one_value(void)
 {
     unsigned char p[1000];
-    struct census c = {{0}};
+    struct byte_histogram h = {{0}};
     memset(p, 0x2d, sizeof p); /* 0.8125 */
-    census_add(&c, CKPT_DT_F8_E4M3, p, sizeof p);
-    struct moments m = census_moments(&c, CKPT_DT_F8_E4M3);
+    byte_histogram_add(&h, CKPT_DT_F8_E4M3, p, sizeof p);
+    struct moments m = byte_histogram_moments(&h, CKPT_DT_F8_E4M3);
     CU_ASSERT(m.mean == 0.40625 && m.m2 == 0 && m.finite == 1000 && m.squares == 1000 * 0.40625 * 0.40625);
 }
 
-void suite_census(void)
+void suite_byte_histogram(void)
 {
     UNIT(every_small_type);
     UNIT(of_one_value);

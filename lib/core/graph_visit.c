@@ -1,11 +1,11 @@
-/* reach.c - the graph as nodes and nothing else. */
-#include "core/reach.h"
+/* graph_visit.c - see graph_visit.h. */
+#include "core/graph_visit.h"
 
 #include <stdlib.h>
 
 typedef bool visitor(void *user, const ckpt_value *child);
 
-static bool each(ckpt_value *const *items, uint32_t n, visitor *visit, void *user)
+static bool visit_all(ckpt_value *const *items, uint32_t n, visitor *visit, void *user)
 {
     for (uint32_t i = 0; i < n; i++)
         if (!visit(user, items[i]))
@@ -13,7 +13,7 @@ static bool each(ckpt_value *const *items, uint32_t n, visitor *visit, void *use
     return true;
 }
 
-static bool each_pair(const ckpt_value *v, visitor *visit, void *user)
+static bool visit_pairs(const ckpt_value *v, visitor *visit, void *user)
 {
     uint32_t n;
     const value_pair *pairs = value_pairs(v, &n);
@@ -23,32 +23,32 @@ static bool each_pair(const ckpt_value *v, visitor *visit, void *user)
     return true;
 }
 
-static bool each_of_call(const ckpt_value *v, visitor *visit, void *user)
+static bool visit_call(const ckpt_value *v, visitor *visit, void *user)
 {
     const struct value_call *c = &v->u.call;
     const struct value_more *m = value_more_of(v);
     return visit(user, c->callable) && visit(user, c->args) && (!m->kwargs || visit(user, m->kwargs)) &&
-           each_pair(v, visit, user) && each(m->items, m->nitems, visit, user) &&
-           each(m->states, m->nstates, visit, user);
+           visit_pairs(v, visit, user) && visit_all(m->items, m->nitems, visit, user) &&
+           visit_all(m->states, m->nstates, visit, user);
 }
 
-bool reach_children(const ckpt_value *v, visitor *visit, void *user)
+bool graph_visit_children(const ckpt_value *v, visitor *visit, void *user)
 {
     switch (v->type) {
-    case CKPT_V_DICT: return each_pair(v, visit, user);
+    case CKPT_V_DICT: return visit_pairs(v, visit, user);
     case CKPT_V_PERSID: return visit(user, v->u.pid);
-    case CKPT_V_CALL: return each_of_call(v, visit, user);
+    case CKPT_V_CALL: return visit_call(v, visit, user);
     case CKPT_V_LIST:
     case CKPT_V_TUPLE:
     case CKPT_V_SET:
-    case CKPT_V_FROZENSET: return each(v->u.seq.items, v->u.seq.n, visit, user);
+    case CKPT_V_FROZENSET: return visit_all(v->u.seq.items, v->u.seq.n, visit, user);
     default: return true;
     }
 }
 
-static bool add(void *user, const ckpt_value *v)
+static bool add_unseen(void *user, const ckpt_value *v)
 {
-    struct reach *r = user;
+    struct graph_visit *r = user;
     uint32_t old;
     if (!v || v->type < CKPT_V_STR8 || v->type == CKPT_V_BYTES || v->type == CKPT_V_BYTEARRAY ||
         v->type == CKPT_V_GLOBAL || v->type == CKPT_V_TENSOR)
@@ -70,16 +70,16 @@ static bool add(void *user, const ckpt_value *v)
     return true;
 }
 
-bool reach_add(struct reach *r, const ckpt_value *v) { return add(r, v); }
+bool graph_visit_add(struct graph_visit *r, const ckpt_value *v) { return add_unseen(r, v); }
 
-const ckpt_value *reach_next(struct reach *r, bool *ok)
+const ckpt_value *graph_visit_next(struct graph_visit *r, bool *ok)
 {
     const ckpt_value *v = r->n ? r->waiting[--r->n] : NULL;
-    *ok = !v || reach_children(v, add, r);
+    *ok = !v || graph_visit_children(v, add_unseen, r);
     return *ok ? v : NULL;
 }
 
-void reach_free(struct reach *r)
+void graph_visit_free(struct graph_visit *r)
 {
     free(r->waiting);
     map_free(r->seen);

@@ -1,5 +1,5 @@
-/* pickle_atoms.c - the opcodes that push a constant: they read the stream and
- * leave what is on the stack alone. */
+/* pickle_scalars.c - the opcodes that push a constant: they read their argument and do not use the stack
+ * otherwise. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -11,37 +11,37 @@
 #include "codec/pickle_text.h"
 
 #define LONGEST_WORD 16u
-#define LONGEST_LINE ((size_t)256 << 20) /* a numpy array in protocol 0 is one line */
+#define LONGEST_LINE ((size_t)256 << 20) /* protocol 0 writes a numpy array as one line */
 
-#define bad(m, ...) machine_bad(m, CKPT_EFORMAT, __VA_ARGS__)
+#define fail_op(m, ...) machine_fail(m, CKPT_EFORMAT, __VA_ARGS__)
 
 /* -------------------------------------------------------------- constants */
 
-static ckpt_value *constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
+static ckpt_value *get_constant(struct machine *m, ckpt_value **slot, ckpt_value_type type, bool b)
 {
-    if (!*slot && (*slot = node(m, type)) && type == CKPT_V_BOOL)
+    if (!*slot && (*slot = machine_new_node(m, type)) && type == CKPT_V_BOOL)
         (*slot)->u.b = b;
     return *slot;
 }
 
-bool push_none(struct machine *m) { return push(m, constant(m, &m->none, CKPT_V_NONE, false)); }
+bool push_none(struct machine *m) { return machine_push(m, get_constant(m, &m->none, CKPT_V_NONE, false)); }
 
 bool push_bool(struct machine *m, bool b)
 {
-    return push(m, constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
+    return machine_push(m, get_constant(m, b ? &m->yes : &m->no, CKPT_V_BOOL, b));
 }
 
 static bool push_float(struct machine *m, double f)
 {
-    ckpt_value *v = node(m, CKPT_V_FLOAT);
+    ckpt_value *v = machine_new_node(m, CKPT_V_FLOAT);
     if (v)
         v->u.f = f;
-    return push(m, v);
+    return machine_push(m, v);
 }
 
 bool push_binfloat(struct machine *m)
 {
-    const unsigned char *b = take(m, 8);
+    const unsigned char *b = machine_take(m, 8);
     if (!b)
         return false;
     uint64_t bits = load_u64be(b);
@@ -50,35 +50,35 @@ bool push_binfloat(struct machine *m)
     return push_float(m, f);
 }
 
-/* push_integer - the number in N bytes of little-endian two's complement. */
+/* push_integer - the integer in N bytes of little-endian two's complement. */
 static bool push_integer(struct machine *m, const unsigned char *at, size_t n)
 {
     n = integer_trim(at, n);
     if (n <= 8)
-        return push(m, machine_int(m, integer_small(at, n)));
-    ckpt_value *v = node(m, CKPT_V_BIGINT);
-    char *copy = v ? machine_chars(m, n) : NULL;
+        return machine_push(m, machine_int(m, integer_small(at, n)));
+    ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
+    char *copy = v ? machine_alloc_text(m, n) : NULL;
     if (!copy)
         return false;
     memcpy(copy, at, n);
     v->u.str = str_of(copy, n);
-    return push(m, v);
+    return machine_push(m, v);
 }
 
-static bool negative(struct machine *m, int32_t n)
+static bool fail_negative(struct machine *m, int32_t n)
 {
-    return bad(m, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
+    return fail_op(m, "has a length of {%" PRId32 "}; it must be {=0 or more}", n);
 }
 
-/* A long that does not fit the window: copied first, then looked at. */
-static bool huge_integer(struct machine *m, uint32_t n)
+/* push_huge_integer - an integer of N bytes, too long for the window: copied, then trimmed. */
+static bool push_huge_integer(struct machine *m, uint32_t n)
 {
-    if (n > machine_left(m))
-        return machine_skip(m, n); /* says what is missing */
-    char *copy = machine_chars(m, n);
+    if (n > machine_bytes_left(m))
+        return machine_skip(m, n); /* fails with the number of bytes that are missing */
+    char *copy = machine_alloc_text(m, n);
     for (uint32_t done = 0; copy && done < n;) {
         uint32_t part = n - done < READER_WINDOW ? n - done : READER_WINDOW;
-        const unsigned char *b = take(m, part);
+        const unsigned char *b = machine_take(m, part);
         if (!b)
             return false;
         memcpy(copy + done, b, part);
@@ -88,30 +88,29 @@ static bool huge_integer(struct machine *m, uint32_t n)
     if (!copy)
         return false;
     if (used <= 8)
-        return push(m, machine_int(m, integer_small((const unsigned char *)copy, used)));
-    ckpt_value *v = node(m, CKPT_V_BIGINT);
+        return machine_push(m, machine_int(m, integer_small((const unsigned char *)copy, used)));
+    ckpt_value *v = machine_new_node(m, CKPT_V_BIGINT);
     if (v)
         v->u.str = str_of(copy, used);
-    return push(m, v);
+    return machine_push(m, v);
 }
 
 bool push_long(struct machine *m, size_t width)
 {
-    const unsigned char *b = take(m, width);
+    const unsigned char *b = machine_take(m, width);
     if (!b)
         return false;
     uint32_t n = width == 1 ? b[0] : load_u32le(b);
     if (width == 4 && n > INT32_MAX)
-        return negative(m, (int32_t)n);
+        return fail_negative(m, (int32_t)n);
     if (n > READER_WINDOW)
-        return huge_integer(m, n);
-    b = take(m, n);
+        return push_huge_integer(m, n);
+    b = machine_take(m, n);
     return b && push_integer(m, b, n);
 }
 
 /* ------------------------------------------------------------------ lines */
 
-/* machine_line - up to a newline, which is taken too; .ptr NULL after a failure. */
 ckpt_str machine_line(struct machine *m, size_t max)
 {
     for (;;) {
@@ -119,18 +118,18 @@ ckpt_str machine_line(struct machine *m, size_t max)
         const char *at = (const char *)m->p, *nl = have ? memchr(at, '\n', have) : NULL;
         size_t n = nl ? (size_t)(nl - at) : have;
         if (n > max) {
-            bad(m, "has a line {of more} than {=%zu bytes}", max);
+            fail_op(m, "has a line {of more} than {=%zu bytes}", max);
             return str_of(NULL, 0);
         }
         if (nl) {
             m->p += n + 1;
             return str_of(at, n);
         }
-        if (machine_left(m) == have) {
-            machine_bad(m, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}", have);
+        if (machine_bytes_left(m) == have) {
+            machine_fail(m, CKPT_ETRUNCATED, "needs a line; {the %zu bytes left} hold no {=newline}", have);
             return str_of(NULL, 0);
         }
-        if (!machine_more(m, have + 1))
+        if (!machine_fill(m, have + 1))
             return str_of(NULL, 0);
     }
 }
@@ -145,16 +144,16 @@ bool push_int_line(struct machine *m)
         return push_bool(m, s.ptr[1] == '1');
     if (m->op == PICKLE_LONG && s.len && s.ptr[s.len - 1] == 'L')
         s.len--;
-    if (text_int(s, &i))
-        return push(m, machine_int(m, i));
+    if (pickle_text_int(s, &i))
+        return machine_push(m, machine_int(m, i));
     unsigned char *bytes = malloc(s.len / 2 + 16);
     if (!bytes) {
         m->status = fail_memory(m->err);
         return false;
     }
-    size_t n = text_bigint(s, bytes);
-    bool ok = n == TEXT_BAD ? bad(m, "has {'%.*s'} where {=an integer} belongs", STR_ARG(s))
-                            : push_integer(m, bytes, n);
+    size_t n = pickle_text_bigint(s, bytes);
+    bool ok = n == PICKLE_TEXT_BAD ? fail_op(m, "has {'%.*s'} where {=an integer} belongs", STR_ARG(s))
+                                   : push_integer(m, bytes, n);
     free(bytes);
     return ok;
 }
@@ -165,46 +164,46 @@ bool push_float_line(struct machine *m)
     double f;
     if (!s.ptr)
         return false;
-    if (!text_float(s, &f))
-        return bad(m, "has {'%.*s'} where {=a number} belongs", STR_ARG(s));
+    if (!pickle_text_float(s, &f))
+        return fail_op(m, "has {'%.*s'} where {=a number} belongs", STR_ARG(s));
     return push_float(m, f);
 }
 
-static bool decoded(struct machine *m, ckpt_str s)
+static bool push_decoded(struct machine *m, ckpt_str s)
 {
     bool bytes = m->op == PICKLE_STRING;
-    size_t n = bytes ? text_string(s, NULL) : text_unicode(s, NULL);
-    if (n == TEXT_BAD)
-        return bad(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
-                   bytes ? "quoted text" : "text with whole escapes");
-    char *at = machine_chars(m, n);
-    ckpt_value *v = at ? node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
+    size_t n = bytes ? pickle_text_string(s, NULL) : pickle_text_unicode(s, NULL);
+    if (n == PICKLE_TEXT_BAD)
+        return fail_op(m, "has {'%.*s'}, where {=%s} belongs", STR_ARG(s),
+                       bytes ? "quoted text" : "text with whole escapes");
+    char *at = machine_alloc_text(m, n);
+    ckpt_value *v = at ? machine_new_node(m, bytes ? CKPT_V_STR8 : CKPT_V_STR) : NULL;
     if (!v)
         return false;
     if (bytes)
-        text_string(s, at);
+        pickle_text_string(s, at);
     else
-        text_unicode(s, at);
+        pickle_text_unicode(s, at);
     v->u.str = str_of(at, n);
-    return push(m, v);
+    return machine_push(m, v);
 }
 
-static bool no_line(struct machine *m, bool too_long)
+static bool fail_line(struct machine *m, bool too_long)
 {
     if (too_long)
-        return machine_bad(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE);
+        return machine_fail(m, CKPT_ELIMIT, "has a line {of more} than {=%zu bytes}", LONGEST_LINE);
     m->status = fail_memory(m->err);
     return false;
 }
 
-/* A line that is not in the window as a whole: collected first. */
-static bool long_line(struct machine *m)
+/* push_long_line - a line that is not completely in the window: collected first. */
+static bool push_long_line(struct machine *m)
 {
     buf b;
     bool ok = true, end = false;
     buf_init(&b, LONGEST_LINE);
     while (ok && !end) {
-        if (m->p == m->lim && !machine_more(m, 1))
+        if (m->p == m->lim && !machine_fill(m, 1))
             break;
         size_t have = (size_t)(m->lim - m->p);
         const unsigned char *nl = memchr(m->p, '\n', have);
@@ -213,9 +212,9 @@ static bool long_line(struct machine *m)
         m->p += nl ? n + 1 : n;
         end = nl != NULL;
         if (!buf_ok(&b))
-            ok = no_line(m, n > LONGEST_LINE - b.len); /* buf keeps b.len below its maximum */
+            ok = fail_line(m, n > LONGEST_LINE - b.len); /* the buffer keeps b.len below its maximum */
     }
-    ok = ok && end && decoded(m, buf_view(&b));
+    ok = ok && end && push_decoded(m, buf_view(&b));
     buf_free(&b);
     return ok;
 }
@@ -224,16 +223,17 @@ bool push_text_line(struct machine *m)
 {
     const unsigned char *nl = m->p == m->lim ? NULL : memchr(m->p, '\n', (size_t)(m->lim - m->p));
     if (!nl)
-        return long_line(m);
+        return push_long_line(m);
     ckpt_str s = str_of((const char *)m->p, (size_t)(nl - m->p));
     m->p = nl + 1;
-    return decoded(m, s);
+    return push_decoded(m, s);
 }
 
 /* ---------------------------------------------------------- text and bytes */
 
-/* How many bytes at the end of AT begin a character that goes on behind it. */
-static size_t split_character(const unsigned char *at, size_t n)
+/* count_incomplete - the number of bytes at the end of AT that begin a character which continues after
+ * them. */
+static size_t count_incomplete(const unsigned char *at, size_t n)
 {
     for (size_t k = 1; k <= 3 && k <= n; k++) {
         unsigned char c = at[n - k];
@@ -245,12 +245,13 @@ static size_t split_character(const unsigned char *at, size_t n)
     return 0;
 }
 
-static bool not_utf8(struct machine *m, ckpt_str s)
+static bool fail_utf8(struct machine *m, ckpt_str s)
 {
     size_t at = 0, next = 0;
     while (next < s.len && utf8_next(s, &next, true) != UTF8_BAD)
         at = next;
-    return bad(m, "has text that is not {=UTF-8}: {byte 0x%02x}", at < s.len ? (unsigned char)s.ptr[at] : 0u);
+    return fail_op(m, "has text that is not {=UTF-8}: {byte 0x%02x}",
+                   at < s.len ? (unsigned char)s.ptr[at] : 0u);
 }
 
 static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
@@ -258,13 +259,13 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
     while (n) {
         size_t part = n < READER_WINDOW ? (size_t)n : READER_WINDOW;
         uint64_t here;
-        const unsigned char *b = take(m, part);
+        const unsigned char *b = machine_take(m, part);
         if (!b)
             return false;
-        size_t rest = part < n ? split_character(b, part) : 0;
+        size_t rest = part < n ? count_incomplete(b, part) : 0;
         ckpt_str text = str_of((const char *)b, part - rest);
         if (!utf8_check(text, true, &here))
-            return not_utf8(m, text);
+            return fail_utf8(m, text);
         m->p -= rest;
         n -= part - rest;
         *count += here; /* bounded: no more characters than bytes */
@@ -274,22 +275,22 @@ static bool count_characters(struct machine *m, uint64_t n, uint64_t *count)
 
 static bool push_span(struct machine *m, ckpt_value_type type, uint64_t n)
 {
-    ckpt_value *v = node_sized(m, type, sizeof(struct value_span));
+    ckpt_value *v = machine_new_node_sized(m, type, sizeof(struct value_span));
     if (!v)
         return false;
     struct value_span *s = (struct value_span *)(v + 1);
-    *s = (struct value_span){m->r.src, machine_here(m), n, 0};
+    *s = (struct value_span){m->r.src, machine_offset(m), n, 0};
     v->flags |= VALUE_SPAN;
     v->u.span = s;
-    if (n > machine_left(m) || type != CKPT_V_STR) {
+    if (n > machine_bytes_left(m) || type != CKPT_V_STR) {
         s->count = n;
-        return machine_skip(m, n) && push(m, v);
+        return machine_skip(m, n) && machine_push(m, v);
     }
-    return count_characters(m, n, &s->count) && push(m, v);
+    return count_characters(m, n, &s->count) && machine_push(m, v);
 }
 
-/* word_slot - where a text as S may be found that was met before; NULL: too long.
- * Only some writers memoize "storage" and "cpu", which each tensor brings. */
+/* word_slot - the slot for a recent text equal to S; NULL: too long. Every tensor has "storage" and
+ * "cpu", and only some writers memoize them. */
 static ckpt_value **word_slot(struct machine *m, ckpt_str s)
 {
     if (s.len == 0 || s.len > LONGEST_WORD)
@@ -299,8 +300,9 @@ static ckpt_value **word_slot(struct machine *m, ckpt_str s)
     return &m->words[hash % MACHINE_WORDS];
 }
 
-/* memoized - does a PUT follow? Such a writer fetches what it writes again: an equal text is another. */
-static bool memoized(const struct machine *m)
+/* is_memoized - does a PUT follow? A writer that memoizes uses GET for the same object, so an equal text
+ * is another object. */
+static bool is_memoized(const struct machine *m)
 {
     return m->p < m->lim && (*m->p == PICKLE_BINPUT || *m->p == PICKLE_LONG_BINPUT);
 }
@@ -309,19 +311,19 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
 {
     if (n > MACHINE_COPY)
         return push_span(m, type, n);
-    const unsigned char *b = take(m, (size_t)n);
+    const unsigned char *b = machine_take(m, (size_t)n);
     if (!b)
         return false;
     ckpt_str s = str_of((const char *)b, (size_t)n);
-    ckpt_value *v, **slot = memoized(m) ? NULL : word_slot(m, s), *met = slot ? *slot : NULL;
+    ckpt_value *v, **slot = is_memoized(m) ? NULL : word_slot(m, s), *met = slot ? *slot : NULL;
     if (met && met->type == type && str_eq(met->u.str, s)) {
         met->flags |= VALUE_SHARED;
-        return push(m, met);
+        return machine_push(m, met);
     }
     if (type == CKPT_V_STR && !utf8_check(s, true, NULL))
-        return not_utf8(m, s);
-    v = node(m, type);
-    char *copy = v ? machine_chars(m, s.len) : NULL;
+        return fail_utf8(m, s);
+    v = machine_new_node(m, type);
+    char *copy = v ? machine_alloc_text(m, s.len) : NULL;
     if (!copy)
         return false;
     if (n)
@@ -329,28 +331,28 @@ static bool push_text(struct machine *m, ckpt_value_type type, uint64_t n)
     v->u.str = str_of(copy, s.len);
     if (slot && (type == CKPT_V_STR || type == CKPT_V_STR8))
         *slot = v;
-    return push(m, v);
+    return machine_push(m, v);
 }
 
 bool push_text1(struct machine *m, ckpt_value_type type)
 {
-    const unsigned char *b = take(m, 1);
+    const unsigned char *b = machine_take(m, 1);
     return b && push_text(m, type, b[0]);
 }
 
 bool push_text4(struct machine *m, ckpt_value_type type)
 {
-    const unsigned char *b = take(m, 4);
+    const unsigned char *b = machine_take(m, 4);
     if (!b)
         return false;
     uint32_t n = load_u32le(b);
     if (m->op == PICKLE_BINSTRING && n > INT32_MAX)
-        return negative(m, (int32_t)n);
+        return fail_negative(m, (int32_t)n);
     return push_text(m, type, n);
 }
 
 bool push_text8(struct machine *m, ckpt_value_type type)
 {
-    const unsigned char *b = take(m, 8);
+    const unsigned char *b = machine_take(m, 8);
     return b && push_text(m, type, load_u64le(b));
 }

@@ -1,0 +1,27 @@
+/* graph_visit.h - visits every node reachable from others in the value graph, each once. */
+#ifndef CORE_GRAPH_VISIT_H
+#define CORE_GRAPH_VISIT_H
+
+#include "base/map.h"
+#include "core/value.h"
+
+/* graph_visit_children - calls VISIT for each node that V consists of. False: VISIT returned false. */
+bool graph_visit_children(const ckpt_value *v, bool (*visit)(void *user, const ckpt_value *child),
+                          void *user);
+
+/* A visit of each node once. It skips single values, which have no children and no text of Python 2.
+ * Initialize with zeros and SEEN with map_new(). */
+struct graph_visit {
+    const ckpt_value **waiting;
+    size_t n, cap;
+    map *seen;
+};
+
+/* graph_visit_add - queues V (may be NULL) unless it was seen. False: out of memory. */
+bool graph_visit_add(struct graph_visit *r, const ckpt_value *v);
+/* graph_visit_next - the next node; queues its children. NULL: there are no more, or out of memory, and
+ * then *OK is false. */
+const ckpt_value *graph_visit_next(struct graph_visit *r, bool *ok);
+void graph_visit_free(struct graph_visit *r);
+
+#endif
