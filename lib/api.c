@@ -43,7 +43,7 @@ ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file 
 size_t ckpt_lost_count(const ckpt_file *f) { return f->nlost; }
 const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i) { return i < f->nlost ? &f->lost[i] : NULL; }
 
-void ckpt_close(ckpt_file *file) { file_free(file); }
+void ckpt_close(ckpt_file *file) { file_release(file); }
 void ckpt_emergency_cleanup(void) { sink_emergency(); }
 
 const char *ckpt_file_path(const ckpt_file *f) { return f->path; }

@@ -342,11 +342,11 @@ CKPT_API size_t ckpt_lost_count(const ckpt_file *file);
 CKPT_API const ckpt_lost *ckpt_lost_at(const ckpt_file *file, size_t i);
 
 /* ckpt_open_memory - like ckpt_open over SIZE bytes at DATA, which must outlive
- * the file; NAME stands in error messages. */
+ * the file and its plans; NAME stands in error messages. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name,
     const ckpt_limits *limits, ckpt_file **out, ckpt_error *err);
 
-/* ckpt_close - frees FILE and all it handed out. NULL is allowed. */
+/* ckpt_close - frees FILE and all it handed out, at once or with the last of its plans. NULL is allowed. */
 CKPT_API void ckpt_close(ckpt_file *file);
 
 CKPT_API const char *ckpt_file_path(const ckpt_file *file);
@@ -525,7 +525,7 @@ CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *
 /* ------------------------------------------------------------------- plan */
 
 /* A plan says what to write: which part of FILE, under which names. Making
- * and changing one touches no tensor byte. FILE must outlive it. */
+ * and changing one touches no tensor byte. It keeps FILE alive: that may be closed first. */
 typedef struct ckpt_plan ckpt_plan;
 
 /* A new name: of a row, or of something else that went with the rows. */
@@ -545,7 +545,10 @@ typedef struct {
     uint64_t metadata, values; /* renamed: see ckpt_rename */
 } ckpt_mapping;
 
+/* ckpt_plan_new - a plan to write all of FILE as it is. On success *OUT must go to ckpt_plan_free(), before
+ * or after ckpt_close() of FILE. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err);
+/* ckpt_plan_free - frees PLAN and all it handed out, and FILE if that is closed. NULL is allowed. */
 CKPT_API void ckpt_plan_free(ckpt_plan *plan);
 
 /* ckpt_plan_root - write only the sub-tree at PATH (joined name); "auto" picks

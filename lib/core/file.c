@@ -83,6 +83,16 @@ void file_free(ckpt_file *f)
     free(f);
 }
 
+void file_hold(ckpt_file *f) { f->holders++; }
+
+void file_release(ckpt_file *f)
+{
+    if (f && f->holders)
+        f->holders--;
+    else
+        file_free(f);
+}
+
 ckpt_status file_explained(const ckpt_file *f, ckpt_status st, ckpt_error *err)
 {
     if (st != CKPT_ENOMEM || !arena_full(f->a))

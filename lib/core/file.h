@@ -32,6 +32,7 @@ struct pickle_mutation {
 struct ckpt_file {
     arena *a;
     char *path;
+    size_t holders; /* besides the first: by file_hold */
     source *src; /* NULL for directories */
     uint64_t nbytes;
     const struct format *format;
@@ -89,6 +90,10 @@ struct ckpt_file {
 ckpt_status file_new(const char *path, source *src, const ckpt_limits *limits, ckpt_file **out,
                      ckpt_error *err);
 void file_free(ckpt_file *f);
+/* file_hold, file_release - F is needed until one more file_release; the last one frees it. For the caller's
+ * ckpt_close and for plans alone: what the library opens for itself it frees with file_free. */
+void file_hold(ckpt_file *f);
+void file_release(ckpt_file *f);
 /* file_records_tie - is ROW a second name of another, which only the metadata have? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {

@@ -19,6 +19,7 @@ ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
     if (!p)
         return fail_memory(err);
     p->file = file;
+    file_hold(file);
     p->notices.a = p->a = arena_new(UINT64_MAX);
     p->edit_of = map_new(0);
     p->keep = p->a ? arena_array(p->a, file->table.nrows, sizeof *p->keep) : NULL;
@@ -41,6 +42,7 @@ void ckpt_plan_free(ckpt_plan *p)
     map_free(p->edit_of);
     map_free(p->noted_names);
     arena_free(p->a);
+    file_release(p->file);
     free(p);
 }
 

@@ -1,0 +1,62 @@
+/* ckpt.h as a whole: what holds for every function of it. */
+#include <stdio.h>
+
+#include "flat.h"
+#include "unit.h"
+
+#define ONE "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+
+static void the_version_agrees_with_its_parts(void)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%d.%d.%d", CKPT_VERSION_MAJOR, CKPT_VERSION_MINOR, CKPT_VERSION_PATCH);
+    CU_ASSERT_STRING_EQUAL(text, CKPT_VERSION);
+    CU_ASSERT_STRING_EQUAL(ckpt_version(), CKPT_VERSION);
+}
+
+static void errors_keep_their_size(void) { CU_ASSERT_EQUAL(sizeof(ckpt_error), 2048); }
+
+/* plan_is_usable - P, of one tensor, takes a new name and can be written. */
+static void plan_is_usable(ckpt_plan *p)
+{
+    ckpt_write_options o = {.struct_size = sizeof o, .dry_run = 1, .format = "safetensors"};
+    ckpt_write_result r = CKPT_INIT(ckpt_write_result);
+    CU_ASSERT_EQUAL(ckpt_plan_add(p, "x.", NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(ckpt_plan_write(p, "/nonexistent", &o, &r, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL(r.tensors, 1);
+    CU_ASSERT_EQUAL(ckpt_plan_rename_count(p), 1);
+}
+
+static void a_plan_keeps_its_file(void)
+{
+    ckpt_plan *first = NULL, *second = NULL;
+    unsigned char bytes[8 + sizeof ONE + 2] = {sizeof ONE - 1};
+    ckpt_file *f = NULL;
+    memcpy(bytes + 8, ONE "abc", sizeof ONE + 2);
+    CU_ASSERT_EQUAL_FATAL(ckpt_open_memory(bytes, sizeof bytes, "memory", NULL, &f, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &first, NULL), CKPT_OK);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &second, NULL), CKPT_OK);
+    ckpt_close(f);
+    plan_is_usable(first);
+    ckpt_plan_free(first);
+    plan_is_usable(second);
+    ckpt_plan_free(second);
+}
+
+static void a_file_outlives_its_plans(void)
+{
+    ckpt_plan *p = NULL;
+    ckpt_file *f = flat_open(ONE, "abc", 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(f, &p, NULL), CKPT_OK);
+    ckpt_plan_free(p);
+    CU_ASSERT_EQUAL(ckpt_tensor_count(f), 1);
+    flat_close();
+}
+
+void suite_api(void)
+{
+    UNIT(the_version_agrees_with_its_parts);
+    UNIT(errors_keep_their_size);
+    UNIT(a_plan_keeps_its_file);
+    UNIT(a_file_outlives_its_plans);
+}
