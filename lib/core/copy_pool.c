@@ -30,6 +30,13 @@ struct copy_pool {
     size_t n;
 };
 
+/* What was written of an item. */
+struct copied {
+    struct convert_tally tally;
+    uint64_t nbytes;
+    uint32_t crc; /* where the job wants it */
+};
+
 /* What one worker copies of an item, and how far it is. */
 struct range {
     const struct copy_pool *p;
@@ -112,7 +119,7 @@ static ckpt_status make_room(const struct range *r, struct chunk *k, ckpt_error 
 /* ------------------------------------------------------------------ copying */
 
 /* is_summed - does anyone ask for the CRC-32 of what is stored in R, a storage? */
-static bool is_summed(const struct range *r) { return r->p->job->crc || r->item.storage->has_crc; }
+static bool is_summed(const struct range *r) { return r->p->job->crcs || r->item.storage->has_crc; }
 
 /* read_chunk - the next K->n bytes of R, or fewer: K->n is how many. */
 static ckpt_status read_chunk(struct range *r, struct chunk *k, ckpt_error *err)
@@ -164,7 +171,7 @@ static ckpt_status copy_range(struct range *r, ckpt_error *err)
         size_t len = (size_t)as_written(r, k.n);
         if (r->c)
             convert_run(r->c, k.in, k.n / r->c->in_width, k.out, &r->done.tally);
-        if (r->p->job->crc)
+        if (r->p->job->crcs)
             r->done.crc = as_stored ? r->stored_crc : crc32_update(r->done.crc, k.out, len);
         buffered_add(&r->w->out, len);
         CKPT_TRY(move_on(r, k.n, err));
@@ -284,8 +291,10 @@ static ckpt_status end_item(const struct range *r, struct buffered_writer *write
 {
     const struct copy_job *job = r->p->job;
     unsigned char crc[4];
-    if (job->results)
-        job->results[r->number] = r->done;
+    if (job->crcs)
+        job->crcs[r->number] = r->done.crc;
+    if (job->tallies)
+        job->tallies[r->number] = r->done.tally;
     if (!job->out || !r->item.crc_offset)
         return CKPT_OK;
     store_u32le(crc, r->done.crc);

@@ -20,13 +20,6 @@ struct copy_item {
     ckpt_str name;       /* where errors of reading it are; .len 0: nothing is named */
 };
 
-/* What came of an item. */
-struct copied {
-    struct convert_tally tally;
-    uint64_t nbytes; /* written … */
-    uint32_t crc;    /* … and their CRC-32, if the job asks for it */
-};
-
 struct copy_job {
     ckpt_file *file; /* of all items; NULL: storages of none */
     struct stream_options reading;
@@ -36,8 +29,8 @@ struct copy_job {
     /* put_header - bytes that end where item I begins; once, before it. NULL: there are none. */
     ckpt_status (*put_header)(const void *user, size_t i, buf *out, ckpt_error *err);
     const void *user;
-    bool crc;
-    struct copied *results;            /* by item; NULL: nobody looks */
+    uint32_t *crcs;                    /* by item: CRC-32 of what was written; NULL: nothing is summed */
+    struct convert_tally *tallies;     /* by item: what its conversion found; NULL: nothing is converted */
     uint64_t nbytes;                   /* of all items as written, for the progress */
     const ckpt_write_options *options; /* threads, progress and its user */
 };

@@ -576,7 +576,7 @@ static void join_runs(struct assembled *s)
 }
 
 /* block_of - reads of so many bytes, and multiples of it, have whole rows of what the pieces cut. */
-static size_t block_of(const struct assembled *s)
+static uint32_t block_of(const struct assembled *s)
 {
     uint32_t k = 0;
     if (s->ndim == 1)
@@ -584,7 +584,7 @@ static size_t block_of(const struct assembled *s)
     while (s->run[k] > BLOCK)
         k++;
     uint64_t rows = BLOCK - BLOCK % s->run[k];
-    return (size_t)(rows < s->s.size ? rows : s->s.size);
+    return (uint32_t)(rows < s->s.size ? rows : s->s.size);
 }
 
 /* take_sources - S is complete; *OUT is it, or the one source that has the same bytes. */
@@ -609,7 +609,7 @@ static ckpt_status assemble(struct assembly *x, struct assembled *s)
     if (s->index.count[0] < x->n &&
         !box_index_init(&s->index, x->a, s->ndim, s->index.box[0], s->index.count[0]))
         return fail_memory(x->err);
-    s->s.block = block_of(s);
+    s->s.block = block_of(s) & 0x7fffffff; /* bounded: BLOCK */
     return CKPT_OK;
 }
 

@@ -27,8 +27,8 @@ struct source {
     uint64_t base; /* absolute offset of byte 0 in the outermost file, or
                       CKPT_NO_OFFSET when the bytes there are encoded */
     int refs;
-    bool serial; /* reading moves a state of its own: for one thread at a time */
-    size_t block; /* 0, or: reads of so many bytes at multiples of it are much cheaper than smaller ones */
+    uint32_t serial : 1; /* reading moves a state of its own: for one thread at a time */
+    uint32_t block : 31; /* 0, or: reads of so many bytes at multiples of it are much cheaper */
 };
 
 /* source_read - N bytes at OFF; CKPT_ETRUNCATED when they are not all there. */

@@ -42,7 +42,7 @@ struct writer {
     struct sink_batch *batch;
     struct item *items;
     size_t n;
-    struct copied *results; /* by item; NULL where nothing is cast */
+    struct convert_tally *tallies; /* by item; NULL where nothing is cast */
     uint64_t data; /* bytes of all tensors */
     struct plan_pair *meta;
     size_t nmeta;
@@ -395,7 +395,7 @@ static ckpt_status copy_all(const struct writer *w, sink *out, ckpt_error *err)
                                  .n = w->n,
                                  .item = copy_item,
                                  .user = w,
-                                 .results = w->results,
+                                 .tallies = w->tallies,
                                  .nbytes = w->data,
                                  .options = w->opts};
     return copy_items(&job, err);
@@ -427,7 +427,7 @@ static ckpt_status note_casts(const struct writer *w, ckpt_error *err)
         const struct item *x = &w->items[i];
         const ckpt_tensor *t = tensor_of(w, x->row);
         if (t->dtype != plan_dtype(w->p, x->row))
-            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->results[i].tally.overflowed, err));
+            CKPT_TRY(plan_cast_done(w->p, x->name, x->row, t->elements, w->tallies[i].overflowed, err));
     }
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }
@@ -491,8 +491,8 @@ static ckpt_status prepare(struct writer *w, ckpt_error *err)
     CKPT_TRY(check_not_empty(w, err));
     CKPT_TRY(make_metadata(w, err));
     CKPT_TRY(place(w, err));
-    w->results = p->cast ? calloc(w->n + 1, sizeof *w->results) : NULL;
-    return p->cast && !w->results ? fail_memory(err) : make_header(w, err);
+    w->tallies = p->cast ? calloc(w->n + 1, sizeof *w->tallies) : NULL;
+    return p->cast && !w->tallies ? fail_memory(err) : make_header(w, err);
 }
 
 ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_error *err)
@@ -513,6 +513,6 @@ ckpt_status safetensors_write(ckpt_plan *p, const struct write_job *job, ckpt_er
     }
     buf_free(&w.header);
     free(w.items);
-    free(w.results);
+    free(w.tallies);
     return st;
 }

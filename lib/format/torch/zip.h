@@ -63,7 +63,8 @@ const struct torch_cast *torch_cast_of(const struct torch_writer *w, const struc
 /* torch_zip_bytes - of S as it is written. */
 uint64_t torch_zip_bytes(const struct torch_writer *w, const struct storage *s);
 /* torch_zip_casts_done - for the report, once the items are written; TALLIES: by item. */
-ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct copied *results, ckpt_error *err);
+ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct convert_tally *tallies,
+                                 ckpt_error *err);
 /* torch_zip_pickle - torch/zip_pickle.c: fills pickle, and items with the
  * storages that it names. */
 ckpt_status torch_zip_pickle(struct torch_writer *w, ckpt_error *err);

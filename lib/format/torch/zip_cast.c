@@ -189,7 +189,7 @@ uint64_t torch_zip_bytes(const struct torch_writer *w, const struct storage *s)
     return cast ? cast->nbytes : s->s.nbytes;
 }
 
-ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct copied *results, ckpt_error *err)
+ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct convert_tally *tallies, ckpt_error *err)
 {
     size_t before = w->p->ncasts;
     for (size_t i = 0; w->casts && i < w->n; i++) {
@@ -197,7 +197,7 @@ ckpt_status torch_zip_casts_done(struct torch_writer *w, const struct copied *re
         if (cast)
             CKPT_TRY(plan_cast_done(w->p, cast->first->name, cast->first->row,
                                     w->items[i]->s.nbytes / dtype_info(cast->from)->block_bytes,
-                                    results[i].tally.overflowed, err));
+                                    tallies[i].overflowed, err));
     }
     return w->opts->strict ? plan_cast_lossless(w->p, before, err) : CKPT_OK;
 }

@@ -26,16 +26,13 @@
 
 /* --------------------------------------------------------------------- bytes */
 
-/* Where a storage is in the archive. */
-struct place {
-    uint64_t header, data;
-};
-
 struct copying {
     struct torch_writer *w;
-    zip_writer *zw;         /* NULL: nothing is written */
-    struct place *places;   /* by item */
-    struct copied *results; /* likewise */
+    zip_writer *zw;                /* NULL: nothing is written */
+    uint64_t *headers;             /* by item: offset in the archive … */
+    uint32_t *header_sizes;        /* … and up to where the payload begins */
+    uint32_t *crcs;                /* likewise, of what is written */
+    struct convert_tally *tallies; /* likewise; NULL where nothing is cast */
 };
 
 /* like - where the payload of S lies now, if it may be taken over as it is. */
@@ -54,8 +51,8 @@ static void tell(const void *user, size_t number, struct zip_spot *spot)
     const struct storage *s = g->w->items[number];
     *spot = (struct zip_spot){.size = torch_zip_bytes(g->w, s),
                               .like = like(g->w, s),
-                              .header = g->places[number].header,
-                              .crc = g->results[number].crc};
+                              .header = g->headers[number],
+                              .crc = g->crcs[number]};
     (void)snprintf(spot->name, sizeof spot->name, "data/%zu", number);
 }
 
@@ -66,9 +63,8 @@ static struct copy_item copy_item(const void *user, size_t i)
     return (struct copy_item){.storage = g->w->items[i],
                               .from = cast ? cast->from : CKPT_DT_NONE,
                               .to = cast ? cast->to : CKPT_DT_NONE,
-                              .offset = g->places[i].data,
-                              .crc_offset = g->places[i].header +
-                                            ZIP_LOCAL_CRC}; /* bounded: in the archive */
+                              .offset = g->headers[i] + g->header_sizes[i], /* bounded: in the archive */
+                              .crc_offset = g->headers[i] + ZIP_LOCAL_CRC}; /* likewise */
 }
 
 static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *err)
@@ -82,15 +78,19 @@ static ckpt_status put_header(const void *user, size_t i, buf *out, ckpt_error *
 /* lay_out - room for all items in the archive. */
 static ckpt_status lay_out(struct copying *g, ckpt_error *err)
 {
-    g->places = calloc(g->w->n + 1, sizeof *g->places);
-    g->results = calloc(g->w->n + 1, sizeof *g->results);
-    if (!g->places || !g->results)
+    size_t n = g->w->n + 1;
+    g->headers = calloc(n, sizeof *g->headers);
+    g->header_sizes = calloc(n, sizeof *g->header_sizes);
+    g->crcs = calloc(n, sizeof *g->crcs);
+    g->tallies = g->w->casts ? calloc(n, sizeof *g->tallies) : NULL;
+    if (!g->headers || !g->header_sizes || !g->crcs || (g->w->casts && !g->tallies))
         return fail_memory(err);
     for (size_t i = 0; g->zw && i < g->w->n; i++) {
         struct zip_spot spot;
         tell(g, i, &spot);
         CKPT_TRY(zip_writer_skip(g->zw, &spot, err));
-        g->places[i] = (struct place){spot.header, spot.data};
+        g->headers[i] = spot.header;
+        g->header_sizes[i] = (uint32_t)(spot.data - spot.header); /* bounded: a name, an extra field */
     }
     return CKPT_OK;
 }
@@ -107,18 +107,20 @@ static ckpt_status copy_storages(struct copying *g, sink *out, ckpt_error *err)
                                  .item = copy_item,
                                  .put_header = put_header,
                                  .user = g,
-                                 .crc = out != NULL,
-                                 .results = g->results,
+                                 .crcs = out ? g->crcs : NULL,
+                                 .tallies = g->tallies,
                                  .nbytes = w->total,
                                  .options = w->opts};
     CKPT_TRY(copy_items(&job, err));
-    return torch_zip_casts_done(g->w, g->results, err);
+    return torch_zip_casts_done(g->w, g->tallies, err);
 }
 
 static void copying_free(struct copying *g)
 {
-    free(g->places);
-    free(g->results);
+    free(g->headers);
+    free(g->header_sizes);
+    free(g->crcs);
+    free(g->tallies);
 }
 
 /* archive_size - of the whole output, from names and sizes alone. */
@@ -296,7 +298,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     size_t n = p->file->table.nstorages, tensors = plan_count(p);
     struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
-    w.storage_of = map_new(0);
+    w.storage_of = map_new(n);
     w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
     w.cast_of = map_new(0);
     w.rewritten = map_new(0);
