@@ -27,7 +27,7 @@ typedef struct zip {
     arena *a;
     struct zip_entry *entries; /* central directory order */
     size_t n;
-    map *names;                /* exact name -> first entry */
+    map *names;                /* exact name -> first entry; NULL after zip_free_names */
     map *folded;               /* zip_fold: name in small letters -> entry, where that is another name */
     char *name;                /* and room for the longest */
     size_t longest;
@@ -54,6 +54,8 @@ typedef ckpt_status zip_each(void *user, size_t i, const struct zip_entry *e, ck
 ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_error *err);
 /* zip_find - index of the entry of exactly that name, or -1. */
 int64_t zip_find(const zip *z, ckpt_str name);
+/* zip_free_names - frees the index of names, once few are looked up: zip_find then searches. */
+void zip_free_names(zip *z);
 /* zip_find_fold - the same for FOLDER and NAME together, taking ASCII letters of either case for equal when
  * there is no exact match: that is how torch looks names up. After zip_fold, which makes what it needs: it
  * takes no memory, so nothing is called missing for want of some. */

@@ -314,8 +314,20 @@ ckpt_status zip_walk(source *src, zip_each *each, void *user, size_t *n, ckpt_er
 
 int64_t zip_find(const zip *z, ckpt_str name)
 {
-    uint32_t i = map_get(z->names, name);
-    return i == MAP_NONE ? -1 : (int64_t)i;
+    if (z->names) {
+        uint32_t i = map_get(z->names, name);
+        return i == MAP_NONE ? -1 : (int64_t)i;
+    }
+    for (size_t i = 0; i < z->n; i++)
+        if (str_eq(z->entries[i].name, name))
+            return (int64_t)i;
+    return -1;
+}
+
+void zip_free_names(zip *z)
+{
+    map_free(z->names);
+    z->names = NULL;
 }
 
 static void fold(char *p, size_t n)

@@ -237,6 +237,9 @@ static void names_twice_are_marked(void)
     CU_ASSERT(o.z->entries[0].duplicate && !o.z->entries[1].duplicate && o.z->entries[2].duplicate);
     CU_ASSERT_EQUAL(zip_find(o.z, STR_LIT("a/x")), 0);
     CU_ASSERT_EQUAL(zip_find(o.z, STR_LIT("A/Y")), -1);
+    zip_free_names(o.z);
+    CU_ASSERT_EQUAL(zip_find(o.z, STR_LIT("a/x")), 0);
+    CU_ASSERT_EQUAL(zip_find(o.z, STR_LIT("A/Y")), -1);
     CU_ASSERT_EQUAL(zip_fold(o.z, NULL), CKPT_OK);
     CU_ASSERT_EQUAL(zip_find_fold(o.z, STR_LIT(""), STR_LIT("A/Y")), 1);
     CU_ASSERT_EQUAL(zip_find_fold(o.z, STR_LIT("a/"), STR_LIT("y")), 1);

@@ -444,8 +444,11 @@ struct torch_storages torch_archive_storages(struct torch_archive *ta)
 
 static ckpt_status resolve(ckpt_file *f, ckpt_error *err)
 {
-    struct torch_storages st = torch_archive_storages(f->container);
-    return torch_graph_rest(f, &st, err);
+    struct torch_archive *ta = f->container;
+    struct torch_storages st = torch_archive_storages(ta);
+    CKPT_TRY(torch_graph_rest(f, &st, err));
+    zip_free_names(ta->z); /* room for what is about to be written */
+    return CKPT_OK;
 }
 
 void torch_archive_account(struct torch_archive *ta)

@@ -298,7 +298,7 @@ ckpt_status torch_zip_write(ckpt_plan *p, const struct write_job *job, ckpt_erro
     size_t n = p->file->table.nstorages, tensors = plan_count(p);
     struct torch_writer w = {.p = p, .opts = job->opts, .batch = job->batch};
     uint64_t size = 0;
-    w.storage_of = map_new(n);
+    w.storage_of = map_new(0);
     w.items = arena_grow(p->a, NULL, 0, &w.cap, n, sizeof *w.items);
     w.cast_of = map_new(0);
     w.rewritten = map_new(0);
