@@ -17,18 +17,27 @@ const char *ckpt_version(void) { return CKPT_VERSION; }
 
 ckpt_status ckpt_open(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, path);
     return format_open_path(path, false, limits, out, err);
 }
 
 ckpt_status ckpt_open_names(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     ckpt_error own;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, path);
     return format_open_path(path, true, limits, out, err ? err : &own);
 }
 
 ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, const ckpt_limits *limits,
                              ckpt_file **out, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, (data || !size) && name);
     source *src = source_mem(data, size, 0);
     return src ? format_open(name, src, limits, NULL, out, err) : fail_memory(err);
 }
@@ -36,65 +45,84 @@ ckpt_status ckpt_open_memory(const void *data, size_t size, const char *name, co
 ckpt_status ckpt_salvage(const char *path, const ckpt_limits *limits, ckpt_file **out, ckpt_error *err)
 {
     source *src;
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, path);
     CKPT_TRY(format_open_source(path, NULL, &src, err));
     return format_salvage(path, src, limits, out, err);
 }
 
-size_t ckpt_lost_count(const ckpt_file *f) { return f->nlost; }
-const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i) { return i < f->nlost ? &f->lost[i] : NULL; }
+size_t ckpt_lost_count(const ckpt_file *f) { return file_or_empty(f)->nlost; }
+const ckpt_lost *ckpt_lost_at(const ckpt_file *f, size_t i)
+{
+    return i < ckpt_lost_count(f) ? &f->lost[i] : NULL;
+}
 
 void ckpt_close(ckpt_file *file) { file_release(file); }
 void ckpt_emergency_cleanup(void) { sink_emergency(); }
 
-const char *ckpt_file_path(const ckpt_file *f) { return f->path; }
-const char *ckpt_file_format(const ckpt_file *f) { return f->format->name; }
-const char *ckpt_file_title(const ckpt_file *f) { return f->format->title; }
-uint64_t ckpt_file_bytes(const ckpt_file *f) { return f->nbytes; }
-uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)f->table.nrows; }
+const char *ckpt_file_path(const ckpt_file *f) { return f ? f->path : ""; }
+const char *ckpt_file_format(const ckpt_file *f) { return f ? f->format->name : ""; }
+const char *ckpt_file_title(const ckpt_file *f) { return f ? f->format->title : ""; }
+uint64_t ckpt_file_bytes(const ckpt_file *f) { return file_or_empty(f)->nbytes; }
+uint32_t ckpt_tensor_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nrows; }
 bool ckpt_tensor_at(const ckpt_file *f, uint32_t i, ckpt_tensor *out)
 {
     ckpt_tensor t;
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_show(&f->table, i, &t);
+    bool there = table_show(&file_or_empty(f)->table, i, &t);
     sized_give(out, &t, sizeof t);
     return there;
 }
-ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&f->table, i); }
-uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)f->table.nstorages; }
+ckpt_str ckpt_tensor_name(const ckpt_file *f, uint32_t i) { return table_name(&file_or_empty(f)->table, i); }
+uint32_t ckpt_storage_count(const ckpt_file *f) { return (uint32_t)file_or_empty(f)->table.nstorages; }
 bool ckpt_storage_at(const ckpt_file *f, uint32_t i, ckpt_storage *out)
 {
     ckpt_storage s;
     if (sized_check(out, NULL) != CKPT_OK)
         return false;
-    bool there = table_show_storage(&f->table, i, &s);
+    bool there = table_show_storage(&file_or_empty(f)->table, i, &s);
     sized_give(out, &s, sizeof s);
     return there;
 }
-const ckpt_value *ckpt_file_root(const ckpt_file *f) { return f->root; }
-size_t ckpt_leaf_count(const ckpt_file *f) { return f->nleaves; }
-const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i) { return i < f->nleaves ? &f->leaves[i] : NULL; }
-const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return notices_at(&f->notices, i); }
+const ckpt_value *ckpt_file_root(const ckpt_file *f) { return file_or_empty(f)->root; }
+size_t ckpt_leaf_count(const ckpt_file *f) { return file_or_empty(f)->nleaves; }
+const ckpt_leaf *ckpt_leaf_at(const ckpt_file *f, size_t i)
+{
+    return i < ckpt_leaf_count(f) ? &f->leaves[i] : NULL;
+}
+const char *ckpt_notice_at(const ckpt_file *f, size_t i) { return notices_at(&file_or_empty(f)->notices, i); }
 ckpt_status ckpt_file_locate(ckpt_file *f, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, f);
     ckpt_status st = table_locate(&f->table, err);
     fail_file(st == CKPT_OK ? NULL : err, f->path);
     return st;
 }
 
-void ckpt_file_ignore_crc(ckpt_file *f, bool ignore) { f->ignore_crc = ignore; }
+void ckpt_file_ignore_crc(ckpt_file *f, bool ignore)
+{
+    if (f)
+        f->ignore_crc = ignore;
+}
 
-void ckpt_file_ignore_case(ckpt_file *f, bool ignore) { f->ignore_case = ignore; }
+void ckpt_file_ignore_case(ckpt_file *f, bool ignore)
+{
+    if (f)
+        f->ignore_case = ignore;
+}
 
-const ckpt_value *ckpt_file_metadata(const ckpt_file *f) { return f->metadata; }
+const ckpt_value *ckpt_file_metadata(const ckpt_file *f) { return file_or_empty(f)->metadata; }
 
 uint32_t ckpt_tensor_find(const ckpt_file *f, ckpt_str name)
 {
-    return file_find((ckpt_file *)(uintptr_t)f, name); /* the name index is a cache */
+    return f ? file_find((ckpt_file *)(uintptr_t)f, name) : CKPT_NO_TENSOR; /* the name index is a cache */
 }
 
 ckpt_status ckpt_plan_sanitize(ckpt_plan *p, const char *format, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, p);
     const struct format *f = format ? format_by_name(format) : NULL;
     ckpt_status st = sanitize_plan(p, f && f->flat, err);
     fail_file(st == CKPT_OK ? NULL : err, p->file->path);
@@ -118,8 +146,10 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
     const struct format *f;
     ckpt_write_result result = {0};
     struct write_job job = {.path = path, .opts = &o, .result = &result};
+    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, p && path);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(out ? sized_check(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, o.ties <= CKPT_TIES_ERROR);
     CKPT_TRY(format_target(p, path, o.format, &f, err));
     p->ndropped = p->naliases = p->noutputs = p->ncasts = 0;
     ckpt_status st = file_unchanged(p->file, err);
@@ -151,8 +181,8 @@ ckpt_status ckpt_plan_write(ckpt_plan *p, const char *path, const ckpt_write_opt
 
 const char *ckpt_write_format(const char *path_or_name)
 {
-    const struct format *f = format_by_name(path_or_name);
-    if (!f || !f->write)
+    const struct format *f = path_or_name ? format_by_name(path_or_name) : NULL;
+    if (path_or_name && (!f || !f->write))
         f = format_by_suffix(path_or_name);
     return f ? f->name : NULL;
 }
@@ -166,6 +196,8 @@ bool ckpt_scan_ready(void)
 
 ckpt_status ckpt_scan_lists(uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    memset(out, 0, CKPT_DIGEST_MAX);
     return names_sha256(out, err);
 }
 
@@ -180,9 +212,10 @@ ckpt_status ckpt_verify(const char *path, const ckpt_verify_options *opts,
     ckpt_work how;
     ckpt_verify_result found;
     err = err ? err : &own;
+    CKPT_TRY(sized_clear(result, err));
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
-    CKPT_TRY(sized_check(result, err));
+    CKPT_REQUIRE(err, path && (o.globs || !o.nglobs) && o.algorithm <= CKPT_XXH3);
     o.how = &how;
     ckpt_status st = check_init(&c, &o, &found, err);
     c.tell = tell;

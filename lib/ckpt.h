@@ -5,6 +5,12 @@
  * Rules that hold everywhere:
  *  - A function that can fail returns ckpt_status and takes a ckpt_error * as
  *    its last argument (may be NULL). Nothing prints, exits or aborts.
+ *  - An argument may be NULL only where its function's comment allows it. Otherwise, and for an
+ *    enumerator that does not exist, a function that returns ckpt_status returns CKPT_EUSAGE, and
+ *    any other one 0, false, an empty text or NULL. What a function is to give back (*OUT, a result,
+ *    a digest) is NULL or 0 from the start: it is so wherever the call fails before it is filled.
+ *    Options and limits may always be NULL, which is all of them 0, and so may callbacks that
+ *    report and their USER.
  *  - A ckpt_str carries its length and may hold NUL bytes; text that comes
  *    from a file is shown through ckpt_text_escape() or it can drive a terminal.
  *  - A pointer obtained from a file or plan belongs to it and is valid until that is
@@ -661,7 +667,7 @@ typedef struct {
 } ckpt_write_result;
 
 /* ckpt_plan_write - writes PLAN to PATH ("-": standard output). The output
- * appears whole or not at all. OPTS may be NULL. */
+ * appears whole or not at all. OPTS and OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write(ckpt_plan *plan, const char *path,
     const ckpt_write_options *opts, ckpt_write_result *out, ckpt_error *err);
 
@@ -676,7 +682,7 @@ CKPT_API const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *plan, size_t i);
  * matter. The old bytes are saved in FILE.ckpt-undo first, which is removed at the
  * end, so that ckpt_recover can repair the file after a crash. PLAN may change names
  * only; CKPT_EUNSUPPORTED, CKPT_EUSAGE and CKPT_ELOSSY say what needs a rewrite. Of OPTS,
- * dry_run, no_sync and follow_links count. FILE is stale afterwards. */
+ * dry_run, no_sync and follow_links count. FILE is stale afterwards. OUT may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_plan_write_in_place(ckpt_plan *plan, const ckpt_write_options *opts,
     ckpt_write_result *out, ckpt_error *err);
 
@@ -763,7 +769,7 @@ typedef struct {
 } ckpt_diff_totals;
 
 /* ckpt_diff - compares A and B by name, streaming both in bounded memory; EVENT
- * is called once a row in natural order of names (nonzero stops it). Renamed
+ * is called once a row in natural order of names (nonzero stops it). EVENT and TOTALS may be NULL. Renamed
  * pairs come as one RENAMED event beside their ONLY_A and ONLY_B. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     int (*event)(void *user, const ckpt_diff_event *), void *user, ckpt_diff_totals *totals, ckpt_error *err);
@@ -786,7 +792,7 @@ typedef struct {
  * of keys, the pickle's protocol and Python's version do not; tolerances are for tensors. Of OPTS the roots,
  * ignore_prefix and globs count. EVENT gets each that is not the same, in natural order of names (nonzero
  * stops); a list or mapping whose type differs comes before the first value in it. Where one file holds none,
- * nothing is compared. */
+ * nothing is compared. EVENT and TOTALS may be NULL. */
 CKPT_API CKPT_MUST_CHECK ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b,
     const ckpt_diff_options *opts, int (*event)(void *user, const ckpt_diff_value *), void *user,
     ckpt_diff_value_totals *totals, ckpt_error *err);

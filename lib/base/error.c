@@ -151,6 +151,12 @@ ckpt_status fail_errno(ckpt_error *err, uint64_t offset, const char *fmt, ...)
 
 ckpt_status fail_memory(ckpt_error *err) { return fail(err, CKPT_ENOMEM, CKPT_NO_OFFSET, "out of memory"); }
 
+ckpt_status fail_argument(ckpt_error *err, const char *condition)
+{
+    return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET,
+                "{an argument} of a library call is NULL or has an unknown value, expected {=%s}", condition);
+}
+
 void fail_where(ckpt_error *err, const char *fmt, ...)
 {
     if (!err)
@@ -193,7 +199,10 @@ void fail_file(ckpt_error *err, const char *path)
 const char *ckpt_error_text(const ckpt_error *err, char *out, size_t cap)
 {
     char byte[40] = "";
-    if (cap == 0)
+    if (!out || cap == 0)
+        return "";
+    out[0] = '\0';
+    if (!err)
         return out;
     if (err->offset != CKPT_NO_OFFSET)
         snprintf(byte, sizeof byte, "byte 0x%" PRIx64 ": ", err->offset);

@@ -15,6 +15,15 @@
             return try_;                                                      \
     } while (0)
 
+/* CKPT_REQUIRE - returns CKPT_EUSAGE from the calling function, a public one, where its arguments break
+ * CONDITION: one is NULL that must not be, or an enumerator that does not exist. */
+#define CKPT_REQUIRE(err, condition)                                          \
+    do {                                                                      \
+        if (!(condition))                                                     \
+            return fail_argument(err, #condition);                            \
+    } while (0)
+ckpt_status fail_argument(ckpt_error *err, const char *condition);
+
 /* fail - stores STATUS, OFFSET (absolute, or CKPT_NO_OFFSET) and the formatted message, which names what
  * was found and what is allowed; clears the file, where and hint fields. ERR may be NULL. Returns STATUS,
  * so that callers can `return fail(...)`. Braces in FMT are not printed: they delimit what the fields

@@ -29,6 +29,13 @@ ckpt_status sized_check(const void *out, ckpt_error *err)
                : fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "no place to put the result (NULL)");
 }
 
+ckpt_status sized_clear(void *out, ckpt_error *err)
+{
+    CKPT_TRY(sized_check(out, err));
+    memset((unsigned char *)out + sizeof(uint32_t), 0, sized_of(out) - sizeof(uint32_t));
+    return CKPT_OK;
+}
+
 static ckpt_status check_unknown(const unsigned char *given, size_t from, size_t size, ckpt_error *err)
 {
     for (size_t i = from; i < size; i++)

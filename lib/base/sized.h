@@ -7,6 +7,8 @@
 
 /* sized_check - may OUT be filled? CKPT_EUSAGE: it is NULL, or its struct_size was not set. */
 ckpt_status sized_check(const void *out, ckpt_error *err);
+/* sized_clear - sized_check, and all of OUT but its struct_size is 0. */
+ckpt_status sized_clear(void *out, ckpt_error *err);
 /* sized_take - the options GIVEN (NULL: the defaults) into OWN of SIZE bytes; what GIVEN is too short for
  * is 0. CKPT_EUSAGE: its struct_size was not set, or it has an option that we do not. */
 ckpt_status sized_take(const void *given, void *own, size_t size, ckpt_error *err);

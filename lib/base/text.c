@@ -123,15 +123,17 @@ size_t text_end(struct text_sink *sink)
 
 size_t ckpt_text_escape(ckpt_str text, char *out, size_t cap)
 {
-    struct text_sink sink = {out, cap, 0, 0};
+    struct text_sink sink = {out, out ? cap : 0, 0, 0};
     text_escaped(&sink, text, TEXT_NAME);
     return text_end(&sink);
 }
 
 uint32_t ckpt_text_next(ckpt_str text, size_t *pos, bool *unsafe)
 {
-    uint32_t cp = utf8_next(text, pos, false);
-    *unsafe = utf8_unsafe(cp);
+    bool there = pos && *pos < text.len;
+    uint32_t cp = there ? utf8_next(text, pos, false) : UINT32_MAX;
+    if (unsafe)
+        *unsafe = utf8_unsafe(cp);
     return cp;
 }
 

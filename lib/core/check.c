@@ -23,7 +23,7 @@ static const char *const rule_texts[CHECK_RULES] = {
 
 const char *ckpt_finding_text(const char *id)
 {
-    for (size_t i = 0; i < CHECK_RULES; i++)
+    for (size_t i = 0; id && i < CHECK_RULES; i++)
         if (strcmp(rule_names[i], id) == 0)
             return rule_texts[i];
     return NULL;

@@ -83,6 +83,12 @@ void file_free(ckpt_file *f)
     free(f);
 }
 
+const ckpt_file *file_or_empty(const ckpt_file *f)
+{
+    static const ckpt_file none = {0};
+    return f ? f : &none;
+}
+
 void file_hold(ckpt_file *f) { f->holders++; }
 
 void file_release(ckpt_file *f)

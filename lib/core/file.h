@@ -94,6 +94,8 @@ void file_free(ckpt_file *f);
  * ckpt_close and for plans alone: what the library opens for itself it frees with file_free. */
 void file_hold(ckpt_file *f);
 void file_release(ckpt_file *f);
+/* file_or_empty - F, or for NULL a file without rows, storages, values and notices, for getters. */
+const ckpt_file *file_or_empty(const ckpt_file *f);
 /* file_records_tie - is ROW a second name of another, which only the metadata have? */
 static inline bool file_records_tie(const ckpt_file *f, uint32_t row)
 {

@@ -13,6 +13,9 @@
 
 ckpt_status ckpt_plan_new(ckpt_file *file, ckpt_plan **out, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    *out = NULL;
+    CKPT_REQUIRE(err, file);
     if (file->narrowed)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "a file that was narrowed cannot be written");
     ckpt_plan *p = calloc(1, sizeof *p);
@@ -218,7 +221,7 @@ ckpt_status plan_metadata(ckpt_plan *p, struct plan_pair **out, size_t *n, ckpt_
     return ok ? CKPT_OK : fail_memory(err);
 }
 
-uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return plan_count(p); }
+uint64_t ckpt_plan_tensor_count(const ckpt_plan *p) { return p ? plan_count(p) : 0; }
 
 void plan_notice(ckpt_plan *p, const char *fmt, ...)
 {
@@ -251,37 +254,44 @@ void plan_module_notice(ckpt_plan *p)
     plan_notice(p, "a module is written as its state dict; its class and code are not");
 }
 
+/* plan_or_empty - P, or for NULL a plan without notices and reports. */
+static const ckpt_plan *plan_or_empty(const ckpt_plan *p)
+{
+    static const ckpt_plan none = {0};
+    return p ? p : &none;
+}
+
 const char *ckpt_plan_notice_at(const ckpt_plan *p, size_t i)
 {
-    return notices_at(&p->notices, i);
+    return notices_at(&plan_or_empty(p)->notices, i);
 }
-size_t ckpt_plan_rename_count(const ckpt_plan *p) { return p->nrenames; }
+size_t ckpt_plan_rename_count(const ckpt_plan *p) { return plan_or_empty(p)->nrenames; }
 const ckpt_rename *ckpt_plan_rename_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->nrenames ? &p->renames[i] : NULL;
+    return i < plan_or_empty(p)->nrenames ? &p->renames[i] : NULL;
 }
 
 const ckpt_dropped *ckpt_plan_dropped_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->ndropped ? &p->dropped[i] : NULL;
+    return i < plan_or_empty(p)->ndropped ? &p->dropped[i] : NULL;
 }
 
 const ckpt_alias *ckpt_plan_alias_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->naliases ? &p->aliases[i] : NULL;
+    return i < plan_or_empty(p)->naliases ? &p->aliases[i] : NULL;
 }
 
 const ckpt_cast *ckpt_plan_cast_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->ncasts ? &p->casts[i] : NULL;
+    return i < plan_or_empty(p)->ncasts ? &p->casts[i] : NULL;
 }
 
-size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return p->nmappings; }
-const char *ckpt_plan_prefix(const ckpt_plan *p) { return p->prefix.ptr; }
+size_t ckpt_plan_mapping_count(const ckpt_plan *p) { return plan_or_empty(p)->nmappings; }
+const char *ckpt_plan_prefix(const ckpt_plan *p) { return plan_or_empty(p)->prefix.ptr; }
 
 const ckpt_mapping *ckpt_plan_mapping_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->nmappings ? &p->mappings[i] : NULL;
+    return i < plan_or_empty(p)->nmappings ? &p->mappings[i] : NULL;
 }
 
 ckpt_status plan_begin_renaming(ckpt_plan *p, ckpt_error *err)
@@ -350,7 +360,7 @@ ckpt_status plan_list_renames(ckpt_plan *p, ckpt_error *err)
     if (!p->renames)
         return fail_memory(err);
     p->nrenames = 0;
-    for (size_t i = 0; i < p->nmappings; i++) {
+    for (size_t i = 0; i < plan_or_empty(p)->nmappings; i++) {
         ckpt_mapping *m = &p->mappings[i];
         m->tensors = m->renamed = m->metadata = m->values = 0;
     }
@@ -415,10 +425,10 @@ ckpt_status plan_sanitized(ckpt_plan *p, ckpt_sanitized one, ckpt_error *err)
     return CKPT_OK;
 }
 
-size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return p->nsanitized; }
+size_t ckpt_plan_sanitized_count(const ckpt_plan *p) { return plan_or_empty(p)->nsanitized; }
 const ckpt_sanitized *ckpt_plan_sanitized_at(const ckpt_plan *p, size_t i)
 {
-    return i < p->nsanitized ? &p->sanitized[i] : NULL;
+    return i < plan_or_empty(p)->nsanitized ? &p->sanitized[i] : NULL;
 }
 
 ckpt_status plan_output(ckpt_plan *p, const char *path, ckpt_error *err)
@@ -476,7 +486,7 @@ ckpt_status plan_cast_lossless(const ckpt_plan *p, size_t before, ckpt_error *er
     const ckpt_cast *first = NULL;
     size_t others = 0;
     char more[48] = "";
-    for (size_t i = before; i < p->ncasts; i++) {
+    for (size_t i = before; i < plan_or_empty(p)->ncasts; i++) {
         if (!p->casts[i].overflowed)
             continue;
         others += first != NULL;

@@ -33,6 +33,7 @@ static ckpt_status check_has_data(ckpt_file *f, uint32_t i, ckpt_error *err)
 ckpt_status ckpt_tensor_read(ckpt_file *f, uint32_t i, uint64_t first, uint64_t count, void *out,
                              ckpt_error *err)
 {
+    CKPT_REQUIRE(err, f && (out || !count));
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = file_settled(f, stream_read(&f->table, i, first, count, out, err), err);
     return st == CKPT_OK ? st : tensor_failed(f, i, st, err);
@@ -59,6 +60,7 @@ ckpt_status ckpt_tensor_stream(ckpt_file *f, uint32_t i, int (*take)(void *user,
                                void *user, ckpt_error *err)
 {
     stream *s = NULL;
+    CKPT_REQUIRE(err, f && take);
     struct stream_options o = tensor_stream_options(f);
     CKPT_TRY(check_has_data(f, i, err));
     ckpt_status st = stream_open(&f->table, i, &o, &s, err);

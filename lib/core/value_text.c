@@ -139,7 +139,8 @@ static void show_next(struct text_writer *w)
 
 size_t ckpt_value_text(const ckpt_value *v, size_t nodes, char *buf, size_t cap)
 {
-    struct text_writer w = {.out = {buf, cap, 0, 0}, .nodes_left = nodes < MAX_NODES ? nodes : MAX_NODES};
+    struct text_writer w = {.out = {buf, buf ? cap : 0, 0, 0},
+                            .nodes_left = nodes < MAX_NODES ? nodes : MAX_NODES};
     w.nodes_left += w.nodes_left == 0;
     show_node(&w, v);
     while (w.depth)

@@ -111,7 +111,7 @@ static void put_call(struct text_sink *out, const ckpt_value *v)
 
 const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
 {
-    struct text_sink out = {buf, cap, 0, 0};
+    struct text_sink out = {buf, buf ? cap : 0, 0, 0};
     ckpt_value_type type = ckpt_value_get_type(v);
     if (type == CKPT_V_GLOBAL) {
         put_reference(&out, v);
@@ -129,5 +129,5 @@ const char *ckpt_value_type_name(const ckpt_value *v, char *buf, size_t cap)
         text_word(&out, builtin_types[type]);
     }
     text_end(&out);
-    return buf;
+    return out.cap ? buf : "";
 }

@@ -183,6 +183,9 @@ size_t ckpt_value_count(const ckpt_value *v) { return view_of(v).n; }
 
 bool ckpt_value_item(const ckpt_value *v, size_t i, const ckpt_value **key, const ckpt_value **val)
 {
+    if (!key || !val)
+        return false;
+    *key = *val = NULL;
     struct view view = view_of(v);
     return view_item(&view, i, key, val);
 }

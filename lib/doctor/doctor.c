@@ -188,9 +188,10 @@ ckpt_status ckpt_doctor(const char *path, const ckpt_doctor_options *opts,
     struct doctor d = {.path = path, .tell = tell, .user = user, .result = &found};
     ckpt_error own;
     err = err ? err : &own;
+    CKPT_TRY(sized_clear(result, err));
+    CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     CKPT_TRY(sized_take(o.how, &how, sizeof how, err));
-    CKPT_TRY(sized_check(result, err));
     ckpt_verify_options look = {.finite = o.finite, .how = &how, .limits = o.limits};
     ckpt_status st = check_init(&d.check, &look, &seen, err);
     d.check.tell = note_finding;

@@ -47,6 +47,9 @@ ckpt_status ckpt_recover(const char *path, const ckpt_write_options *opts, ckpt_
                          ckpt_error *err)
 {
     ckpt_write_options given;
+    if (what)
+        *what = CKPT_RECOVERED_NOTHING;
+    CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
     struct journal_options o = journal_of(&given);
     ckpt_recovered did = CKPT_RECOVERED_NOTHING;
@@ -140,8 +143,9 @@ ckpt_status ckpt_plan_write_in_place(ckpt_plan *p, const ckpt_write_options *opt
                                      ckpt_error *err)
 {
     ckpt_write_options given;
+    CKPT_TRY(out ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, p);
     CKPT_TRY(sized_take(opts, &given, sizeof given, err));
-    CKPT_TRY(out ? sized_check(out, err) : CKPT_OK);
     struct journal_options o = journal_of(&given);
     struct patches list = {0};
     ckpt_error own;

@@ -219,6 +219,7 @@ void cast_note_rest(ckpt_plan *p)
 ckpt_status ckpt_plan_cast(ckpt_plan *p, const char *glob, ckpt_dtype dtype, ckpt_error *err)
 {
     bool any = !glob;
+    CKPT_REQUIRE(err, p);
     CKPT_TRY(check_target(dtype, err));
     CKPT_TRY(plan_entries(p, err));
     if (!p->cast && !(p->cast = arena_array(p->a, p->file->table.nrows, sizeof *p->cast)))

@@ -487,8 +487,9 @@ ckpt_status ckpt_diff(ckpt_file *a, ckpt_file *b, const ckpt_diff_options *opts,
     ckpt_diff_options o;
     ckpt_diff_totals own = {0};
     struct diff d = {.a = a, .b = b, .o = &o, .event = event, .user = user, .totals = &own};
+    CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(totals ? sized_check(totals, err) : CKPT_OK);
+    CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = run(&d, err);
     if (totals)
         sized_give(totals, &own, sizeof own);

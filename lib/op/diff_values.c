@@ -205,8 +205,9 @@ ckpt_status ckpt_diff_values(ckpt_file *a, ckpt_file *b, const ckpt_diff_options
     ckpt_diff_value_totals own = {0};
     struct value_diff d = {
         .a = {.f = a}, .b = {.f = b}, .o = &o, .event = event, .user = user, .totals = &own};
+    CKPT_TRY(totals ? sized_clear(totals, err) : CKPT_OK);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(totals ? sized_check(totals, err) : CKPT_OK);
+    CKPT_REQUIRE(err, a && b && (o.globs || !o.nglobs));
     ckpt_status st = side_open(&d.a, d.o->root_a, d.o, err);
     if (st == CKPT_OK)
         st = side_open(&d.b, d.o->root_b, d.o, err);

@@ -109,6 +109,9 @@ static ckpt_status digest_row(ckpt_file *file, uint32_t i, ckpt_algorithm alg, s
 ckpt_status ckpt_digest_tensor(ckpt_file *file, uint32_t i, ckpt_algorithm alg, uint8_t out[CKPT_DIGEST_MAX],
                                ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    memset(out, 0, CKPT_DIGEST_MAX);
+    CKPT_REQUIRE(err, file);
     return digest_row(file, i, alg, NULL, out, err);
 }
 
@@ -139,6 +142,7 @@ ckpt_status ckpt_digest_tensors(ckpt_file *file, ckpt_algorithm alg, const ckpt_
                                 ckpt_error *err)
 {
     ckpt_work w;
+    CKPT_REQUIRE(err, file && (digests || !file->table.nrows) && alg <= CKPT_XXH3);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
     struct sweep_item *items = calloc(file->table.nrows + 1, sizeof *items);
     struct digests d = {alg, items, digests};
@@ -183,6 +187,9 @@ static void hash_row(struct hash *h, const ckpt_tensor *t, const uint8_t *digest
 ckpt_status ckpt_digest_file(ckpt_file *file, ckpt_algorithm alg, const uint8_t *digests,
                              uint8_t out[CKPT_DIGEST_MAX], ckpt_error *err)
 {
+    CKPT_REQUIRE(err, out);
+    memset(out, 0, CKPT_DIGEST_MAX);
+    CKPT_REQUIRE(err, file && (digests || !file->table.nrows));
     const struct table *t = &file->table;
     const struct row **rows = calloc(t->nrows + 1, sizeof *rows);
     struct hash h;
@@ -233,6 +240,9 @@ ckpt_status ckpt_digest_bytes(const char *path, ckpt_algorithm alg, const ckpt_w
     source *src;
     struct hash h;
     ckpt_work w;
+    CKPT_REQUIRE(err, out);
+    memset(out, 0, CKPT_DIGEST_MAX);
+    CKPT_REQUIRE(err, path && alg <= CKPT_XXH3);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
     ckpt_status st = journal_open(path, NULL, &src, err);
     if (st == CKPT_OK) {
@@ -253,6 +263,9 @@ ckpt_status ckpt_digest_payload(ckpt_file *file, ckpt_algorithm alg, const ckpt_
 {
     struct hash h;
     ckpt_work w;
+    CKPT_REQUIRE(err, out);
+    memset(out, 0, CKPT_DIGEST_MAX);
+    CKPT_REQUIRE(err, file);
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
     if (!file->data_offset) {
         (void)fail(err, CKPT_EUNSUPPORTED, CKPT_NO_OFFSET,

@@ -370,18 +370,19 @@ static ckpt_status look_at_graph(const struct walk *w, ckpt_file *file, ckpt_inf
 
 const ckpt_weights *ckpt_weights_at(const ckpt_file *f, size_t i)
 {
-    return i < f->nweights ? &f->weights[i] : NULL;
+    return i < file_or_empty(f)->nweights ? &f->weights[i] : NULL;
 }
 
 const ckpt_wrapper *ckpt_wrapper_at(const ckpt_file *f, size_t i)
 {
-    return i < f->nwrappers ? &f->wrappers[i] : NULL;
+    return i < file_or_empty(f)->nwrappers ? &f->wrappers[i] : NULL;
 }
 
 ckpt_status ckpt_inspect(ckpt_file *file, ckpt_info *out, ckpt_error *err)
 {
     struct walk w;
-    CKPT_TRY(sized_check(out, err));
+    CKPT_TRY(sized_clear(out, err));
+    CKPT_REQUIRE(err, file);
     ckpt_info info = {.producer = file->producer, .executes_code = file->executes_code};
     ckpt_status st = walk_graph(&w, file, file->root, file->a, err);
     if (st == CKPT_OK)

@@ -179,6 +179,7 @@ static ckpt_status regex_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_e
 
 ckpt_status ckpt_plan_rename_regex(ckpt_plan *plan, const char *rule, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, plan && rule);
     struct expression x = {.subject = malloc(MAX_SUBJECT + 1)};
     struct naming n = {.p = plan, .key = regex_key, .modules_follow = true, .user = &x};
     ckpt_status st = x.subject ? compile(&x, rule, err) : fail_memory(err);

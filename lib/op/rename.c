@@ -53,6 +53,7 @@ void plan_notice_no_match(ckpt_plan *plan, const char *verb, ckpt_str what, cons
 
 ckpt_status ckpt_plan_strip(ckpt_plan *plan, const char *prefix, bool anywhere, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     bool dot = prefix[strlen(prefix) - 1] == '.';
     struct prefixing x = {.prefix = str_c(prefix), .anywhere = anywhere};
@@ -90,6 +91,7 @@ static ckpt_status add_key(struct naming *n, ckpt_str s, ckpt_str *out, ckpt_err
 
 ckpt_status ckpt_plan_add(ckpt_plan *plan, const char *prefix, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, plan && prefix);
     CKPT_TRY(check_prefix(prefix, err));
     struct prefixing x = {.prefix = arena_str(plan->a, str_c(prefix))};
     struct naming n = {.p = plan, .key = add_key, .root_module = true, .user = &x};
@@ -174,6 +176,7 @@ ckpt_status ckpt_plan_strip_auto(ckpt_plan *plan, ckpt_error *err)
     struct automatic x = {0};
     char word[SHELL_MOST];
     struct naming n = {.p = plan, .key = auto_key, .begin = auto_begin, .end = auto_end, .user = &x};
+    CKPT_REQUIRE(err, plan);
     CKPT_TRY(keys_rename(&n, err));
     if (!n.changed)
         plan_notice(plan, "no key begins with a wrapper's prefix; nothing renamed");
@@ -313,6 +316,7 @@ ckpt_status ckpt_plan_rename_map(ckpt_plan *plan, const char *path, ckpt_error *
     ckpt_error own;
     if (!err)
         err = &own;
+    CKPT_REQUIRE(err, plan && path);
     ckpt_status st = source_file_open(path, &src, err);
     if (st == CKPT_OK && src->size > plan->file->limits.max_header)
         st = fail(err, CKPT_ELIMIT, CKPT_NO_OFFSET, "rename map of %llu bytes",

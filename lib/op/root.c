@@ -193,6 +193,7 @@ static bool narrow_leaves(const struct narrowing *x)
 ckpt_status ckpt_file_narrow(ckpt_file *file, const char *root, const char *const *globs, size_t nglobs,
                              ckpt_error *err)
 {
+    CKPT_REQUIRE(err, file && (globs || !nglobs));
     struct narrowing x = {.f = file, .names = {globs, nglobs, file->ignore_case}};
     CKPT_TRY(root_find(file, root, &x.root, err));
     bool automatic = root && strcmp(root, "auto") == 0;

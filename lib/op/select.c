@@ -168,6 +168,7 @@ static ckpt_status named_root(ckpt_plan *p, const struct walk *w, const char *pa
 ckpt_status ckpt_plan_root(ckpt_plan *plan, const char *path, ckpt_error *err)
 {
     struct walk w;
+    CKPT_REQUIRE(err, plan && path);
     ckpt_status st = walk_graph(&w, plan->file, plan->file->root, plan->a, err);
     if (st == CKPT_OK)
         st = strcmp(path, "auto") == 0 ? auto_root(plan, &w, err) : named_root(plan, &w, path, err);
@@ -231,6 +232,7 @@ static ckpt_status match_all(ckpt_plan *p, const char *glob, bool *hit, bool *an
 
 ckpt_status ckpt_plan_keep(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, plan && glob);
     size_t n = plan->file->table.nrows;
     bool any, *hit = arena_array(plan->a, n, sizeof *hit);
     if (!hit)
@@ -359,6 +361,7 @@ static ckpt_status note_shared(ckpt_plan *p, bool *before, ckpt_error *err)
 
 ckpt_status ckpt_plan_drop(ckpt_plan *plan, const char *glob, ckpt_error *err)
 {
+    CKPT_REQUIRE(err, plan && glob);
     struct dropping d = {.p = plan, .glob = glob};
     size_t n = plan->file->table.nrows;
     bool any, *hit = arena_array(plan->a, n, sizeof *hit), *before = arena_array(plan->a, n, sizeof *before);

@@ -344,8 +344,9 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
                       ckpt_stats *out, ckpt_error *err)
 {
     ckpt_work w;
+    CKPT_TRY(nrows ? sized_clear(out, err) : CKPT_OK);
+    CKPT_REQUIRE(err, file && (rows || !nrows));
     CKPT_TRY(sized_take(how, &w, sizeof w, err));
-    CKPT_TRY(nrows ? sized_check(out, err) : CKPT_OK);
     if (nrows >= UINT32_MAX)
         return fail(err, CKPT_EUSAGE, CKPT_NO_OFFSET, "%zu rows are asked for", nrows);
     struct sweep_item *items = calloc(nrows + 1, sizeof *items);
@@ -354,6 +355,8 @@ ckpt_status ckpt_stat(ckpt_file *file, const uint32_t *rows, size_t nrows, const
     for (size_t i = 0; first && i < file->table.nrows; i++)
         first[i] = UINT32_MAX;
     bool room = items && first && own;
+    if (own)
+        give_stats(own, nrows, out);
     ckpt_status st = room ? stat_rows(file, rows, nrows, &w, items, first, own, err) : fail_memory(err);
     if (st == CKPT_OK)
         give_stats(own, nrows, out);

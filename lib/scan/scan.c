@@ -412,8 +412,9 @@ ckpt_status ckpt_scan(const char *path, const ckpt_scan_options *opts,
     source *src = NULL;
     ckpt_error own;
     err = err ? err : &own;
+    CKPT_TRY(sized_clear(result, err));
+    CKPT_REQUIRE(err, path);
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
-    CKPT_TRY(sized_check(result, err));
     o.max_depth = o.max_depth ? o.max_depth : 4;
     o.max_unpacked = o.max_unpacked ? o.max_unpacked : (uint64_t)4 << 30;
     ckpt_error torn;

@@ -35,12 +35,15 @@ struct old_header {
 
 static bool has_metadata(const ckpt_file *f) { return f->format->write == safetensors_write && f->src; }
 
-size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(f->metadata); }
+size_t ckpt_metadata_count(const ckpt_file *f) { return value_count(file_or_empty(f)->metadata); }
 
 bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
 {
     uint32_t n = 0;
-    const value_pair *pairs = f->metadata ? value_pairs(f->metadata, &n) : NULL;
+    const ckpt_value *all = file_or_empty(f)->metadata;
+    const value_pair *pairs = all ? value_pairs(all, &n) : NULL;
+    if (!out)
+        return false;
     *out = (ckpt_pair){0};
     return i < n && value_text(pairs[i].key, &out->key) && value_text(pairs[i].val, &out->text);
 }
@@ -48,8 +51,9 @@ bool ckpt_metadata_at(const ckpt_file *f, size_t i, ckpt_pair *out)
 bool ckpt_metadata_is_tie(const ckpt_file *f, size_t i)
 {
     ckpt_pair pair;
-    uint32_t row = f->nties && ckpt_metadata_at(f, i, &pair) ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
-                                                             : CKPT_NO_TENSOR;
+    uint32_t row = file_or_empty(f)->nties && ckpt_metadata_at(f, i, &pair)
+                       ? file_find((ckpt_file *)(uintptr_t)f, pair.key)
+                       : CKPT_NO_TENSOR;
     return row != CKPT_NO_TENSOR && file_records_tie(f, row);
 }
 
@@ -88,7 +92,7 @@ static ckpt_status read_header(ckpt_file *f, struct old_header *h, ckpt_error *e
     h->len = load_u64le(length);
     if (h->len > SAFETENSORS_MAX_HEADER)
         return changed(err);
-    h->text = malloc((size_t)h->len + 1); /* bounded: by the format */
+    h->text = malloc((size_t)h->len + 1);     /* bounded: by the format */
     arena *a = arena_new(h->len + MORE_ROOM); /* bounded: by the format */
     ckpt_status st = h->text && a ? source_read(f->src, 8, h->text, (size_t)h->len, err) : fail_memory(err);
     if (st == CKPT_OK) {
@@ -241,6 +245,9 @@ ckpt_status ckpt_metadata_write(ckpt_file *f, const ckpt_pair *pairs, size_t n, 
 {
     ckpt_write_options o;
     buf b;
+    if (bytes)
+        *bytes = 0;
+    CKPT_REQUIRE(err, f && (pairs || !n));
     CKPT_TRY(sized_take(opts, &o, sizeof o, err));
     buf_init(&b, SAFETENSORS_MAX_HEADER);
     ckpt_status st = has_metadata(f) ? make_header(f, pairs, n, path != NULL, &b, err) : refuse(f, err);

@@ -1,0 +1,327 @@
+/* Every function of ckpt.h with NULL for each argument that has to be given, and with enumerators that do not
+ * exist: CKPT_EUSAGE, or an empty value, and what it was to fill is empty. */
+#include <stdio.h>
+
+#include "flat.h"
+#include "unit.h"
+
+#define ONE  "{\"t\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}"
+#define WILD 12345
+
+/* What the calls are made with. */
+static struct given {
+    ckpt_file *f;
+    ckpt_plan *p;
+    ckpt_error err;
+} given;
+
+static int take(void *user, const void *bytes, size_t n)
+{
+    (void)user;
+    (void)bytes;
+    return n > 3;
+}
+
+/* CALL(name, result, call): CALL is refused, and RESULT is empty then. */
+#define REFUSED                                                                                              \
+    CALL(open, &f, ckpt_open(NULL, NULL, &f, err))                                                           \
+    CALL(open_out, NULL, ckpt_open("/", NULL, NULL, err))                                                    \
+    CALL(open_names, &f, ckpt_open_names(NULL, NULL, &f, err))                                               \
+    CALL(open_names_out, NULL, ckpt_open_names("/", NULL, NULL, err))                                        \
+    CALL(salvage, &f, ckpt_salvage(NULL, NULL, &f, err))                                                     \
+    CALL(salvage_out, NULL, ckpt_salvage("/", NULL, NULL, err))                                              \
+    CALL(open_memory, &f, ckpt_open_memory(NULL, 8, "m", NULL, &f, err))                                     \
+    CALL(open_memory_name, &f, ckpt_open_memory("x", 1, NULL, NULL, &f, err))                                \
+    CALL(open_memory_out, NULL, ckpt_open_memory("x", 1, "m", NULL, NULL, err))                              \
+    CALL(locate, NULL, ckpt_file_locate(NULL, err))                                                          \
+    CALL(narrow, NULL, ckpt_file_narrow(NULL, NULL, NULL, 0, err))                                           \
+    CALL(narrow_globs, NULL, ckpt_file_narrow(given.f, NULL, NULL, 1, err))                                  \
+    CALL(read, NULL, ckpt_tensor_read(NULL, 0, 0, 1, sum, err))                                              \
+    CALL(read_out, NULL, ckpt_tensor_read(given.f, 0, 0, 1, NULL, err))                                      \
+    CALL(read_row, NULL, ckpt_tensor_read(given.f, WILD, 0, 1, sum, err))                                    \
+    CALL(stream, NULL, ckpt_tensor_stream(NULL, 0, take, NULL, err))                                         \
+    CALL(stream_take, NULL, ckpt_tensor_stream(given.f, 0, NULL, NULL, err))                                 \
+    CALL(inspect, &info, ckpt_inspect(NULL, &info, err))                                                     \
+    CALL(inspect_out, NULL, ckpt_inspect(given.f, NULL, err))                                                \
+    CALL(digest_tensor, sum, ckpt_digest_tensor(NULL, 0, CKPT_SHA256, sum, err))                             \
+    CALL(digest_tensor_out, NULL, ckpt_digest_tensor(given.f, 0, CKPT_SHA256, NULL, err))                    \
+    CALL(digest_tensor_wild, sum, ckpt_digest_tensor(given.f, 0, (ckpt_algorithm)WILD, sum, err))            \
+    CALL(digest_tensors, NULL, ckpt_digest_tensors(NULL, CKPT_SHA256, NULL, sum, err))                       \
+    CALL(digest_tensors_out, NULL, ckpt_digest_tensors(given.f, CKPT_SHA256, NULL, NULL, err))               \
+    CALL(digest_tensors_wild, NULL, ckpt_digest_tensors(given.f, (ckpt_algorithm)WILD, NULL, sum, err))      \
+    CALL(digest_file, sum, ckpt_digest_file(NULL, CKPT_SHA256, sum, sum, err))                               \
+    CALL(digest_file_in, sum, ckpt_digest_file(given.f, CKPT_SHA256, NULL, sum, err))                        \
+    CALL(digest_file_out, NULL, ckpt_digest_file(given.f, CKPT_SHA256, sum, NULL, err))                      \
+    CALL(digest_file_wild, sum, ckpt_digest_file(given.f, (ckpt_algorithm)WILD, digests, sum, err))          \
+    CALL(digest_bytes, sum, ckpt_digest_bytes(NULL, CKPT_SHA256, NULL, sum, err))                            \
+    CALL(digest_bytes_out, NULL, ckpt_digest_bytes("/dev/null", CKPT_SHA256, NULL, NULL, err))               \
+    CALL(digest_bytes_wild, sum, ckpt_digest_bytes("/dev/null", (ckpt_algorithm)WILD, NULL, sum, err))       \
+    CALL(digest_payload, sum, ckpt_digest_payload(NULL, CKPT_SHA256, NULL, sum, err))                        \
+    CALL(digest_payload_out, NULL, ckpt_digest_payload(given.f, CKPT_SHA256, NULL, NULL, err))               \
+    CALL(digest_payload_wild, sum, ckpt_digest_payload(given.f, (ckpt_algorithm)WILD, NULL, sum, err))       \
+    CALL(stat, &stats, ckpt_stat(NULL, &row, 1, NULL, &stats, err))                                          \
+    CALL(stat_rows, &stats, ckpt_stat(given.f, NULL, 1, NULL, &stats, err))                                  \
+    CALL(stat_row, &stats, ckpt_stat(given.f, &wild_row, 1, NULL, &stats, err))                              \
+    CALL(stat_out, NULL, ckpt_stat(given.f, &row, 1, NULL, NULL, err))                                       \
+    CALL(plan_new, &p, ckpt_plan_new(NULL, &p, err))                                                         \
+    CALL(plan_new_out, NULL, ckpt_plan_new(given.f, NULL, err))                                              \
+    CALL(plan_root, NULL, ckpt_plan_root(NULL, "auto", err))                                                 \
+    CALL(plan_root_path, NULL, ckpt_plan_root(given.p, NULL, err))                                           \
+    CALL(plan_keep, NULL, ckpt_plan_keep(NULL, "*", err))                                                    \
+    CALL(plan_keep_glob, NULL, ckpt_plan_keep(given.p, NULL, err))                                           \
+    CALL(plan_drop, NULL, ckpt_plan_drop(NULL, "*", err))                                                    \
+    CALL(plan_drop_glob, NULL, ckpt_plan_drop(given.p, NULL, err))                                           \
+    CALL(plan_strip, NULL, ckpt_plan_strip(NULL, "a.", false, err))                                          \
+    CALL(plan_strip_prefix, NULL, ckpt_plan_strip(given.p, NULL, false, err))                                \
+    CALL(plan_strip_auto, NULL, ckpt_plan_strip_auto(NULL, err))                                             \
+    CALL(plan_add, NULL, ckpt_plan_add(NULL, "a.", err))                                                     \
+    CALL(plan_add_prefix, NULL, ckpt_plan_add(given.p, NULL, err))                                           \
+    CALL(plan_regex, NULL, ckpt_plan_rename_regex(NULL, "a=>b", err))                                        \
+    CALL(plan_regex_rule, NULL, ckpt_plan_rename_regex(given.p, NULL, err))                                  \
+    CALL(plan_map, NULL, ckpt_plan_rename_map(NULL, "/dev/null", err))                                       \
+    CALL(plan_map_path, NULL, ckpt_plan_rename_map(given.p, NULL, err))                                      \
+    CALL(plan_cast, NULL, ckpt_plan_cast(NULL, NULL, CKPT_DT_F32, err))                                      \
+    CALL(plan_cast_wild, NULL, ckpt_plan_cast(given.p, NULL, (ckpt_dtype)WILD, err))                         \
+    CALL(plan_cast_none, NULL, ckpt_plan_cast(given.p, "*", CKPT_DT_NONE, err))                              \
+    CALL(plan_sanitize, NULL, ckpt_plan_sanitize(NULL, NULL, err))                                           \
+    CALL(plan_write, &written, ckpt_plan_write(NULL, "/nonexistent/o", NULL, &written, err))                 \
+    CALL(plan_write_path, &written, ckpt_plan_write(given.p, NULL, NULL, &written, err))                     \
+    CALL(plan_write_wild, &written, ckpt_plan_write(given.p, "/nonexistent/o", &wild_ties, &written, err))   \
+    CALL(plan_write_in_place, &written, ckpt_plan_write_in_place(NULL, NULL, &written, err))                 \
+    CALL(metadata_write, &bytes, ckpt_metadata_write(NULL, NULL, 0, "/nonexistent/o", NULL, &bytes, err))    \
+    CALL(metadata_write_pairs, &bytes,                                                                       \
+         ckpt_metadata_write(given.f, NULL, 1, "/nonexistent/o", NULL, &bytes, err))                         \
+    CALL(recover, &did, ckpt_recover(NULL, NULL, &did, err))                                                 \
+    CALL(diff, &totals, ckpt_diff(NULL, given.f, NULL, NULL, NULL, &totals, err))                            \
+    CALL(diff_b, &totals, ckpt_diff(given.f, NULL, NULL, NULL, NULL, &totals, err))                          \
+    CALL(diff_globs, &totals, ckpt_diff(given.f, given.f, &no_globs, NULL, NULL, &totals, err))              \
+    CALL(diff_values, &values, ckpt_diff_values(NULL, given.f, NULL, NULL, NULL, &values, err))              \
+    CALL(diff_values_b, &values, ckpt_diff_values(given.f, NULL, NULL, NULL, NULL, &values, err))            \
+    CALL(diff_values_globs, &values,                                                                         \
+         ckpt_diff_values(given.f, given.f, &no_globs, NULL, NULL, &values, err))                            \
+    CALL(scan_lists, NULL, ckpt_scan_lists(NULL, err))                                                       \
+    CALL(scan, &scanned, ckpt_scan(NULL, NULL, NULL, NULL, &scanned, err))                                   \
+    CALL(scan_out, NULL, ckpt_scan("/dev/null", NULL, NULL, NULL, NULL, err))                                \
+    CALL(verify, &verified, ckpt_verify(NULL, NULL, NULL, NULL, &verified, err))                             \
+    CALL(verify_out, NULL, ckpt_verify("/dev/null", NULL, NULL, NULL, NULL, err))                            \
+    CALL(verify_globs, &verified, ckpt_verify("/dev/null", &check_no_globs, NULL, NULL, &verified, err))     \
+    CALL(verify_wild, &verified, ckpt_verify("/dev/null", &check_wild, NULL, NULL, &verified, err))          \
+    CALL(doctor, &healed, ckpt_doctor(NULL, NULL, NULL, NULL, &healed, err))                                 \
+    CALL(doctor_out, NULL, ckpt_doctor("/dev/null", NULL, NULL, NULL, NULL, err))
+
+/* Results and options of the calls above. What is filled begins as 0xff, but for struct_size. */
+static ckpt_file *f;
+static ckpt_plan *p;
+static ckpt_info info;
+static ckpt_stats stats;
+static ckpt_write_result written;
+static ckpt_diff_totals totals;
+static ckpt_diff_value_totals values;
+static ckpt_scan_result scanned;
+static ckpt_verify_result verified;
+static ckpt_doctor_result healed;
+static ckpt_recovered did;
+static uint64_t bytes;
+static uint8_t sum[CKPT_DIGEST_MAX], digests[CKPT_DIGEST_MAX];
+static const uint32_t row = 0, wild_row = WILD;
+static const ckpt_write_options wild_ties = {.struct_size = sizeof wild_ties, .dry_run = 1, .ties = WILD};
+static const ckpt_diff_options no_globs = {.struct_size = sizeof no_globs, .nglobs = 1};
+static const ckpt_verify_options check_no_globs = {.struct_size = sizeof check_no_globs, .nglobs = 1},
+                                 check_wild = {.struct_size = sizeof check_wild, .algorithm = WILD};
+
+#define CALL(name, result, call)                                                                             \
+    static ckpt_status call_##name(ckpt_error *err) { return call; }
+REFUSED
+#undef CALL
+
+static const struct refused {
+    const char *name;
+    const void *result;
+    ckpt_status (*call)(ckpt_error *err);
+} refused[] = {
+#define CALL(name, result, call) {#name, result, call_##name},
+    REFUSED
+#undef CALL
+};
+
+static struct result {
+    void *at;
+    size_t size;
+    bool sized; /* begins with struct_size */
+} results[] = {
+    {&f, sizeof f, false},
+    {&p, sizeof p, false},
+    {&info, sizeof info, true},
+    {&stats, sizeof stats, true},
+    {&written, sizeof written, true},
+    {&totals, sizeof totals, true},
+    {&values, sizeof values, true},
+    {&scanned, sizeof scanned, true},
+    {&verified, sizeof verified, true},
+    {&healed, sizeof healed, true},
+    {&did, sizeof did, false},
+    {&bytes, sizeof bytes, false},
+    {sum, sizeof sum, false},
+};
+#define NRESULTS (sizeof results / sizeof *results)
+
+static void dirty_results(void)
+{
+    for (size_t i = 0; i < NRESULTS; i++) {
+        uint32_t size = (uint32_t)results[i].size;
+        memset(results[i].at, 0xff, size);
+        if (results[i].sized)
+            memcpy(results[i].at, &size, sizeof size);
+    }
+}
+
+/* result_is - is each byte of R, but struct_size, FILL? */
+static bool result_is(const struct result *r, unsigned char fill)
+{
+    const unsigned char *at = r->at;
+    size_t i = r->sized ? sizeof(uint32_t) : 0;
+    while (i < r->size && at[i] == fill)
+        i++;
+    return i == r->size;
+}
+
+/* check_results - the one that CALL was to fill is empty, and no other one was touched. */
+static void check_results(const struct refused *call)
+{
+    for (size_t i = 0; i < NRESULTS; i++) {
+        bool right = result_is(&results[i], results[i].at == call->result ? 0 : 0xff);
+        if (!right)
+            fprintf(stderr, "%s: result %zu\n", call->name, i);
+        CU_ASSERT(right);
+    }
+}
+
+static void begin(void)
+{
+    given.f = flat_open(ONE, "abc", 3);
+    CU_ASSERT_EQUAL_FATAL(ckpt_plan_new(given.f, &given.p, NULL), CKPT_OK);
+}
+
+static void end(void)
+{
+    ckpt_plan_free(given.p);
+    flat_close();
+}
+
+static void calls_are_refused(void)
+{
+    begin();
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
+        dirty_results();
+        given.err.status = CKPT_OK;
+        ckpt_status st = refused[i].call(&given.err);
+        if (st != CKPT_EUSAGE)
+            fprintf(stderr, "%s: %s\n", refused[i].name, ckpt_status_name(st));
+        CU_ASSERT_EQUAL(st, CKPT_EUSAGE);
+        CU_ASSERT_EQUAL(given.err.status, CKPT_EUSAGE);
+        CU_ASSERT(given.err.what[0] != '\0');
+        check_results(&refused[i]);
+        CU_ASSERT_EQUAL(refused[i].call(NULL), CKPT_EUSAGE);
+    }
+    end();
+}
+
+static bool is_empty(ckpt_str s) { return s.len == 0; }
+
+static void getters_of_no_file(void)
+{
+    ckpt_tensor t = CKPT_INIT(ckpt_tensor);
+    ckpt_storage s = CKPT_INIT(ckpt_storage);
+    ckpt_pair pair;
+    CU_ASSERT_STRING_EQUAL(ckpt_file_path(NULL), "");
+    CU_ASSERT_STRING_EQUAL(ckpt_file_format(NULL), "");
+    CU_ASSERT_STRING_EQUAL(ckpt_file_title(NULL), "");
+    CU_ASSERT(ckpt_file_bytes(NULL) == 0 && ckpt_tensor_count(NULL) == 0 && ckpt_storage_count(NULL) == 0);
+    CU_ASSERT(!ckpt_tensor_at(NULL, 0, &t) && t.name.len == 0 && !ckpt_storage_at(NULL, 0, &s));
+    CU_ASSERT(is_empty(ckpt_tensor_name(NULL, 0)));
+    CU_ASSERT_EQUAL(ckpt_tensor_find(NULL, (ckpt_str){"t", 1}), CKPT_NO_TENSOR);
+    CU_ASSERT(!ckpt_file_root(NULL) && !ckpt_file_metadata(NULL) && !ckpt_notice_at(NULL, 0));
+    CU_ASSERT(ckpt_leaf_count(NULL) == 0 && !ckpt_leaf_at(NULL, 0));
+    CU_ASSERT(ckpt_lost_count(NULL) == 0 && !ckpt_lost_at(NULL, 0));
+    CU_ASSERT(!ckpt_weights_at(NULL, 0) && !ckpt_wrapper_at(NULL, 0));
+    CU_ASSERT(ckpt_metadata_count(NULL) == 0 && !ckpt_metadata_at(NULL, 0, &pair) && is_empty(pair.key));
+    CU_ASSERT(!ckpt_metadata_is_tie(NULL, 0));
+    ckpt_file_ignore_crc(NULL, true);
+    ckpt_file_ignore_case(NULL, true);
+    ckpt_close(NULL);
+}
+
+static void getters_without_a_result(void)
+{
+    begin();
+    CU_ASSERT(!ckpt_tensor_at(given.f, 0, NULL) && !ckpt_storage_at(given.f, 0, NULL));
+    CU_ASSERT(!ckpt_metadata_at(given.f, 0, NULL));
+    CU_ASSERT(is_empty(ckpt_tensor_name(given.f, WILD)));
+    CU_ASSERT_EQUAL(ckpt_tensor_find(given.f, (ckpt_str){NULL, 0}), CKPT_NO_TENSOR);
+    end();
+}
+
+static void getters_of_no_plan(void)
+{
+    CU_ASSERT(ckpt_plan_tensor_count(NULL) == 0 && ckpt_plan_rename_count(NULL) == 0);
+    CU_ASSERT(ckpt_plan_mapping_count(NULL) == 0 && ckpt_plan_sanitized_count(NULL) == 0);
+    CU_ASSERT(!ckpt_plan_sanitized_at(NULL, 0) && !ckpt_plan_rename_at(NULL, 0) && !ckpt_plan_prefix(NULL));
+    CU_ASSERT(!ckpt_plan_mapping_at(NULL, 0) && !ckpt_plan_notice_at(NULL, 0) && !ckpt_plan_cast_at(NULL, 0));
+    CU_ASSERT(!ckpt_plan_dropped_at(NULL, 0) && !ckpt_plan_alias_at(NULL, 0));
+    ckpt_plan_free(NULL);
+}
+
+static void getters_of_no_value(void)
+{
+    const ckpt_value *key = NULL, *val = NULL;
+    char text[16] = "";
+    CU_ASSERT_EQUAL(ckpt_value_get_type(NULL), CKPT_V_NONE);
+    CU_ASSERT_STRING_EQUAL(ckpt_value_type_name(NULL, NULL, 9), "");
+    CU_ASSERT_PTR_EQUAL(ckpt_value_type_name(NULL, text, sizeof text), text);
+    CU_ASSERT(ckpt_value_text(NULL, 3, NULL, 9) == ckpt_value_text(NULL, 3, text, sizeof text));
+    CU_ASSERT(!ckpt_value_bool(NULL) && ckpt_value_int(NULL) == 0 && ckpt_value_float(NULL) == 0);
+    CU_ASSERT(is_empty(ckpt_value_str(NULL)) && ckpt_value_count(NULL) == 0);
+    CU_ASSERT(!ckpt_value_item(NULL, 0, &key, &val) && !ckpt_value_item(NULL, 0, NULL, NULL));
+    CU_ASSERT(ckpt_value_tensor(NULL) == CKPT_NO_TENSOR && ckpt_value_offset(NULL) == 0);
+}
+
+static void texts_of_nothing(void)
+{
+    const ckpt_str none = {NULL, 0}, a = {"a", 1};
+    size_t at = 0, past = 1;
+    bool unsafe;
+    char out[8];
+    CU_ASSERT(ckpt_text_escape(none, NULL, 0) == 0 && ckpt_text_escape(a, NULL, 9) == 1);
+    CU_ASSERT(ckpt_text_next(a, NULL, &unsafe) == UINT32_MAX && ckpt_text_next(a, &at, NULL) == 'a');
+    CU_ASSERT(ckpt_text_next(a, &past, &unsafe) == UINT32_MAX && past == 1);
+    CU_ASSERT(ckpt_natural_compare(none, none) == 0 && ckpt_natural_compare(none, a) < 0);
+    CU_ASSERT(ckpt_glob_match(none, none) && !ckpt_glob_match(none, a) && !ckpt_glob_match(a, none));
+    CU_ASSERT(ckpt_glob_match_any_case(none, none));
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(NULL, out, sizeof out), "");
+    CU_ASSERT_STRING_EQUAL(ckpt_error_text(&given.err, NULL, 9), "");
+    CU_ASSERT_EQUAL(ckpt_dtype_parse(none), CKPT_DT_NONE);
+    CU_ASSERT(!ckpt_finding_text(NULL) && !ckpt_write_format(NULL) && !ckpt_scan_rule_at(SIZE_MAX));
+}
+
+static void names_of_wild_enumerators(void)
+{
+    for (int wild = -1; wild <= WILD; wild += WILD + 1) {
+        CU_ASSERT_STRING_EQUAL(ckpt_status_name((ckpt_status)wild), "unknown-status");
+        CU_ASSERT_STRING_EQUAL(ckpt_dtype_name((ckpt_dtype)wild), "");
+        CU_ASSERT_EQUAL(ckpt_dtype_bits((ckpt_dtype)wild), 0);
+        CU_ASSERT_STRING_EQUAL(ckpt_kind_name((ckpt_kind)wild), "");
+        CU_ASSERT_STRING_EQUAL(ckpt_scan_verdict_name((ckpt_scan_verdict)wild), "");
+        CU_ASSERT_STRING_EQUAL(ckpt_scan_level_name((ckpt_scan_level)wild), "");
+    }
+}
+
+void suite_null_arguments(void)
+{
+    UNIT(calls_are_refused);
+    UNIT(getters_of_no_file);
+    UNIT(getters_without_a_result);
+    UNIT(getters_of_no_plan);
+    UNIT(getters_of_no_value);
+    UNIT(texts_of_nothing);
+    UNIT(names_of_wild_enumerators);
+}
